@@ -89,7 +89,7 @@ def test_launch_is_a_plain_function() -> None:
     for code in (
         "import inspect, torchdeck; print(inspect.isfunction(torchdeck.launch))",
         "import inspect; from torchdeck import launch; print(inspect.isfunction(launch))",
-        "import inspect, torchdeck.launching.shipping; print(inspect.isfunction(torchdeck.launch))",
+        "import inspect, torchdeck.launching.runtime_bundle; print(inspect.isfunction(torchdeck.launch))",
     ):
         done = python(code)
         assert (done.stdout, done.stderr) == ("True\n", "")

@@ -12,7 +12,7 @@ from support.small_disk import mounted
 from support.waiting import wait_until
 from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.processes import processes_of_run
-from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.requests import Request, page_request
 from torchdeck.runs.failures.troubleshooting import recognise
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory
 
@@ -81,7 +81,7 @@ def test_a_run_can_be_stopped_on_a_full_disk(small_disk: Path, tmp_path: Path) -
         run.start()
         wait_until((tmp_path / "full").exists, 30, "the disk to be full")
         agent = run.agent()
-        place_request(run.node.inbox, Request("1-stop_now-0a", "stop_now", "test"))
+        page_request(run.node.inbox, Request("1-stop_now-0a", "stop_now", "test"))
         wait_until(lambda: not processes_of_run(run.run_id), 20, "the ranks to end")
         assert run.agent() in (agent, None)  # it ended well, or waits for room to say so
         (run.layout.attempt(1).root / "ballast").unlink()

@@ -9,7 +9,7 @@ import time
 import uuid
 
 from support.waiting import wait_until
-from torchdeck.agent.processes.ending import Sweep
+from torchdeck.agent.processes.ending import OrphanCleanup
 from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 IGNORING = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
@@ -32,7 +32,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
         return process.stdout.readline().strip()
 
 
-def finish(sweep: Sweep) -> int:
+def finish(sweep: OrphanCleanup) -> int:
     result = wait_until(
         lambda: [] if (left := sweep.step(time.monotonic())) is None else [left], 20, "the sweep"
     )
@@ -48,7 +48,7 @@ def test_sigterm_first_then_sigkill() -> None:
     try:
         for process in processes:
             first_line(process)
-        sweep = Sweep(run_id, None, 0.5, 10.0, 100.0)
+        sweep = OrphanCleanup(run_id, None, 0.5, 10.0, 100.0)
         assert sweep.step(100.0) is None
         assert obeying.wait(20) == -15
         assert sweep.step(100.4) is None
@@ -71,7 +71,7 @@ def test_a_child_that_hid_its_environment_is_found_under_torchrun() -> None:
     child = int(first_line(parent))
     try:
         identity = ProcessIdentity.of(parent.pid)
-        sweep = Sweep(run_id, identity, 0.0, 10.0, time.monotonic())
+        sweep = OrphanCleanup(run_id, identity, 0.0, 10.0, time.monotonic())
         hidden = ProcessIdentity.of(child)
         assert hidden is not None
         assert hidden in sweep.survivors()
@@ -92,7 +92,7 @@ def test_the_sweeper_spares_itself_and_its_parents() -> None:
     program = (
         "import sys, time\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from torchdeck.agent.processes.ending import Sweep\n"
+        "from torchdeck.agent.processes.ending import OrphanCleanup\n"
         f"sweep = Sweep({run_id!r}, None, 0.0, 5.0, time.monotonic())\n"
         "print('left', sweep.step(time.monotonic()), flush=True)"
     )

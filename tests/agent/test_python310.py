@@ -10,7 +10,7 @@ import pytest
 
 from support.agent_run import CORE, FAKE_TORCHRUN, Maker
 from support.old_python import python310
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 
 STDLIB_PACKAGES = ("contract", "agent", "telemetry")
 OTHERS = (

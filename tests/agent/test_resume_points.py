@@ -134,7 +134,7 @@ def test_who_hashes_what(tmp_path: Path, node: str | None, first: bool, offered:
 
 
 def test_a_part_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """What the lead chose must be on this node, whole and of that step."""
+    """What the leader chose must be on this node, whole and of that step."""
     folder = save_of(tmp_path, 5)
     check_point(folder, point(5))
     with pytest.raises(AttemptError, match="holds step 5 here, and 7"):

@@ -20,9 +20,9 @@ def test_a_holder_that_was_just_started_is_waited_for(tmp_path: Path) -> None:
     files.root.mkdir(parents=True)
     writing = threading.Timer(0.3, write_json, (files.holder, HELD))
     writing.start()
-    past, started = startup.read_past(layout, layout.node(NAME), NAME, 0)
+    recovered, started = startup.read_recovered_state(layout, layout.node(NAME), NAME, 0)
     writing.join()
-    assert not past.open
+    assert not recovered.open
     assert started is not None
     assert started.fields["attempt"] == 1
 
@@ -30,4 +30,4 @@ def test_a_holder_that_was_just_started_is_waited_for(tmp_path: Path) -> None:
 def test_no_attempt_is_waited_for_where_none_was_begun(tmp_path: Path) -> None:
     """A first start loses no time."""
     layout = RunLayout(tmp_path)
-    assert startup.read_past(layout, layout.node(NAME), NAME, 0)[1] is None
+    assert startup.read_recovered_state(layout, layout.node(NAME), NAME, 0)[1] is None

@@ -28,8 +28,8 @@ from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import Dial, LinkTarget, NodeLink
 from torchdeck.launching.remote.link_file import LinkFile
 from torchdeck.launching.remote.stream import ByteStream
-from torchdeck.launching.shipping import ship
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.launching.runtime_bundle import ship
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
 from torchdeck.nodes.start_line import python_line
@@ -138,7 +138,7 @@ def _over_ssh(folder: Path, hosts: TestHosts) -> DialOf:
     line = python_line(entry, PYTHON_ARGUMENTS)
 
     def dial_of(number: int) -> Dial:
-        target = target_for(f"n{number}", entry, NodeBook(), folder)
+        target = target_for(f"n{number}", entry, NodeInventory(), folder)
         return SshDial(target, Credentials(), NoAsker(), line)
 
     return dial_of

@@ -33,7 +33,7 @@ def _throughput(folder: Path) -> list[Row]:
             linked_run.make_node()
             log = linked_run.there.attempt(1).rank(0).stdout
             log.write_bytes(os.urandom(1_000_000) * (BYTES // 1_000_000))
-            linked_run.shipped_there()
+            linked_run.bundle_there()
             begun = time.perf_counter()
             shutil.copyfile(log, folder / "copy")
             copies.append(BYTES / 1e6 / (time.perf_counter() - begun))

@@ -29,7 +29,7 @@ from support.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics.run_metrics import RunMetrics
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.probing import probe_nodes
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
@@ -258,13 +258,13 @@ def _many_hosts() -> list[Row]:
         home = Path(name) / "home"
         hosts.trust(home)
         entries = {f"n{i}": NodeEntry.model_validate(hosts.entry(i)) for i in range(1, MANY + 1)}
-        book = NodeBook(nodes=entries)
+        node_inventory = NodeInventory(nodes=entries)
         took = []
         for _ in range(LOOKS):
             credentials = Credentials()
 
             def reach(node: str, limit: float, credentials: Credentials = credentials) -> Connection:
-                return connect(target_of(node, book, home), credentials, NoAsker(), limit)
+                return connect(target_of(node, node_inventory, home), credentials, NoAsker(), limit)
 
             begun = time.monotonic()
             found = list(probe_nodes(entries, reach))

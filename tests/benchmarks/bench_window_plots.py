@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication
 from benchmarks.rows import Row
 from support.metrics import rank_folder, segment_path, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.theme.theme import Theme
 
 RANKS, POINTS, PLOTS = 64, 100_000, 16
@@ -126,15 +126,15 @@ def _for(app: QApplication, seconds: float) -> None:
     _until(app, lambda: time.perf_counter() >= end)
 
 
-def _board(theme: Theme, run_dir: Path, width: int, height: int) -> PlotBoard:
-    board = PlotBoard(theme, RunLayout(run_dir))
+def _board(theme: Theme, run_dir: Path, width: int, height: int) -> PlotGrid:
+    board = PlotGrid(theme, RunLayout(run_dir))
     board.resize(width, height)
     board.show()
     board.entered()
     return board
 
 
-def _end(app: QApplication, board: PlotBoard) -> None:
+def _end(app: QApplication, board: PlotGrid) -> None:
     board.closing()
     board.close()
     board.deleteLater()
@@ -177,7 +177,7 @@ def _dashboard(app: QApplication, theme: Theme, folder: Path) -> list[Row]:
     ]
 
 
-def _repaint(board: PlotBoard) -> float:
+def _repaint(board: PlotGrid) -> float:
     """Milliseconds of processor to give all plots their data and paint them, in the GUI thread."""
     answer = board.answer
     assert answer is not None
@@ -189,7 +189,7 @@ def _repaint(board: PlotBoard) -> float:
     return 1000 * (time.thread_time() - begun)
 
 
-def _drawn(board: PlotBoard) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(board: PlotGrid) -> tuple[np.ndarray, np.ndarray]:
     """What one plot of the board draws, as points."""
     answer = board.answer
     assert answer is not None

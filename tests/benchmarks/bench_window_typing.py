@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from benchmarks.rows import Row
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.idle.garbage import GarbageCollector
@@ -39,7 +39,7 @@ def run() -> list[Row]:
     assert isinstance(app, QApplication)
     operations = Operations()
     with tempfile.TemporaryDirectory() as folder:
-        place = LaunchPlace(Theme(app, "light"), operations, Path(folder), drafts=Path(folder))
+        place = LaunchPage(Theme(app, "light"), operations, Path(folder), drafts=Path(folder))
         place.resize(1280, 760)
         place.show()
         place.new_from_preset("cluster")
@@ -68,7 +68,7 @@ class _Paints(QObject):
 
 
 class _Typing:
-    def __init__(self, place: LaunchPlace) -> None:
+    def __init__(self, place: LaunchPage) -> None:
         self._place = place
         self._paints = _Paints(place.pane.strip)
         self._waited_for = -1

@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from torchdeck_app.runs.place import RunsPlace
     from torchdeck_app.runs.run_page import RunPage
     from torchdeck_app.runs.run_watch import RunSeen
+    from torchdeck_app.runs.runs_page import RunsPage
     from torchdeck_app.window.main_window import MainWindow
 
 PATIENCE = 90.0
@@ -33,8 +33,8 @@ class Idle:
         self._limit = time.monotonic() + PATIENCE
         self._before = (0.0, 0.0, 0.0, 0, 0, 0)
         self._step = 0
-        window.stack.show_place("Runs")
-        window.stack.when_made("Runs", lambda place: cast("RunsPlace", place).open_run(run_id))
+        window.stack.show_page("Runs")
+        window.stack.when_made("Runs", lambda place: cast("RunsPage", place).open_run(run_id))
         self._look = QTimer(window)
         self._look.timeout.connect(self._wait)
         self._look.start(200)

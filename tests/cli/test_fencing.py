@@ -9,7 +9,7 @@ from support.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.control import taking_over
-from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.inventory.file import inventory_path
 
 LOST = event("lost", 300.0, state="LOST", why="gone", resumable=False, checkpoint="", life=0, nodes=["gpu3"])
 FENCED = event("fenced", 400.0, node="gpu3", life=1)
@@ -37,6 +37,6 @@ def test_it_is_started_for_a_node_that_may_come_back(
 ) -> None:
     """Not for one that has answered, or was taken out of the node inventory."""
     layout = make_run(torchdeck_home, [*controller_journal(), LOST, *([FENCED] * fenced)], running_run())
-    book_path(torchdeck_home).write_text(f'[nodes.{node}]\naddress = "10.0.0.1"\n')
+    inventory_path(torchdeck_home).write_text(f'[nodes.{node}]\naddress = "10.0.0.1"\n')
     assert main(["runs", *command]) == 0
     assert started == [layout] * starts

@@ -20,9 +20,9 @@ from torchdeck.cli.nodes.fitting_columns import GAP, bare_table, fitting, print_
 from torchdeck.cli.nodes.monitor_table import MonitorTable
 from torchdeck.cli.nodes.node_sheet import sheet
 from torchdeck.cli.nodes.probe import BY_WEIGHT, HEADINGS, _table
-from torchdeck.nodes.probe.conversation import ClockOffset
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck.nodes.probe.monitoring import NodeNow, Sample
+from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.nodes.probe.probing import Probed
 
 CLOCK = ClockOffset(0.003, 0.001)

@@ -1,4 +1,6 @@
-"""`torchdeck nodes`: the node book from the command line, the SSH config, and host keys at a terminal."""
+"""`torchdeck nodes`: the node inventory from the command line, the SSH config, and host keys at a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from support.command import Command
 from support.command_here import CommandHere
 from support.hosts import TestHosts
 from support.typed_command import typed
-from torchdeck.nodes.book.file import book_path, read_book
-from torchdeck.nodes.book.problems import RIGHT_NAME
-from torchdeck.nodes.book.schema import NodeEntry, NodeGroup
+from torchdeck.nodes.inventory.file import inventory_path, read_inventory
+from torchdeck.nodes.inventory.problems import RIGHT_NAME
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.host_keys import fingerprint
 from torchdeck.nodes.ssh.target import SshTarget, target_of
@@ -35,8 +37,8 @@ def command(
     return Command(torchdeck_home) if "hosts" in request.fixturenames else CommandHere(torchdeck_home)
 
 
-def book_of(command: Command) -> dict[str, NodeEntry]:
-    return read_book(book_path(command.home)).nodes
+def inventory_of(command: Command) -> dict[str, NodeEntry]:
+    return read_inventory(inventory_path(command.home)).nodes
 
 
 def test_a_node_is_added_changed_listed_and_removed(command: Command) -> None:
@@ -45,13 +47,15 @@ def test_a_node_is_added_changed_listed_and_removed(command: Command) -> None:
     )
     assert (added.returncode, added.stderr) == (0, "")
     assert "torchdeck nodes trust a" in added.stdout
-    assert book_of(command) == {"a": NodeEntry(address="10.0.0.1", port=2222, devices=[0, 1], tags=["fast"])}
+    assert inventory_of(command) == {
+        "a": NodeEntry(address="10.0.0.1", port=2222, devices=[0, 1], tags=["fast"])
+    }
     edited = command.json(
         "nodes", "edit", "a", "--address", "b", "--max-ranks", "2", "--unset", "port", "tags"
     )
     wanted = NodeEntry(address="b", devices=[0, 1], max_ranks=2)
     assert edited == {"node": "a", **wanted.model_dump()}
-    assert book_of(command) == {"a": wanted}
+    assert inventory_of(command) == {"a": wanted}
     assert command.json("nodes", "list")["nodes"] == [{"name": "a", **wanted.model_dump()}]
     listed = command.run("nodes", "list").stdout.splitlines()
     assert listed[0].split()[:2] == ["NAME", "ADDRESS"]
@@ -59,10 +63,10 @@ def test_a_node_is_added_changed_listed_and_removed(command: Command) -> None:
     assert command.run("nodes", "edit", "a", "--tags", "slow").stdout == "changed a\n"
     assert command.run("nodes", "edit", "a", "--tags", "slow").stdout == "a is so already\n"
     assert "nodes trust a" in command.run("nodes", "edit", "a", "--address", "me@10.0.0.2:7").stdout
-    assert (book_of(command)["a"].address, book_of(command)["a"].user) == ("10.0.0.2", "me")
-    assert book_of(command)["a"].port == 7
+    assert (inventory_of(command)["a"].address, inventory_of(command)["a"].user) == ("10.0.0.2", "me")
+    assert inventory_of(command)["a"].port == 7
     assert command.run("nodes", "remove", "a").stdout == "removed a\n"
-    assert book_of(command) == {}
+    assert inventory_of(command) == {}
     assert "there are no nodes yet" in command.run("nodes", "list").stdout
 
 
@@ -71,14 +75,14 @@ def test_a_range_of_nodes_is_edited_at_once_or_not_at_all(command: Command) -> N
         command.run("nodes", "add", f"gpu{number}", f"10.0.0.{number}")
     edited = command.json("nodes", "edit", "gpu[1-3]", "--venv", "~/torch", "--tags", "fast")
     assert [node["node"] for node in edited["nodes"]] == ["gpu1", "gpu2", "gpu3"]
-    assert [entry.venv for entry in book_of(command).values()] == ["~/torch"] * 3 + [None]
+    assert [entry.venv for entry in inventory_of(command).values()] == ["~/torch"] * 3 + [None]
     assert command.run("nodes", "edit", "tag:fast", "--max-ranks", "2").stdout.count("changed") == 3
-    before = book_of(command)
+    before = inventory_of(command)
     refused = command.run("nodes", "edit", "gpu[3-5]", "--port", "7")
     assert (refused.returncode, "there is no node or group gpu5" in refused.stderr) == (2, True)
     shared = command.run("nodes", "edit", "gpu[1-2]", "--address", "10.0.0.9")
     assert (shared.returncode, "change the addresses one by one" in shared.stderr) == (2, True)
-    assert book_of(command) == before
+    assert inventory_of(command) == before
 
 
 def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
@@ -102,10 +106,10 @@ def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
         each = value if isinstance(value, list) else [value]
         words += [f"--{key.replace('_', '-')}", *map(str, each)]
     assert command.run("nodes", "add", "a", "x", *words).returncode == 0
-    assert book_of(command)["a"].model_dump(exclude_none=True) == {"address": "x", **values}
+    assert inventory_of(command)["a"].model_dump(exclude_none=True) == {"address": "x", **values}
     for key in ("venv", "conda"):
         assert command.run("nodes", "add", key, "x", f"--{key}", "/env").returncode == 0
-        assert getattr(book_of(command)[key], key) == "/env"
+        assert getattr(inventory_of(command)[key], key) == "/env"
     assert {*values, "venv", "conda", "address"} == set(NodeEntry.model_fields)
 
 
@@ -143,20 +147,20 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(
     command: Command, words: list[str], said: str
 ) -> None:
     command.run("nodes", "add", "a", "x")
-    before = book_path(command.home).read_bytes()
+    before = inventory_path(command.home).read_bytes()
     done = command.run("nodes", *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert book_path(command.home).read_bytes() == before
+    assert inventory_path(command.home).read_bytes() == before
 
 
 def test_a_book_that_is_wrong_is_said_to_be_with_its_lines(command: Command) -> None:
     command.home.mkdir()
-    book_path(command.home).write_text("[nodes.a]\naddress = 1\n")
+    inventory_path(command.home).write_text("[nodes.a]\naddress = 1\n")
     done = command.run("nodes", "list")
     assert done.returncode == 2
-    assert f"{book_path(command.home)}:2: nodes.a.address: 1 is a whole number" in done.stderr
+    assert f"{inventory_path(command.home)}:2: nodes.a.address: 1 is a whole number" in done.stderr
 
 
 def test_groups_hold_nodes_and_lose_those_that_are_removed(command: Command) -> None:
@@ -168,12 +172,12 @@ def test_groups_hold_nodes_and_lose_those_that_are_removed(command: Command) -> 
     assert "group all: g0, g1, x" in command.run("nodes", "list").stdout
     assert [node["name"] for node in command.json("nodes", "list", "pair")["nodes"]] == ["g0", "g1"]
     assert command.run("nodes", "remove", "x").returncode == 0
-    assert read_book(book_path(command.home)).groups == {
+    assert read_inventory(inventory_path(command.home)).groups == {
         "pair": NodeGroup(nodes=["g[0-1]"]),
         "all": NodeGroup(nodes=["pair"]),
     }
     assert command.run("nodes", "remove", "all", "pair").returncode == 0
-    assert read_book(book_path(command.home)).groups == {}
+    assert read_inventory(inventory_path(command.home)).groups == {}
 
 
 SSH_CONFIG = """\
@@ -207,7 +211,7 @@ def test_hosts_of_the_ssh_config_are_shown(command: Command, ssh_config: Path) -
     shown = command.run("nodes", "import").stdout.splitlines()
     assert shown[:-1] == [
         "lab1      10.9.9.9",
-        "gate      10.0.0.1   (is in the node book)",
+        "gate      10.0.0.1   (is in the node inventory)",
         "gpu1      me@gpu1:2222 through gate → other:7",
         "gpu2      me@gpu2:2222 through gate → other:7",
         f"odd~name  cannot be a node: that is no name of a node; right would be {RIGHT_NAME}",
@@ -222,11 +226,11 @@ def test_chosen_hosts_become_nodes_for_which_the_ssh_config_goes_on_counting(
     command: Command, ssh_config: Path
 ) -> None:
     assert command.run("nodes", "import", "gpu*").stdout == "imported gpu1, gpu2\n"
-    assert book_of(command) == {name: NodeEntry(address=name) for name in ("gpu1", "gpu2")}
+    assert inventory_of(command) == {name: NodeEntry(address=name) for name in ("gpu1", "gpu2")}
 
     def target() -> SshTarget:
         config = SshConfig((ssh_config,))
-        return target_of("gpu1", read_book(book_path(command.home)), command.home, config)
+        return target_of("gpu1", read_inventory(inventory_path(command.home)), command.home, config)
 
     found = target()
     assert (found.user, found.port, [hop.host for hop in found.jumps]) == (
@@ -237,7 +241,7 @@ def test_chosen_hosts_become_nodes_for_which_the_ssh_config_goes_on_counting(
     assert (target().user, target().port) == ("you", 2223)
     again = command.run("nodes", "import", "gpu1", "lab1")
     assert again.stdout == "imported lab1\n"
-    assert "gpu1 is in the node book already" in again.stderr
+    assert "gpu1 is in the node inventory already" in again.stderr
     assert command.run("nodes", "import", "nobody").returncode == 2
     assert command.json("nodes", "import", "--all") == {
         "imported": ["gate", "direct"],
@@ -254,8 +258,8 @@ def test_hosts_of_another_file_are_written_down_whole(
     assert done.stdout == "imported gate, gpu1, gpu2\n"
     assert "direct cannot be a node: its proxycommand counts in ~/.ssh/config alone" in done.stderr
     home = Path(os.environ["HOME"])
-    assert book_of(command)["gate"] == NodeEntry(address="10.0.0.1")
-    assert book_of(command)["gpu1"].key == str(home / ".ssh" / "special")
+    assert inventory_of(command)["gate"] == NodeEntry(address="10.0.0.1")
+    assert inventory_of(command)["gpu1"].key == str(home / ".ssh" / "special")
 
 
 def test_an_unknown_key_is_trusted_by_its_fingerprint_and_by_nothing_else(
@@ -263,7 +267,7 @@ def test_an_unknown_key_is_trusted_by_its_fingerprint_and_by_nothing_else(
 ) -> None:
     made = hosts(2)
     (command.home / "known_hosts").unlink()
-    book_path(command.home).write_text(made.nodes_toml())
+    inventory_path(command.home).write_text(made.nodes_toml())
     refused = command.run("nodes", "trust", "node1")
     assert refused.returncode == 3
     shown = next(word.rstrip(".") for word in refused.stderr.split() if word.startswith("SHA256:"))
@@ -285,7 +289,7 @@ def test_at_a_terminal_the_fingerprint_and_the_password_are_asked_for(hosts: Hos
     made = hosts(1)
     password = made.allow_passwords(1, "canary-Pass 55")
     (command.home / "known_hosts").unlink()
-    book_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
+    inventory_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
     answers = [
         ("right one? (yes/no)", "yes"),
         ("Password of root@", "wrong"),
@@ -304,7 +308,7 @@ def test_at_a_terminal_the_fingerprint_and_the_password_are_asked_for(hosts: Hos
 def test_who_says_no_at_the_terminal_trusts_nothing(hosts: Hosts, command: Command) -> None:
     made = hosts(1)
     (command.home / "known_hosts").unlink()
-    book_path(command.home).write_text(made.nodes_toml())
+    inventory_path(command.home).write_text(made.nodes_toml())
     code, seen = typed(command, ["nodes", "trust", "node1"], [("right one? (yes/no)", "perhaps")])
     assert code == 3, seen
     assert not (command.home / "known_hosts").exists()
@@ -315,7 +319,7 @@ def test_a_password_is_kept_in_the_keyring_when_that_is_asked_for(
 ) -> None:
     made = hosts(1)
     password = made.allow_passwords(1, "canary-Pass 56")
-    book_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
+    inventory_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "support.file_keyring.FileKeyring")
     monkeypatch.setenv("TESTS_KEYRING_FILE", str(tmp_path / "secrets"))
@@ -341,7 +345,7 @@ def test_imported_hosts_are_reached_through_the_jump_host_that_came_with_them(
         f"Host *\n  User root\n  IdentityFile {made.key}\n"
     )
     assert command.run("nodes", "import", "--all").stdout == "imported gate, inner\n"
-    assert book_of(command)["inner"].jump == []
+    assert inventory_of(command)["inner"].jump == []
     prints = [key_print(line) for line in made.known_hosts.splitlines()]
     words = [word for shown in prints for word in ("--fingerprint", shown)]
     done = command.run("nodes", "trust", "inner", *words)

@@ -17,11 +17,11 @@ from torchdeck.cli.nodes.chosen import ChosenNodes
 from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.here import LocalProcess
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
 
@@ -62,7 +62,7 @@ class Probed(NamedTuple):
     error: str = ""
 
 
-class Mute(Conversation):
+class Mute(ProbeSession):
     """With a node that does whatever it is asked, and does not say which folders it has."""
 
     def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
@@ -80,17 +80,17 @@ class Cleaning:
         self.home, self.there = folder / "mine", folder / "there"
         self.home.mkdir(mode=0o700)
         lines = (f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{self.there}"\n' for name in ("n1", "n2"))
-        book_path(self.home).write_text("".join(lines))
+        inventory_path(self.home).write_text("".join(lines))
         reach = Connector(self.home, talking=self._talking)
-        chosen = ChosenNodes(reach, dict(reach.book().nodes))
+        chosen = ChosenNodes(reach, dict(reach.node_inventory().nodes))
         probed = [Probed(name, node_facts()) for name in chosen.entries]
         monkeypatch.setattr(nodes_clean, "chosen_nodes", lambda _asked: chosen)
         monkeypatch.setattr("torchdeck.nodes.probe.probing.probe_nodes", lambda *_: probed)
 
     @contextmanager
-    def _talking(self, name: str, *_arguments: Any) -> Iterator[Conversation]:
+    def _talking(self, name: str, *_arguments: Any) -> Iterator[ProbeSession]:
         with closing(LocalProcess(sys.executable)) as process:
-            yield (Mute if name in self.mute else Conversation)(process, name)
+            yield (Mute if name in self.mute else ProbeSession)(process, name)
 
     def lay(self, run_id: str, noted: Sequence[str]) -> Path:
         layout = RunLayout(self.there / "runs" / run_id)

@@ -33,7 +33,7 @@ from support.waiting import wait_until
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.links import LOST, UP, LinkState, write_links
 
 FAILED = [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")]
@@ -366,8 +366,8 @@ def test_delete_says_what_is_left_on_nodes_and_what_removes_it_later(
     asked = config(distributed={"nodes": ["n1"]})
     there = replace(node("n1", cores=1), remote=True)
     layout = make_run(torchdeck_home, controller_journal(), FAILED, plan=plan(asked, there).document())
-    book = f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
-    book_path(torchdeck_home).write_text(book)
+    node_inventory = f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
+    inventory_path(torchdeck_home).write_text(node_inventory)
     run_id = layout.root.name
     assert main(["runs", "delete", "gpt"]) == 3
     said = capsys.readouterr()
@@ -377,7 +377,7 @@ def test_delete_says_what_is_left_on_nodes_and_what_removes_it_later(
     assert main(["runs", "delete", run_id, "--node", "n1", "n2", "--json"]) == 3
     value = json.loads(capsys.readouterr().out)
     assert [(each["node"], each["removed"]) for each in value["nodes"]] == [("n1", False), ("n2", False)]
-    assert "node book" in value["nodes"][1]["why"]
+    assert "node inventory" in value["nodes"][1]["why"]
     assert main(["runs", "delete", "gpt", "--node", "n1"]) == 2
     assert "whole id" in capsys.readouterr().err
 

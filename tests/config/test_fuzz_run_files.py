@@ -10,7 +10,7 @@ from support.fuzzing import read_all
 from support.refusals import refused
 from torchdeck.config.loader import load_config
 from torchdeck.config.problems import ConfigError
-from torchdeck.nodes.book.file import read_book
+from torchdeck.nodes.inventory.file import read_inventory
 
 RAW = (
     *("1", "-1", "1e308", "1e999", "nan", "-inf", "9" * 400, "9" * 5000, "0x" + "f" * 5000, "0b" + "1" * 70),
@@ -47,10 +47,10 @@ def read_run_file(content: bytes, place: Path) -> None:
     refused(lambda: load_config(path), ConfigError)
 
 
-def read_node_book(content: bytes, place: Path) -> None:
+def read_node_inventory(content: bytes, place: Path) -> None:
     path = place / "nodes.toml"
     path.write_bytes(content)
-    refused(lambda: read_book(path), ConfigError)
+    refused(lambda: read_inventory(path), ConfigError)
 
 
 def test_any_run_file() -> None:
@@ -58,4 +58,4 @@ def test_any_run_file() -> None:
 
 
 def test_any_node_book() -> None:
-    read_all(read_node_book, TOML)
+    read_all(read_node_inventory, TOML)

@@ -73,7 +73,7 @@ def test_a_range_of_nodes_takes_the_machines_that_are_described() -> None:
     assert names("1:2", CLUSTER) == ["gpu0", "gpu1"]
     assert names("2:9", CLUSTER) == ["gpu0", "gpu1", "gpu2"]
     assert names("1:2") == ["localhost"]
-    assert names("2:3") == ["localhost"]  # the node book may know more
+    assert names("2:3") == ["localhost"]  # the node inventory may know more
     assert "[cluster] describes 3" in problem_of(CLUSTER, nodes="4:5").wrong
 
 

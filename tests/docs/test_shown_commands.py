@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli.main import COMMANDS, FAMILIES, main
-from torchdeck.nodes.book.file import parse_book
+from torchdeck.nodes.inventory.file import parse_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -70,5 +70,5 @@ def test_the_table_of_commands_names_what_there_is(capsys: pytest.CaptureFixture
 def test_node_inventories_shown_are_valid() -> None:
     books = [text for text in re.findall(r"```toml\n(.*?)```", SHOWN, re.DOTALL) if "[nodes." in text]
     assert books
-    for book in books:
-        assert parse_book(book, "nodes.toml").nodes["gpu4"].tags
+    for node_inventory in books:
+        assert parse_inventory(node_inventory, "nodes.toml").nodes["gpu4"].tags

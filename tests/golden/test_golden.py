@@ -24,8 +24,8 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.data import CheckpointPosition, load_batch_plan
 from torchdeck.data.batch_plan.files.loading import save_batch_plan
 from torchdeck.data.sample_log import SampleLog, SampleLogWriter
-from torchdeck.nodes.book.file import read_book
-from torchdeck.nodes.book.text import with_group, with_node
+from torchdeck.nodes.inventory.file import read_inventory
+from torchdeck.nodes.inventory.text import with_group, with_node
 from torchdeck.telemetry.writer import Table
 from torchdeck_app.window.session.session import read_session
 
@@ -98,10 +98,10 @@ def test_manifests_are_written_byte_for_byte(golden: Path) -> None:
 
 def test_the_node_inventory_is_written_byte_for_byte(golden: Path) -> None:
     path = golden / "nodes.toml"
-    book, text = read_book(path), ""
-    for name, entry in book.nodes.items():
+    node_inventory, text = read_inventory(path), ""
+    for name, entry in node_inventory.nodes.items():
         text = with_node(text, name, entry)
-    for name, group in book.groups.items():
+    for name, group in node_inventory.groups.items():
         text = with_group(text, name, group)
     assert text == path.read_text()
 

@@ -12,7 +12,9 @@ from support.hosts_run import HostsRun, nothing_left_here
 
 @pytest.fixture
 def across(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Iterator[Callable[..., HostsRun]]:
-    """`across(n, entries, **options)`: the command here, n hosts in its node book; all ended afterwards."""
+    """`across(n, entries, **options)`: the command here, n hosts in its node inventory; all ended
+    afterwards.
+    """
     pytest.importorskip("torch", reason="torchrun comes with torch")
     with ExitStack() as stack:
 

@@ -17,10 +17,10 @@ from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.processes import RUN_ID_VARIABLE
-from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.preflight.remote.further import check_further
 from torchdeck.launching.preflight.remote.trial import Limits
-from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.nodes.connector import Connector
 
 HostsOf = Callable[..., TestHosts]
@@ -51,7 +51,7 @@ def run_file(folder: Path, more: str = "") -> Path:
     return path
 
 
-def with_book(made: TestHosts, home: Path) -> Command:
+def with_inventory(made: TestHosts, home: Path) -> Command:
     (home / "nodes.toml").write_text(made.nodes_toml())
     return Command(home)
 
@@ -68,7 +68,7 @@ def named(found: list[dict[str, Any]], name: str) -> dict[str, str]:
 def test_torchrun_is_tried_once_and_remembered(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """Both nodes reduce together; nothing is left there; an unchanged set is not measured again."""
     made = hosts(2)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     path = run_file(folder)
     first = command.run("check", path, "--json")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -120,10 +120,10 @@ def ranks_on(made: TestHosts, host: int) -> list[int]:
 def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """Its rank is stopped in mid-start: the other waits, and the one to blame is said within the limit."""
     made = hosts(2)
-    with_book(made, torchdeck_home)
+    with_inventory(made, torchdeck_home)
     config = load_config(run_file(folder)).config
     reach = Connector(torchdeck_home)
-    found = survey(config, looks=Looks(torchdeck_home, reach))
+    found = cluster_facts(config, looks=FactSources(torchdeck_home, reach))
     plan = plan_from(config, found)
 
     def stop_rank() -> None:
@@ -143,7 +143,7 @@ def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Pa
 def test_a_blocked_port_is_said_in_seconds(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """What torchrun would take a quarter of an hour for; nothing is started then."""
     made = hosts(2)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     made.block_port(2, "1024-65535", sender=made.address(1))
     started = time.monotonic()
     done = command.run("check", run_file(folder))
@@ -157,7 +157,7 @@ def test_a_blocked_port_is_said_in_seconds(hosts: HostsOf, torchdeck_home: Path,
 def test_files_that_nodes_do_not_see_are_refused(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """sync = "none": the hosts see this machine's files, until one of them has a folder of its own there."""
     made = hosts(2)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     path = run_file(folder, 'sync = "none"')
     fine = command.run("check", path, "--json", "--quick")
     assert fine.returncode == 0, fine.stdout

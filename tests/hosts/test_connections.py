@@ -8,8 +8,8 @@ import pytest
 
 from support.hosts import TestHosts
 from torchdeck.launching.preflight.remote.connections import Connected, check_connections, connect_all
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.probe.probing import talk
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
+from torchdeck.nodes.probe.probing import open_probe_session
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_of
@@ -23,16 +23,19 @@ def tried(
 ) -> tuple[list[Connected], list[Check]]:
     """Every way between the hosts, and what is said of it."""
     made.trust(home)
-    book = NodeBook(
+    node_inventory = NodeInventory(
         nodes={f"n{i}": NodeEntry.model_validate(made.entry(i)) for i in range(1, made.count + 1)}
     )
     addresses = {f"n{i}": made.address(i) for i in range(1, made.count + 1)}
 
     def to(name: str, limit: float) -> Connection:
-        return connect(target_of(name, book, home), Credentials(), NoAsker(), limit)
+        return connect(target_of(name, node_inventory, home), Credentials(), NoAsker(), limit)
 
     with ExitStack() as stack:
-        talks = {name: stack.enter_context(talk(name, entry, to, 20.0)) for name, entry in book.nodes.items()}
+        talks = {
+            name: stack.enter_context(open_probe_session(name, entry, to, 20.0))
+            for name, entry in node_inventory.nodes.items()
+        }
         ways = connect_all(talks, addresses, port=port, size=size)
     return ways, list(check_connections(ways, addresses))
 

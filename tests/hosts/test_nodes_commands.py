@@ -16,7 +16,7 @@ from torchdeck.contract.processes import RUN_ID_VARIABLE
 HostsOf = Callable[..., TestHosts]
 
 
-def with_book(made: TestHosts, home: Path) -> Command:
+def with_inventory(made: TestHosts, home: Path) -> Command:
     (home / "nodes.toml").write_text(made.nodes_toml())
     return Command(home)
 
@@ -30,7 +30,7 @@ def leave_orphan(made: TestHosts, host: int, run_id: str) -> None:
 def test_nodes_are_probed_and_cleaned(hosts: HostsOf, torchdeck_home: Path) -> None:
     """What answers is in the table, what does not below it; orphans are named, and ended only when agreed."""
     made = hosts(2)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     leave_orphan(made, 1, "dead-run")
     made.power_off(2)
     shown = command.run("nodes", "probe")
@@ -85,7 +85,7 @@ def until(lines: Iterator[dict[str, Any]], node: str, state: str, seconds: float
 def test_a_lost_node_comes_back_in_the_monitor(hosts: HostsOf, torchdeck_home: Path) -> None:
     """Samples of both; one is cut, the other goes on; it is healed and heard of again; Ctrl-C ends it."""
     made = hosts(2)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     with command.start("nodes", "monitor", "--interval", "0.5", "--json") as process:
         lines = lines_of(process)
         first = until(lines, "node1", "up", 30)
@@ -111,7 +111,7 @@ def python_on(made: TestHosts, host: int) -> list[str]:
 
 def test_the_monitor_shows_a_table(hosts: HostsOf, torchdeck_home: Path) -> None:
     made = hosts(1)
-    command = with_book(made, torchdeck_home)
+    command = with_inventory(made, torchdeck_home)
     with command.start("nodes", "monitor", "node1", "--interval", "0.3") as process:
         assert process.stdout is not None
         limit = time.monotonic() + 30

@@ -93,7 +93,7 @@ def test_a_run_is_attached_to_from_another_machine(across: AcrossOf, tmp_path: P
 
 @pytest.mark.soak
 def test_a_run_is_stopped_from_another_machine(across: AcrossOf, tmp_path: Path) -> None:
-    """A request from there reaches the lead, and the run ends on both nodes."""
+    """A request from there reaches the leader, and the run ends on both nodes."""
     hosts = across(2)
     started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", 600))
     assert started.returncode == 0, started.stderr

@@ -17,9 +17,9 @@ from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.facts.looks import Looks
-from torchdeck.launching.launcher import Intent, create_run
-from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.facts.fact_sources import FactSources
+from torchdeck.launching.launcher import LaunchRecord, create_run
+from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.nodes.connector import Connector
 
 HostsOf = Callable[..., TestHosts]
@@ -35,8 +35,10 @@ def run(hosts: HostsOf, torchdeck_home: Path, tmp_path: Path) -> tuple[Command, 
     (tmp_path / "train.py").write_text("")
     (tmp_path / "run.toml").write_text(RUN)
     config = load_config(tmp_path / "run.toml").config
-    plan = plan_from(config, survey(config, looks=Looks(torchdeck_home, Connector(torchdeck_home))))
-    layout = create_run(plan, Intent(RUN), torchdeck_home)
+    plan = plan_from(
+        config, cluster_facts(config, looks=FactSources(torchdeck_home, Connector(torchdeck_home)))
+    )
+    layout = create_run(plan, LaunchRecord(RUN), torchdeck_home)
     there = [RunLayout(made.home(host) / ".local/share/torchdeck/runs" / layout.root.name) for host in (1, 2)]
     for host, each in enumerate(there):
         for step in (10, 20):

@@ -14,7 +14,7 @@ import pytest
 
 from support.command import Command
 from support.hosts import TestHosts, why_no_hosts
-from support.hosts_run import write_book
+from support.hosts_run import write_inventory
 from support.training import Training
 
 LIMIT = 120.0
@@ -60,7 +60,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bad]:
         home = folder / "home"
         made.trust(home)
         pythons = {BARE: python(folder / "bare"), OTHER: python(folder / "other", torch="2.99.0")}
-        write_book(made, home, {host: {"python": path} for host, path in pythons.items()})
+        write_inventory(made, home, {host: {"python": path} for host, path in pythons.items()})
         made.shift_clock(CLOCK, 900.5)  # half a second on a busy machine either way
         made.block_port(BLOCKED, "1024-65535", sender=made.address(1))
         made.enter(FULL, ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(made.home(FULL))])

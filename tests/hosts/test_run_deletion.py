@@ -10,7 +10,7 @@ from support import machines
 from support.command import Command
 from support.histories import agent_started, controller_journal, ended, finished, started
 from support.hosts import TestHosts
-from support.hosts_run import HOME, write_book
+from support.hosts_run import HOME, write_inventory
 from support.made_runs import IDS, make_run
 from support.typed_command import typed
 from torchdeck.contract.layout import RunLayout
@@ -30,7 +30,7 @@ class Deleting:
         self.home = home
         self.command = Command(home)
         self.password = made.allow_passwords(2)
-        write_book(made, home, {2: {"key": None}})
+        write_inventory(made, home, {2: {"key": None}})
         names = {"nodes": ["node1", "node2"]}
         plan = machines.plan(machines.config(distributed=names), *map(machines.node, names["nodes"]))
         self.run = make_run(home, controller_journal(), DONE, plan=plan.document())
@@ -114,7 +114,7 @@ def test_a_run_that_lives_on_one_of_two_hosts_that_share_a_home_stays(
 ) -> None:
     """The other host sees no process of it, and the lock that an agent of the first one holds."""
     made = hosts(2, shared_home=True)
-    write_book(made, torchdeck_home, {})
+    write_inventory(made, torchdeck_home, {})
     command = Command(torchdeck_home)
     node = RunLayout(made.home(1) / HOME / "runs" / OTHER).node("node1")
     node.root.mkdir(parents=True)

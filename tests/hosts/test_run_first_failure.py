@@ -112,5 +112,5 @@ def test_a_shifted_clock_changes_no_order(across: AcrossOf, tmp_path: Path, firs
 
 
 def _errors(hosts: HostsRun) -> list[float]:
-    """By how much the second node's offset may be wrong, as the lead has said it."""
+    """By how much the second node's offset may be wrong, as the leader has said it."""
     return [event.fields["error"] for event in hosts.events(1, "clock")]

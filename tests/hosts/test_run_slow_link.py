@@ -56,8 +56,8 @@ def test_state_and_loss_come_before_logs(across: AcrossOf, tmp_path: Path, torch
     made = hosts.made
     with SlowLink(made.address(2), 22, bytes_per_second=SPEED, delay=DELAY) as link:
         entry = {**through(link, made.entry, 2), "training_address": made.address(2)}
-        book = {"version": 1, "nodes": {"node1": made.entry(1), "node2": entry}}
-        (torchdeck_home / "nodes.toml").write_text(tomlkit.dumps(book))
+        node_inventory = {"version": 1, "nodes": {"node1": made.entry(1), "node2": entry}}
+        (torchdeck_home / "nodes.toml").write_text(tomlkit.dumps(node_inventory))
         known = made.known_hosts + made.known_hosts.replace(made.address(2), f"[{link.address}]:{link.port}")
         (torchdeck_home / "known_hosts").write_text(known)
         with hosts.command.start("--no-gui", "--trust", write(tmp_path / "work")) as front:

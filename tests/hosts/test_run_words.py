@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from support.hosts_run import HostsRun, write_book
+from support.hosts_run import HostsRun, write_inventory
 from support.typing_at import Typing
 from support.waiting import wait_until
 
@@ -93,7 +93,7 @@ def test_logins_are_asked_for_and_kept_in_memory(
     hosts = across(2)
     password = hosts.made.allow_passwords(1)
     key, passphrase = hosts.made.key_with_passphrase()
-    write_book(hosts.made, torchdeck_home, {1: {"key": None}, 2: {"key": str(key)}})
+    write_inventory(hosts.made, torchdeck_home, {1: {"key": None}, 2: {"key": str(key)}})
     file = telling(tmp_path / "work", tmp_path)
     answers = {"Password of": password, "Passphrase of": passphrase}
     with Typing(hosts.command, answers, "--no-gui", "--trust", file) as front:

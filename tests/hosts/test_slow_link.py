@@ -12,7 +12,7 @@ import pytest
 
 from support.hosts import TestHosts
 from support.slow_link import SlowLink, through
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
@@ -93,7 +93,7 @@ def test_ssh_goes_over_a_slow_link(hosts: Callable[..., TestHosts], torchdeck_ho
         known = made.known_hosts.replace(made.address(1), f"[127.0.0.1]:{link.port}")
         (torchdeck_home / "known_hosts").write_text(known)
         entry = NodeEntry(**through(link, made.entry, 1))
-        target = target_for("node1", entry, NodeBook(), torchdeck_home)
+        target = target_for("node1", entry, NodeInventory(), torchdeck_home)
         with connect(target, Credentials(), NoAsker(), 60) as connection:
             begin = time.monotonic()
             assert connection.run("true", limit=60).code == 0

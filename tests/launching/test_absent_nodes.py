@@ -12,21 +12,23 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
 from torchdeck.launching.absent_nodes import planned_nodes, without_absent
-from torchdeck.launching.facts.node_looks import survey_nodes
-from torchdeck.launching.facts.node_survey import NodeSurvey
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.launching.facts.node_facts import probe_all_nodes
+from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict
 
 NAMES = ("n1", "n2", "n3", "n4")
-BOOK = NodeBook.model_validate({"nodes": {name: {"address": f"10.0.0.{name[1]}"} for name in NAMES}})
+NODE_INVENTORY = NodeInventory.model_validate(
+    {"nodes": {name: {"address": f"10.0.0.{name[1]}"} for name in NAMES}}
+)
 
 
 def asked(**distributed: Any) -> RunConfig:
     return config_from_dict({"run": {"script": "a.py"}, "distributed": distributed}, "/code")
 
 
-def surveyed(**silent: Probed) -> NodeSurvey:
+def surveyed(**silent: Probed) -> NodeReport:
     """Four nodes, of which those that are named said something else than what they have."""
     probed = {}
     for name in NAMES:
@@ -36,7 +38,7 @@ def surveyed(**silent: Probed) -> NodeSurvey:
         probed[name] = silent.get(
             name, Probed(name, 0.1, node_facts(name, interfaces=interfaces, routes=routes))
         )
-    return survey_nodes(NAMES, BOOK, probed)
+    return probe_all_nodes(NAMES, NODE_INVENTORY, probed)
 
 
 def off(name: str) -> Probed:

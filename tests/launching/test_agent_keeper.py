@@ -95,7 +95,7 @@ def test_a_holder_that_was_reached_begins_the_count_anew() -> None:
 
 
 def test_an_agent_that_departed_is_none_that_could_not_begin() -> None:
-    """One that has given up its lead may be started again as often as it departs."""
+    """One that has given up its leader may be started again as often as it departs."""
     transport = CountingTransport()
     transport.code = 0
     kept, history = keeper(transport), RunHistory()

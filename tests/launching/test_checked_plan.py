@@ -11,8 +11,8 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching import checked_plan as module
 from torchdeck.launching.checked_plan import checked_plan
-from torchdeck.launching.facts.node_survey import NodeFault, NodeSurvey
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.facts.node_report import NodeFault, NodeReport
+from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check, failed
 from torchdeck.plan.problems import PlanError
 
@@ -27,15 +27,15 @@ def test_only_faults_of_nodes_are_told_with_what_the_checks_find(
     (tmp_path / "train.py").write_text("")
     asked = {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "n2"]}}
     config: RunConfig = config_from_dict(asked, tmp_path)
-    remote = NodeSurvey(("n1", "n2"), faults=faults)
-    found = Survey(Inventory(()), {}, {}, CodeTree(), (), remote=remote)
+    remote = NodeReport(("n1", "n2"), faults=faults)
+    found = ClusterFacts(Inventory(()), {}, {}, CodeTree(), (), remote=remote)
     looked: list[Any] = []
 
     def preflight(*asked: Any) -> list[Check]:
         looked.append(asked)
         return [failed("script", "n1", "it is not there", "write it")]
 
-    monkeypatch.setattr(module, "survey", lambda *_asked, **_looks: found)
+    monkeypatch.setattr(module, "cluster_facts", lambda *_asked, **_looks: found)
     monkeypatch.setattr(module, "preflight", preflight)
     with pytest.raises(PlanError) as caught:
         checked_plan(config, tmp_path / "home")

@@ -153,13 +153,13 @@ def test_controller_started_on_a_finished_run_says_so(home: Path, tmp_path: Path
     assert layout.journal.read_bytes().startswith(before)
 
 
-@pytest.mark.parametrize("book", ["version = 1\n", "no = book"])
+@pytest.mark.parametrize("node_inventory", ["version = 1\n", "no = book"])
 def test_a_node_that_the_book_does_not_know_any_more_ends_the_run_with_a_reason(
-    home: Path, tmp_path: Path, book: str
+    home: Path, tmp_path: Path, node_inventory: str
 ) -> None:
     """Renamed or removed while nobody followed the run, or a book that cannot be read."""
     home.mkdir(mode=0o700, exist_ok=True)
-    (home / "nodes.toml").write_text(book)
+    (home / "nodes.toml").write_text(node_inventory)
     plan = make_plan(script(tmp_path, "print()"), tmp_path)
     elsewhere = dataclasses.replace(plan.nodes[0], name="gone")
     placed = tuple(dataclasses.replace(rank, node="gone") for rank in plan.ranks)

@@ -25,9 +25,9 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.launching.control.early_controller import EarlyController, early_controller
 from torchdeck.launching.control.run_secrets import plan_secrets
-from torchdeck.launching.launcher import Intent, create_run, start_run
+from torchdeck.launching.launcher import LaunchRecord, create_run, start_run
 
-INTENT = Intent("# a test\n")
+INTENT = LaunchRecord("# a test\n")
 
 
 def hello(folder: Path) -> LaunchPlan:

@@ -12,7 +12,7 @@ from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.epoch import ControllerEpoch
-from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.requests import Request, page_request
 from torchdeck.launching.control.transport import Transport
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.runs.replay.history import RunHistory
@@ -114,5 +114,5 @@ def test_an_agent_of_the_life_that_is_protected_passes_it_over(node: InboxNode, 
     assert json.loads(path.read_text())["life"] == 1
     assert Inbox(node.inbox, frozenset(), life=1).read_new() == []
     assert len(Inbox(node.inbox, frozenset(), life=0).read_new()) == 1
-    place_request(node.inbox, Request("1-stop-ab", "stop", "terminal"))
+    page_request(node.inbox, Request("1-stop-ab", "stop", "terminal"))
     assert [request.kind for request in Inbox(node.inbox, frozenset(), life=1).read_new()] == ["stop"]

@@ -100,14 +100,14 @@ def plan(tmp_path: Path) -> LaunchPlan:
 def test_a_living_agent_tells_token_and_secrets(plan: LaunchPlan) -> None:
     """Whichever node it is on; its secrets are those that the run has, whatever is given now."""
     known = Handover("t0", LISTENING, {"KEY": "of the run"})
-    lead, follower = Node("alpha", GONE), Node("beta", ALIVE, known.line())
-    asked = Asked(plan, lead, follower)
+    leader, follower = Node("alpha", GONE), Node("beta", ALIVE, known.line())
+    asked = Asked(plan, leader, follower)
     assert asked.line("alpha") is None
     assert asked.line("beta") is None
     assert asked.look()
     assert asked.line("alpha") == Handover("t0")
     assert asked.line("beta") == Handover("t0", LISTENING, {"KEY": "of the run"})
-    assert lead.asked == 0
+    assert leader.asked == 0
 
 
 @pytest.mark.parametrize("handed", [None, b"", b"[]\n", b'{"token": ""}\n'])
@@ -115,11 +115,11 @@ def test_a_lead_that_does_not_tell_is_asked_as_long_as_the_gang_waits(
     plan: LaunchPlan, handed: bytes | None
 ) -> None:
     """A new token would keep it out, so none is made: the other's agent cannot be had, and that is said."""
-    lead = Node("alpha", ALIVE, handed)
-    asked = Asked(plan, lead, Node("beta", GONE))
+    leader = Node("alpha", ALIVE, handed)
+    asked = Asked(plan, leader, Node("beta", GONE))
     rounds = int(PATIENCE / 2.0)
     assert [asked.look() for _ in range(rounds)] == [False] * rounds
-    assert lead.asked == rounds
+    assert leader.asked == rounds
     assert "the agent on alpha does not say" in asked.said[0]
     assert asked.told == [("token_asked", {"nodes": ["alpha"], "patience": PATIENCE})]
     with pytest.raises(AgentUnavailableError, match="alpha, which leads, lives and has not said") as error:
@@ -136,16 +136,16 @@ def test_another_that_does_not_tell_is_given_up_and_the_gang_begins_anew(plan: L
     assert [asked.look() for _ in range(rounds + 1)] == [False] * rounds + [True]
     assert any("the agent on beta is given up" in said for said in asked.said)
     assert [name for name, _ in asked.told] == ["token_asked", "token_settled"]
-    lead = asked.line("alpha")
-    assert lead is not None
-    assert len(lead.token) == 64
+    leader = asked.line("alpha")
+    assert leader is not None
+    assert len(leader.token) == 64
 
 
 def test_who_tells_late_is_listened_to(plan: LaunchPlan) -> None:
-    lead = Node("alpha", ALIVE)
-    asked = Asked(plan, lead, Node("beta", GONE))
+    leader = Node("alpha", ALIVE)
+    asked = Asked(plan, leader, Node("beta", GONE))
     assert not asked.look()
-    lead.handed = Handover("t0").line()
+    leader.handed = Handover("t0").line()
     assert asked.look()
     assert asked.told[-1] == ("token_settled", {"how": "told"})
 
@@ -159,10 +159,10 @@ def test_the_patience_begins_when_an_agent_is_missing(plan: LaunchPlan) -> None:
 
 
 def test_a_holder_is_waited_for(plan: LaunchPlan) -> None:
-    lead = Node("alpha", HELD)
-    asked = Asked(plan, lead, Node("beta", GONE))
+    leader = Node("alpha", HELD)
+    asked = Asked(plan, leader, Node("beta", GONE))
     assert not asked.look()
-    lead.seen, lead.handed = ALIVE, Handover("t0").line()
+    leader.seen, leader.handed = ALIVE, Handover("t0").line()
     assert asked.look()
     assert asked.line("beta") == Handover("t0", LISTENING, {"KEY": "given by the front end"})
 
@@ -170,11 +170,11 @@ def test_a_holder_is_waited_for(plan: LaunchPlan) -> None:
 def test_where_nobody_lives_a_new_token_is_made_at_once(plan: LaunchPlan) -> None:
     asked = Asked(plan, Node("alpha", GONE), Node("beta", GONE))
     assert asked.look()
-    lead, follower = asked.line("alpha"), asked.line("beta")
-    assert lead is not None
+    leader, follower = asked.line("alpha"), asked.line("beta")
+    assert leader is not None
     assert follower is not None
-    assert len(lead.token) == 64
-    assert follower.token == lead.token
+    assert len(leader.token) == 64
+    assert follower.token == leader.token
     assert "begins anew" in asked.said[-1]
 
 

@@ -13,9 +13,9 @@ from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launching.checked_plan import checked_plan
-from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.gate import Gate, NotTrustedError
-from torchdeck.launching.launcher import Intent, create_run
+from torchdeck.launching.launcher import LaunchRecord, create_run
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.trust.trust_list import TrustError, TrustList
 
@@ -27,7 +27,7 @@ def untrusted(config: RunConfig, home: Path, files: tuple[Path, ...] = ()) -> Pa
     return next((held.folder for held in Gate(home).held(config, files)), None)
 
 
-def strange_interpreter(path: str | None, home: Path) -> Path | None:
+def untrusted_interpreter(path: str | None, home: Path) -> Path | None:
     """The folder of a Python that is asked about."""
     held = Gate(home).held_interpreter(path)
     return None if held is None else held.folder
@@ -92,18 +92,18 @@ def test_a_strange_file_is_asked_about_that_names_a_trusted_recipe(home: Path, t
 def test_of_a_virtual_environment_all_of_it_is_meant(home: Path, tmp_path: Path) -> None:
     python = executable(tmp_path / "venv" / "bin" / "python")
     (tmp_path / "venv" / "pyvenv.cfg").touch()
-    assert strange_interpreter(str(python), home) == tmp_path / "venv"
+    assert untrusted_interpreter(str(python), home) == tmp_path / "venv"
 
 
 def test_a_python_that_the_user_could_start_by_name_is_no_stranger(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = executable(tmp_path / "bin" / "python9")
-    assert strange_interpreter(str(python), home) == python.parent
+    assert untrusted_interpreter(str(python), home) == python.parent
     monkeypatch.setenv("PATH", str(python.parent))
-    assert strange_interpreter(str(python), home) is None
+    assert untrusted_interpreter(str(python), home) is None
     for ours in (None, "python3", sys.executable, str(tmp_path / "none")):
-        assert strange_interpreter(ours, home) is None
+        assert untrusted_interpreter(ours, home) is None
 
 
 def test_what_runs_is_what_was_looked_at(home: Path, tmp_path: Path) -> None:
@@ -143,12 +143,12 @@ def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
         link.symlink_to(evil)
         return ask(path, deepspeed=deepspeed)
 
-    monkeypatch.setattr("torchdeck.launching.facts.looks.probe_interpreter", flipped)
+    monkeypatch.setattr("torchdeck.launching.facts.fact_sources.probe_interpreter", flipped)
     link.symlink_to(good)
-    Looks(home).interpreter(str(link / "python"), deepspeed=False)
+    FactSources(home).interpreter(str(link / "python"), deepspeed=False)
     assert (good / "ran").exists()
     assert not (evil / "ran").exists()
-    assert Looks(home).interpreter(str(link / "python"), deepspeed=False).python == ""
+    assert FactSources(home).interpreter(str(link / "python"), deepspeed=False).python == ""
     assert not (evil / "ran").exists()
 
 
@@ -175,7 +175,7 @@ def test_a_link_that_flips_all_the_time_starts_nothing_that_is_not_trusted(
     flipping.start()
     try:
         for _ in range(3000 if pytestconfig.getoption("--soak") else 100):
-            Looks(home).interpreter(str(link / "python"), deepspeed=False)
+            FactSources(home).interpreter(str(link / "python"), deepspeed=False)
     finally:
         over.set()
         flipping.join()
@@ -238,7 +238,7 @@ def test_a_python_by_name_is_asked_about_where_path_leads_to_the_working_directo
     python = executable(tmp_path / "python9")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
-    assert strange_interpreter("python9", home) == python.parent
+    assert untrusted_interpreter("python9", home) == python.parent
 
 
 def test_a_launch_copies_the_code_that_was_looked_at(home: Path, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_launch_copies_the_code_that_was_looked_at(home: Path, tmp_path: Path)
     plan, _ = checked_plan(load(tmp_path, text), home)
     link.unlink()
     link.symlink_to(evil)
-    layout = create_run(plan, Intent(text), home)
+    layout = create_run(plan, LaunchRecord(text), home)
     (copied,) = layout.root.rglob("model.py")
     assert copied.read_text() == "# good\n"
 
@@ -268,7 +268,7 @@ def test_packages_of_a_virtual_environment_are_looked_at(home: Path, tmp_path: P
     site.mkdir(parents=True)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     trust(tmp_path / "venv", home)
-    assert strange_interpreter(str(python), home) is None
+    assert untrusted_interpreter(str(python), home) is None
     site.chmod(0o777)
     held = Gate(home).held_interpreter(str(python))
     assert held is not None

@@ -12,8 +12,8 @@ from support.machines import config, plan
 from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.code.capture import CodeGoneError
-from torchdeck.launching.launcher import Intent, create_run
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.launcher import LaunchRecord, create_run
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.runs.folders.directory import RunDirectoryError
 
 LARGE = 2 << 20
@@ -38,7 +38,9 @@ def planned(folder: Path, home: Path, script: bytes) -> LaunchPlan:
 
 def test_a_run_is_there_whole(tmp_path: Path, torchdeck_home: Path) -> None:
     """Run file, plan, code and journal, under its own name and with nothing beside it."""
-    layout = create_run(planned(tmp_path, torchdeck_home, b"print()"), Intent("# mine\n"), torchdeck_home)
+    layout = create_run(
+        planned(tmp_path, torchdeck_home, b"print()"), LaunchRecord("# mine\n"), torchdeck_home
+    )
     assert layout.config.read_text() == "# mine\n"
     assert layout.plan.is_file()
     assert (layout.code / "train.py").read_bytes() == b"print()"
@@ -52,7 +54,7 @@ def test_without_room_nothing_is_left(tmp_path: Path, torchdeck_home: Path, scri
     ship(torchdeck_home)
     made = planned(tmp_path, torchdeck_home, b"#" * script)
     with little_room(), pytest.raises(RunDirectoryError, match=r"File too large\): make room first"):
-        create_run(made, Intent("#" * text), torchdeck_home)
+        create_run(made, LaunchRecord("#" * text), torchdeck_home)
     assert list(Home(torchdeck_home).runs.iterdir()) == []
 
 
@@ -61,5 +63,5 @@ def test_without_its_script_nothing_is_left(tmp_path: Path, torchdeck_home: Path
     made = planned(tmp_path, torchdeck_home, b"print()")
     (tmp_path / "work" / "train.py").unlink()
     with pytest.raises(CodeGoneError, match=r"train\.py is not there any more"):
-        create_run(made, Intent(""), torchdeck_home)
+        create_run(made, LaunchRecord(""), torchdeck_home)
     assert list(Home(torchdeck_home).runs.iterdir()) == []

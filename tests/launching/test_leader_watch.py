@@ -83,7 +83,7 @@ def test_what_is_written_of_it(watched: Watched) -> None:
 
 
 def test_a_follower_that_has_said_nothing_is_believed_to_follow(watched: Watched) -> None:
-    """Whether it lives or not; and so is one that hears its lead again."""
+    """Whether it lives or not; and so is one that hears its leader again."""
     assert not watched.given_up(9 * GRACE)
     watched.nodes.living.add("b")
     assert not watched.given_up(9 * GRACE)

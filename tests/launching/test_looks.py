@@ -10,8 +10,8 @@ import pytest
 
 from support.machines import PYTHON, config, node
 from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
-from torchdeck.launching.facts import looks
-from torchdeck.launching.facts.looks import LONG, SHORTLY, RememberedLooks
+from torchdeck.launching.facts import fact_sources as looks
+from torchdeck.launching.facts.fact_sources import LONG, SHORTLY, CachedFactSources
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe import probing
 from torchdeck.nodes.probe.probing import Probed, Question
@@ -48,7 +48,7 @@ class Clock:
 
 def test_the_machine_is_looked_at_again_after_two_seconds(looked: list[str]) -> None:
     clock = Clock()
-    remembered = RememberedLooks(clock)
+    remembered = CachedFactSources(clock)
     assert remembered.machine("localhost") is remembered.machine("localhost")
     remembered.machine("other")
     assert looked == ["machine localhost", "machine other"]
@@ -64,7 +64,7 @@ def test_an_interpreter_is_asked_again_when_its_file_changes(looked: list[str], 
     clock = Clock()
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    remembered = RememberedLooks(clock, home=home)
+    remembered = CachedFactSources(clock, home=home)
     python = tmp_path / "python"
     python.write_text("one")
     remembered.interpreter(str(python), deepspeed=False)
@@ -85,7 +85,7 @@ def test_an_interpreter_is_asked_again_when_its_file_changes(looked: list[str], 
 
 def test_code_that_was_edited_is_seen_shortly_after(tmp_path: Path) -> None:
     clock = Clock()
-    remembered = RememberedLooks(clock)
+    remembered = CachedFactSources(clock)
     script = tmp_path / "train.py"
     script.write_text("print(1)\n")
     asked = config({"script": str(script)})
@@ -106,7 +106,7 @@ def test_a_batch_plan_whose_files_changed_is_read_at_once(
         return None, ()
 
     monkeypatch.setattr(looks, "read_batch_plan", read)
-    remembered = RememberedLooks(Clock())
+    remembered = CachedFactSources(Clock())
     (tmp_path / "plan").mkdir()
     (tmp_path / "plan" / "meta.json").write_text("1")
     asked = config({"recipe": "byte-gpt"}, training={"steps": 1, "batch_plan": str(tmp_path / "plan")})
@@ -120,7 +120,7 @@ def test_a_batch_plan_whose_files_changed_is_read_at_once(
 
 
 def test_only_so_much_is_remembered(looked: list[str]) -> None:
-    remembered = RememberedLooks(Clock())
+    remembered = CachedFactSources(Clock())
     for number in range(40):
         remembered.machine(str(number))
     remembered.machine("39")
@@ -144,9 +144,9 @@ def test_nodes_are_not_asked_anew_for_every_letter_of_a_folder(
     monkeypatch.setattr(probing, "probe_nodes", probe)
     (tmp_path / "nodes.toml").write_text('version = 1\n[nodes.far]\naddress = "192.0.2.1"\n')
     reach = Connector(tmp_path)
-    remembered = RememberedLooks(Clock(), home=tmp_path, reach=reach)
+    remembered = CachedFactSources(Clock(), home=tmp_path, reach=reach)
     for folder in ("/d", "/da", "/data"):
         assert set(remembered.nodes(("far",), (), (folder,))) == {"far"}
     assert [question.folders for question in asked] == [()]
-    looks.Looks(tmp_path, reach).nodes(("far",), (), ("/data",))
+    looks.FactSources(tmp_path, reach).nodes(("far",), (), ("/data",))
     assert asked[-1].folders == ("/data",)

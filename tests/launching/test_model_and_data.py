@@ -24,7 +24,7 @@ from torchdeck.data.batch_plan import (
 )
 from torchdeck.launching.facts.model_and_data import look_at, trace
 from torchdeck.launching.preflight.memory import check_memory
-from torchdeck.launching.prepare import Survey, plan_from, survey
+from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from
 from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 from torchdeck.plan.problems import PlanError
@@ -70,7 +70,7 @@ def test_a_damaged_batch_plan_is_a_problem(tmp_path: Path) -> None:
         file.write_bytes(content)
     config = recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)})
     with pytest.raises(PlanError) as caught:
-        plan_from(config, survey(config))
+        plan_from(config, cluster_facts(config))
     assert [problem.path for problem in caught.value.problems] == ["training.batch_plan"]
 
 
@@ -88,7 +88,7 @@ def test_a_plan_of_data_that_has_changed_is_refused(tmp_path: Path) -> None:
     assert told == ["reading, as its files are not as they were: bytes read: 8 of 8"]
     data.write_text("one\nsix\n")
     with pytest.raises(PlanError) as caught:
-        plan_from(config, survey(config))
+        plan_from(config, cluster_facts(config))
     (problem,) = caught.value.problems
     assert problem.path == "training.batch_plan"
     assert problem.wrong == f"the data the plan was made from has changed since ({data})"
@@ -98,7 +98,7 @@ def test_a_plan_of_data_that_has_changed_is_refused(tmp_path: Path) -> None:
 def checked(folder: Path, *groups: Any, limits: str = "refuse", known: Known | None = None) -> list[Check]:
     """What preflight says where `groups` are predicted."""
     config = recipe(folder, limits={"memory": limits}, distributed={"devices": "cpu", "nproc": 2})
-    found = Survey(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
+    found = ClusterFacts(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
     plan = plan_from(config, found)
     prediction = Prediction("traced", groups) if groups else None
     return list(check_memory(config, dataclasses.replace(plan, prediction=prediction), found))
@@ -120,7 +120,7 @@ def test_a_smaller_size_that_does_not_fit_is_said_like_the_full_one(
 ) -> None:
     """Where ranks are lost the shards of the others grow: the first size that is too small is named."""
     config = recipe(tmp_path, limits={"memory": limits}, distributed={"devices": "cpu", "nproc": "1:4"})
-    found = Survey(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), Known())
+    found = ClusterFacts(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), Known())
     plan = plan_from(config, found)
     needs = ((3, 70, "fits"), (2, 85, "does not fit"), (1, 120, "does not fit"))
     smaller = tuple(

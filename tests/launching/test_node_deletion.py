@@ -25,10 +25,10 @@ from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.facts.node_leftovers import find_leftovers
 from torchdeck.launching.node_deletion import delete_noted, delete_on_nodes, delete_runs
-from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
-from torchdeck.nodes.probe.here import LocalProcess, talk_here
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.probe.here import LocalProcess, probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
@@ -36,11 +36,11 @@ RUN = IDS[0]
 
 
 @contextmanager
-def talking(name: str, *_arguments: Any) -> Iterator[Conversation]:
+def talking(name: str, *_arguments: Any) -> Iterator[ProbeSession]:
     if name == "away":
         raise UnreachableError("away", "node away: 10.0.0.9 does not answer")
-    with talk_here(name, sys.executable) as conversation:
-        yield conversation
+    with probe_session_here(name, sys.executable) as probe_session:
+        yield probe_session
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def reach(tmp_path: Path) -> Connector:
         for name in ("n1", "n2", "away")
     )
     nodes += f'[nodes.again]\naddress = "10.0.0.1"\nhome = "{tmp_path / "n1"}"\n'
-    book_path(home).write_text(nodes)
+    inventory_path(home).write_text(nodes)
     return Connector(home, talking=talking)
 
 
@@ -82,7 +82,7 @@ def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Connector, tmp_
     assert [str(each) for each in told[:2]] == ["node n1: removed", "node n2: nothing was there"]
     assert "10.0.0.9 does not answer" in str(told[2])
     assert f"torchdeck runs delete {RUN} --node away" in str(told[2])
-    assert "not in the node book" in told[3].why
+    assert "not in the node inventory" in told[3].why
     assert not layout.root.exists()
     assert kept(tmp_path / "n1") == 1
     assert (other.code / "0.py").read_bytes() == b"print(1)\n"
@@ -238,14 +238,14 @@ def test_a_run_stays_whose_agent_lives_on_another_host_that_shares_the_home(tmp_
 def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Connector, tmp_path: Path) -> None:
     """Each has the time limit for itself, and what is left of one is told of that alone."""
 
-    class Slow(Conversation):
+    class Slow(ProbeSession):
         def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
             if fields["run_ids"] == [IDS[1]]:
                 raise ProbeError("n1 did not answer 'remove_runs' within 60 s")
             return super().ask(what, limit, **fields)
 
     @contextmanager
-    def slow(name: str, *_arguments: Any) -> Iterator[Conversation]:
+    def slow(name: str, *_arguments: Any) -> Iterator[ProbeSession]:
         with closing(LocalProcess(sys.executable)) as process:
             yield Slow(process, name)
 

@@ -20,10 +20,10 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import node_stop
 from torchdeck.launching.control.requests import STOP_NOW, Request
 from torchdeck.launching.node_stop import stop_on_nodes
-from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import Conversation
-from torchdeck.nodes.probe.here import talk_here
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 
 RUN = IDS[0]
@@ -31,11 +31,11 @@ REQUEST = Request("17-stop_now-ab", STOP_NOW, "terminal")
 
 
 @contextmanager
-def talking(name: str, *_arguments: Any) -> Iterator[Conversation]:
+def talking(name: str, *_arguments: Any) -> Iterator[ProbeSession]:
     if name == "away":
         raise UnreachableError("away", "10.0.0.9 does not answer")
-    with talk_here(name, sys.executable) as conversation:
-        yield conversation
+    with probe_session_here(name, sys.executable) as probe_session:
+        yield probe_session
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def reach(tmp_path: Path) -> Connector:
     entries = (
         f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{tmp_path / name}"\n' for name in ("n1", "away")
     )
-    book_path(home).write_text("\n".join(entries))
+    inventory_path(home).write_text("\n".join(entries))
     return Connector(home, talking=talking)
 
 

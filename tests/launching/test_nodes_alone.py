@@ -23,7 +23,7 @@ from torchdeck.runs.links import LOST, UP, Links, LinkState, write_links
 
 
 def follow(layout: RunLayout, said: list[tuple[str, str]]) -> None:
-    """The second node's journal: what it says of its lead."""
+    """The second node's journal: what it says of its leader."""
     follower = event("agent_started", 100.6, identity=None, part="follower", life=1)
     told = [event(name, 104.5, unattended=what, why="over", attempt=1) for name, what in said]
     layout.node("beta").root.mkdir()
@@ -43,8 +43,8 @@ def follow(layout: RunLayout, said: list[tuple[str, str]]) -> None:
 def test_ranks_go_on_alone_until_their_node_says_otherwise(
     tmp_path: Path, said: list[tuple[str, str]], alone: tuple[str, ...]
 ) -> None:
-    lead = [agent_started(), started(), ended(outcome="failed"), finished("FAILED")]
-    layout = make_run(tmp_path, controller_journal(), lead)
+    leader = [agent_started(), started(), ended(outcome="failed"), finished("FAILED")]
+    layout = make_run(tmp_path, controller_journal(), leader)
     follow(layout, said)
     assert read_run(layout).is_over
     assert nodes_alone(layout) == alone
@@ -76,8 +76,8 @@ def failed_run(folder: Path, state: LinkState, smaller: tuple[SmallerSize, ...])
     assert here is not None
     begun = event("controller_started", 100.1, identity=here.to_json(), epoch=1)
     over = finished("FAILED", resumable=True, checkpoint="c")
-    lead = [agent_started(), started(), ended(outcome="failed"), over]
-    layout = make_run(folder / "home", [created(), begun], lead, plan=plan.document())
+    leader = [agent_started(), started(), ended(outcome="failed"), over]
+    layout = make_run(folder / "home", [created(), begun], leader, plan=plan.document())
     follow(layout, [("lead_lost", "continue")])
     write_links(layout, {"beta": state}, time.time())
     return layout
@@ -118,7 +118,7 @@ def test_what_is_gone_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_stop_waits_no_longer_for_a_node_that_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says for which: the lead was this machine, of which there is no link."""
+    """It says for which: the leader was this machine, of which there is no link."""
     layout = failed_run(tmp_path, replace(UP_ALIVE, state=LOST), ())
     monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
     found = runs_control._wait(layout, RequestCarrier(layout))

@@ -12,7 +12,7 @@ from support.run_files import load, write
 from torchdeck.contract.plan.model_profile import Event
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
-from torchdeck.launching.prepare import plan_from, survey, with_model
+from torchdeck.launching.prepare import cluster_facts, plan_from, with_model
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.trust.trust_list import TrustList
@@ -36,7 +36,7 @@ def predicted(
     text = '[run]\nrecipe = "model.py"\n[model]\nkeeps_scores = true\n[training]\nepochs = 1\n'
     text += 'batch_plan = "bp"\n[distributed]\ndevices = "cpu"\nnproc = 2\n'
     config = load(folder, text)
-    seen = with_model(config, survey(config), home)
+    seen = with_model(config, cluster_facts(config), home)
     prediction = plan_from(config, seen).prediction
     assert prediction is not None
     return seen.known, prediction

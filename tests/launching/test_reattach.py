@@ -1,4 +1,4 @@
-"""How often a run was resumed, read from what its lead has journaled."""
+"""How often a run was resumed, read from what its leader has journaled."""
 
 import os
 import signal

@@ -34,12 +34,12 @@ def tell(layout: RunLayout, *told: Told) -> RunFiles:
 
 @pytest.mark.parametrize("may_return", [False, True])
 def test_who_has_departed_for_good(layout: RunLayout, *, may_return: bool) -> None:
-    """Not an agent that has given up its lead: it may be wanted again."""
+    """Not an agent that has given up its leader: it may be wanted again."""
     departed = {"why": "w", **({"may_return": True} if may_return else {})}
     files = tell(layout, ("b", "agent_started", STARTED), ("b", "node_finished", departed))
-    assert (files.has_left("b", 0), files.gave_up_lead("b")) == (not may_return, may_return)
+    assert (files.has_left("b", 0), files.gave_up_leader("b")) == (not may_return, may_return)
     files = tell(layout, ("b", "agent_started", STARTED))
-    assert (files.has_left("b", 0), files.gave_up_lead("b")) == (False, False)
+    assert (files.has_left("b", 0), files.gave_up_leader("b")) == (False, False)
 
 
 def test_where_the_lead_listens_is_forgotten_with_its_life(layout: RunLayout) -> None:

@@ -17,7 +17,7 @@ from torchdeck.contract.plan.model_profile import Event, ModelProfile
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launching.facts import profiling
 from torchdeck.launching.facts.model_and_data import look_at
-from torchdeck.launching.prepare import Survey, plan_from, with_model
+from torchdeck.launching.prepare import ClusterFacts, plan_from, with_model
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.context import context_bytes
 from torchdeck.plan.memory.spec import StrategySpec
@@ -46,10 +46,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     return calls
 
 
-def found(room: int, known: Known | None = None) -> Survey:
+def found(room: int, known: Known | None = None) -> ClusterFacts:
     """A machine with `room` bytes over what a process takes."""
     machine = replace(node(), memory_bytes=CONTEXT + room)
-    return Survey(Inventory((machine,)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
+    return ClusterFacts(Inventory((machine,)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
 
 
 def config(**training: Any) -> RunConfig:

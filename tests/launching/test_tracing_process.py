@@ -17,7 +17,7 @@ from torchdeck.config.loader import load_config
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.facts import tracing_process
 from torchdeck.launching.facts.profiling import ProfilingError, profile_model
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.use_cases.previewer import Previewer
 
@@ -158,22 +158,22 @@ def test_nothing_of_a_strange_file_takes_effect_though_its_recipe_is_trusted(
     more: str, config: RunConfig, home: Path, folder: Path, tmp_path: Path
 ) -> None:
     """Modules that lie beside it, and where its variables point to: planted, they are not run."""
-    strange = tmp_path / "strange"
+    untrusted = tmp_path / "strange"
     mark = tmp_path / "ran"
     for name in ("json.py", "numpy.py", "sitecustomize.py", "usercustomize.py", "ctypes.py"):
-        write(strange, f"open({str(mark)!r}, 'w')\n", name)
-    more = more.replace("CODE", str(folder)).replace("STRANGE", str(strange))
+        write(untrusted, f"open({str(mark)!r}, 'w')\n", name)
+    more = more.replace("CODE", str(folder)).replace("STRANGE", str(untrusted))
     text = RUN.replace('"model.py"', f'"{config.run.recipe}"\n{more}')
-    loaded = load_config(write(strange, text))
+    loaded = load_config(write(untrusted, text))
     previewer = Previewer(home)
     made = previewer.preview(loaded)
     assert made.held is not None
-    assert made.held.folder == strange
+    assert made.held.folder == untrusted
     previewer.trace(loaded, lambda _text: None)
-    with pytest.raises(ProfilingError, match=f"{strange} is not trusted yet"):
+    with pytest.raises(ProfilingError, match=f"{untrusted} is not trusted yet"):
         profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
     assert not mark.exists()
-    TrustList(home).add(strange)
+    TrustList(home).add(untrusted)
     with suppress(ProfilingError):  # what was planted is no library
         profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
     assert mark.exists(), "the test plants what would run"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.start_line import python_line
 
 TELL = (

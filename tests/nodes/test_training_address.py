@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Cpu, Gpus, Interface, Memory, NodeFacts, OwnName, Route, System
 from torchdeck.nodes.training_address import TrainingAddressError, training_address
 

@@ -149,7 +149,7 @@ def test_threads_are_the_users_where_set(own: dict[str, str], environ: dict[str,
 
 
 def test_policy_follows_the_config() -> None:
-    """What the lead decides by is what the config says, in seconds and bytes."""
+    """What the leader decides by is what the config says, in seconds and bytes."""
     made = plan(
         config(
             launch={"max_restarts": 2, "on_hang": "restart", "queue": True},

@@ -88,7 +88,7 @@ def test_a_limit_of_the_node_book_that_lowers_a_named_number_is_said() -> None:
     assert [part.nproc for part in made.nodes] == [4, 2, 2]
     assert made.warnings[0] == (
         "b and 1 more node run 2 of the 4 ranks that distributed.nproc asks for: "
-        "max_ranks in the node book allows no more"
+        "max_ranks in the node inventory allows no more"
     )
     for other in (three, {**three, "nproc": 2}):
         assert not any("max_ranks" in said for said in plan(config(distributed=other), *limited).warnings)

@@ -19,7 +19,7 @@ def agent(life: int, at: float, part: str = "lead") -> Event:
     return event("agent_started", at, identity=histories.AGENT, adopted=False, part=part, life=life)
 
 
-LEAD = [agent(0, 101.0), event("launching", 102.0, attempt=1, nodes=["a", "b"]), event("running", 103.0)]
+LEADER = [agent(0, 101.0), event("launching", 102.0, attempt=1, nodes=["a", "b"]), event("running", 103.0)]
 FOLLOWER = [agent(0, 101.0, "follower"), event("lead_lost", 200.0, unattended="stop")]
 LATE = event("finished", 500.0, state="FAILED", why="this part of the run was replaced", resumable=False)
 
@@ -42,7 +42,7 @@ def seen(journal: list[Event], **nodes: list[Event]) -> RunView:
 
 
 def test_it_is_lost_with_the_reason_and_resumable() -> None:
-    found = seen([LOST], a=LEAD, b=FOLLOWER)
+    found = seen([LOST], a=LEADER, b=FOLLOWER)
     assert (found.state, found.why, found.resumable, found.end_written) == (RunState.LOST, "gone", True, True)
     assert (found.attempt, found.finishes, found.ended) == (1, 1, 300.0)
 
@@ -50,13 +50,13 @@ def test_it_is_lost_with_the_reason_and_resumable() -> None:
 @pytest.mark.parametrize(("state", "shown"), [("FAILED", "LOST"), ("SUCCEEDED", "SUCCEEDED")])
 def test_a_leader_that_comes_back_may_say_that_it_had_finished(state: str, shown: str) -> None:
     """Where it failed, it is of what the run was given up for."""
-    found = seen([LOST], a=[*LEAD, event("finished", 310.0, state=state, why="")], b=FOLLOWER)
+    found = seen([LOST], a=[*LEADER, event("finished", 310.0, state=state, why="")], b=FOLLOWER)
     assert (found.state, found.finishes) == (RunState(shown), 1)
 
 
 def test_a_leader_that_comes_back_changes_nothing_once_the_run_was_resumed() -> None:
     """Neither what it did nor how it ended, whoever leads now."""
-    late = [*LEAD, event("restarting", 450.0, reason="restart", delay=1.0), LATE]
+    late = [*LEADER, event("restarting", 450.0, reason="restart", delay=1.0), LATE]
     found = seen([LOST, RESUMED], a=late, b=FOLLOWER)
     assert (found.state, found.attempt, found.finishes) == (RunState.PENDING, None, 1)
     assert [attempt.number for attempt in found.attempts] == [1]
@@ -70,7 +70,7 @@ def test_a_leader_that_comes_back_changes_nothing_once_the_run_was_resumed() -> 
 
 def test_a_later_life_may_be_lost_too() -> None:
     """The ends of those before it are in the leader's journal."""
-    first = [*LEAD, event("finished", 200.0, state="FAILED", why="", resumable=True)]
+    first = [*LEADER, event("finished", 200.0, state="FAILED", why="", resumable=True)]
     again = [agent(1, 210.0), event("launching", 211.0, attempt=2, nodes=["a"]), event("running", 212.0)]
     resumed = event("resumed", 205.0, finished=1, origin="terminal")
     lost = event("lost", 300.0, state="LOST", why="gone", resumable=True, checkpoint="", life=1)
@@ -90,7 +90,7 @@ def test_a_life_that_never_began_fails_at_once_without_its_leader(*, begun: bool
     for each in [histories.created(), LOST, RESUMED, event("transport_failed", 490.0, node="a", why=why)]:
         history.controller_event(each)
     saved = event("checkpoint", 104.0, step=5, path="/c/step_5")
-    for each in [*LEAD, saved, *([agent(1, 495.0), event("running", 496.0)] if begun else [])]:
+    for each in [*LEADER, saved, *([agent(1, 495.0), event("running", 496.0)] if begun else [])]:
         history.node_event("a", each)
     unknown = Liveness(controller=True, nodes={"a": NodeLiveness(known=False)})
     found = view("r", history, {}, unknown, 1_000.0)
@@ -106,20 +106,20 @@ AWAY = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a", "b"])
 
 def test_nodes_that_did_not_answer_may_live_until_they_have_answered() -> None:
     """An older Torchdeck passes `fenced` over, and its own runs have none."""
-    assert seen([AWAY], a=LEAD, b=FOLLOWER).unfenced == ("a", "b")
+    assert seen([AWAY], a=LEADER, b=FOLLOWER).unfenced == ("a", "b")
     one = event("fenced", 400.0, node="a", life=1)
-    assert seen([AWAY, one], a=LEAD, b=FOLLOWER).unfenced == ("b",)
-    found = seen([AWAY, one, event("fenced", 410.0, node="b", life=1)], a=LEAD, b=FOLLOWER)
+    assert seen([AWAY, one], a=LEADER, b=FOLLOWER).unfenced == ("b",)
+    found = seen([AWAY, one, event("fenced", 410.0, node="b", life=1)], a=LEADER, b=FOLLOWER)
     assert (found.unfenced, found.needs_controller) == ((), False)
     assert "unfenced" not in found.to_json()
 
 
 def test_an_agent_of_a_later_session_has_replaced_that_of_a_lost_one() -> None:
     resumed = event("resumed", 310.0, finished=1)
-    assert seen([AWAY, resumed], a=[*LEAD, agent(1, 320.0)], b=FOLLOWER).unfenced == ("b",)
+    assert seen([AWAY, resumed], a=[*LEADER, agent(1, 320.0)], b=FOLLOWER).unfenced == ("b",)
 
 
 def test_a_session_may_be_lost_on_a_node_that_was_fenced_in_an_earlier_one() -> None:
     twice = event("lost", 500.0, state="LOST", why="gone", life=1, nodes=["a"])
     journal = [AWAY, event("fenced", 350.0, node="a", life=1), RESUMED, twice]
-    assert seen(journal, a=[*LEAD, agent(1, 405.0)], b=[*FOLLOWER, agent(1, 405.0)]).unfenced == ("a",)
+    assert seen(journal, a=[*LEADER, agent(1, 405.0)], b=[*FOLLOWER, agent(1, 405.0)]).unfenced == ("a",)

@@ -38,7 +38,7 @@ def exited(number: int, rank: int, code: int) -> Told:
     return "rank_exited", {"attempt": number, "rank": rank, "code": code, "signal": None}
 
 
-LEAD: list[Told] = [
+LEADER: list[Told] = [
     ("agent_started", {"part": "lead", "life": 0}),
     ("listening", {"address": "10.0.0.1", "port": 5}),
     ("node_joined", {"node": "b"}),
@@ -80,11 +80,11 @@ def told(history: RunHistory, node: str, event: Told) -> None:
     history.node_event(node, Event(event[0], 100.0, 0.0, event[1]))
 
 
-def read_in_order(order: list[bool], lead: list[Told], follower: list[Told]) -> RunHistory:
-    """Both journals, the next event of the lead's where `order` says so."""
-    history, ahead, behind = RunHistory(), list(lead), list(follower)
-    for takes_lead in order:
-        if takes_lead and ahead:
+def read_in_order(order: list[bool], leader: list[Told], follower: list[Told]) -> RunHistory:
+    """Both journals, the next event of the leader's where `order` says so."""
+    history, ahead, behind = RunHistory(), list(leader), list(follower)
+    for takes_leader in order:
+        if takes_leader and ahead:
             told(history, "a", ahead.pop(0))
         elif behind:
             told(history, "b", behind.pop(0))
@@ -94,16 +94,16 @@ def read_in_order(order: list[bool], lead: list[Told], follower: list[Told]) -> 
     return history
 
 
-@given(st.lists(st.booleans(), max_size=40), st.integers(0, len(LEAD)))
+@given(st.lists(st.booleans(), max_size=40), st.integers(0, len(LEADER)))
 def test_no_order_of_two_journals_changes_what_is_known(order: list[bool], upto: int) -> None:
-    """The lead says where the run is; attempts, exits, hangs and devices are of both nodes."""
-    lead = LEAD[:upto]
-    history = read_in_order(order, lead, FOLLOWER)
+    """The leader says where the run is; attempts, exits, hangs and devices are of both nodes."""
+    leader = LEADER[:upto]
+    history = read_in_order(order, leader, FOLLOWER)
     alone = RunHistory()
-    for event in lead:
+    for event in leader:
         told(alone, "a", event)
     ended = history.finished is not None
-    if lead:
+    if leader:
         assert (history.phase, history.attempt, ended) == (
             alone.phase,
             alone.attempt,
@@ -126,8 +126,8 @@ def test_no_order_of_two_journals_changes_what_is_known(order: list[bool], upto:
 
 
 def test_a_hang_of_an_earlier_attempt_is_none_of_this_one() -> None:
-    """The follower's journal of attempt 1 arrives when the lead is in attempt 2 already."""
-    history = read_in_order([True] * 14, LEAD[:14], FOLLOWER[:4])
+    """The follower's journal of attempt 1 arrives when the leader is in attempt 2 already."""
+    history = read_in_order([True] * 14, LEADER[:14], FOLLOWER[:4])
     assert history.hangs == {}
     for event in FOLLOWER[4:9]:
         told(history, "b", event)
@@ -136,32 +136,32 @@ def test_a_hang_of_an_earlier_attempt_is_none_of_this_one() -> None:
 
 def test_what_the_lead_says_of_its_followers() -> None:
     """Clocks, silence, who departed, and what all have leased."""
-    history = read_in_order([True] * 16, LEAD[:16], FOLLOWER[:9])
+    history = read_in_order([True] * 16, LEADER[:16], FOLLOWER[:9])
     assert history.nodes.clocks == {"b": (2.5, 0.001)}
     assert set(history.nodes.silent) == {"b"}
     assert history.devices == ("A0", "B0")
     assert history.phase is RunState.RUNNING
-    history = read_in_order([True] * 20, LEAD, FOLLOWER)
+    history = read_in_order([True] * 20, LEADER, FOLLOWER)
     assert history.nodes.silent == {}
     assert history.nodes.departed == {"b"}
 
 
 def test_what_followers_say_of_the_lead() -> None:
     """Who has given it up is known, and what its ranks do, until it is heard again or the node departs."""
-    history = read_in_order([True] * 16, LEAD[:16], FOLLOWER[:9])
-    assert history.nodes.unled == {}
+    history = read_in_order([True] * 16, LEADER[:16], FOLLOWER[:9])
+    assert history.nodes.leaderless == {}
     lost: Told = ("lead_lost", {"seconds": 120.0, "unattended": "continue"})
     told(history, "b", lost)
-    assert history.nodes.unled == {"b": "continue"}
-    assert reasons.unled("b", "continue") == (
+    assert history.nodes.leaderless == {"b": "continue"}
+    assert reasons.leaderless("b", "continue") == (
         "node b has not heard from the leading node for launch.node_grace: its ranks go on without it "
         "(launch.unattended)"
     )
     told(history, "b", ("lead_back", {"seconds": 130.0}))
-    assert history.nodes.unled == {}
+    assert history.nodes.leaderless == {}
     told(history, "b", lost)
     told(history, "b", ("node_finished", {"why": "the leading node is silent", "attempt": 2}))
-    assert history.nodes.unled == {}
+    assert history.nodes.leaderless == {}
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -127,7 +127,7 @@ def test_a_node_that_is_silent_to_the_others_is_said() -> None:
 
 
 def test_who_was_silent_is_forgotten_where_the_gang_begins_anew() -> None:
-    """Without the node, or with a lead that begins to listen."""
+    """Without the node, or with a leader that begins to listen."""
     flagged = says("node_lost", NOW - 7, 15.0)
     assert silent(flagged, Event("launching", NOW, 0.0, {"attempt": 2, "nodes": ["b"]})).warnings == ()
     assert silent(flagged, Event("launching", NOW, 0.0, {"attempt": 2, "nodes": ["b", "c"]})).warnings

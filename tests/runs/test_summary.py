@@ -93,8 +93,8 @@ def test_long_traceback_keeps_both_ends() -> None:
     assert len(lines) == TRACEBACK_LINES + 1
 
 
-def across(lead: list[Event], follower: list[Event]) -> str:
-    nodes = {"n1": [agent_started(), *lead], "n2": [agent_started(), *follower]}
+def across(leader: list[Event], follower: list[Event]) -> str:
+    nodes = {"n1": [agent_started(), *leader], "n2": [agent_started(), *follower]}
     return "\n".join(summary_lines(fold("r", controller_journal(), nodes, {}, DEAD, 1e6)))
 
 
@@ -102,16 +102,16 @@ def test_in_a_run_of_several_nodes_the_first_failing_rank_is_named_with_its_own(
     """As its node's journal has it, which may not be here; of one node nothing is said."""
     why = "rank 1 failed first: RuntimeError: x (exit code 1)"
     first = failure(1, message="RuntimeError: x", traceback="")
-    lead = [started(), ended(1, "failed", first), finished("FAILED", why=why)]
+    leader = [started(), ended(1, "failed", first), finished("FAILED", why=why)]
     exited = event("rank_exited", attempt=1, rank=1, code=1, signal=None)
-    text = across(lead, [exited])
+    text = across(leader, [exited])
     assert "  rank 1 on node n2 failed first: RuntimeError: x (exit code 1)\n" in text
     assert text.count("rank 1 on") + text.count("rank 1 failed") == 1
-    assert "  rank 1 failed first" in across(lead, [])
-    nodes = {"n1": [agent_started(), *lead], "n2": [agent_started()]}
+    assert "  rank 1 failed first" in across(leader, [])
+    nodes = {"n1": [agent_started(), *leader], "n2": [agent_started()]}
     beats = {"n1": {"attempt": 1, "ranks": {"0": {}}}, "n2": {"attempt": 1, "ranks": {"1": {}}}}
     assert fold("r", controller_journal(), nodes, beats, DEAD, 1e6).why.startswith("rank 1 on node n2 failed")
-    assert "on node" not in summary([*running_run(), exited, *lead[1:]])
+    assert "on node" not in summary([*running_run(), exited, *leader[1:]])
     unsaid = [started(), ended(1, "failed", first), finished("FAILED", why="")]
     assert "rank 1 on node n2 failed with exit code 1" in across(unsaid, [exited])
 

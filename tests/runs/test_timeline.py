@@ -105,7 +105,7 @@ def test_a_reader_tells_only_of_news(tmp_path: Path) -> None:
 def test_an_attempts_end_names_the_node_of_the_rank_that_failed_first() -> None:
     """In a run of several."""
     exited = event("rank_exited", attempt=1, rank=1, code=1, signal=None)
-    lead = [agent_started(), started(), ended(outcome="failed", first=failure())]
-    events = [*(("n1", each) for each in lead), ("n2", agent_started()), ("n2", exited)]
+    leader = [agent_started(), started(), ended(outcome="failed", first=failure())]
+    events = [*(("n1", each) for each in leader), ("n2", agent_started()), ("n2", exited)]
     (text,) = [each.text for each in timeline(events) if each.event == "attempt_ended"]
     assert "rank 1 on node n2 failed with exit code 1, ValueError: x" in text

@@ -390,16 +390,18 @@ def test_finished_is_the_end_in_any_order(
 
 
 def test_nodes_whose_ranks_outlive_the_end_are_named() -> None:
-    lead = [*running_run(), ended(1, "failed"), finished("FAILED")]
+    leader = [*running_run(), ended(1, "failed"), finished("FAILED")]
     lost = [event("lead_lost", 104.5, unattended="continue")]
-    over = fold("r", controller_journal(), {"localhost": lead, "b": lost}, {}, DEAD, 110.0)
+    over = fold("r", controller_journal(), {"localhost": leader, "b": lost}, {}, DEAD, 110.0)
     assert over.is_over
     assert over.nodes_alone == ("b",)
     assert over.warnings == (
-        "ranks on node b were going on without the lead when it was heard of last: a stop ends them",
+        "ranks on node b were going on without the leader when it was heard of last: a stop ends them",
     )
     told = [*lost, event("node_finished", 105.0, attempt=1)]
-    assert fold("r", controller_journal(), {"localhost": lead, "b": told}, {}, DEAD, 110.0).nodes_alone == ()
+    assert (
+        fold("r", controller_journal(), {"localhost": leader, "b": told}, {}, DEAD, 110.0).nodes_alone == ()
+    )
 
 
 def agent_failed(at: float) -> Event:

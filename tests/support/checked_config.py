@@ -9,7 +9,7 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.gate import Gate
 from torchdeck.launching.preflight import Check, preflight
-from torchdeck.launching.prepare import Survey, plan_from
+from torchdeck.launching.prepare import ClusterFacts, plan_from
 
 
 class CheckedConfig:
@@ -26,7 +26,7 @@ class CheckedConfig:
         asked = config_from_dict({"run": run, **tables}, self.folder)
         inventory = Inventory((node(gpus=self.gpus),))
         held = Gate(self.home).held(asked)
-        found = Survey(inventory, {"localhost": self.interpreter}, {}, CodeTree(), (), held=held)
+        found = ClusterFacts(inventory, {"localhost": self.interpreter}, {}, CodeTree(), (), held=held)
         order = ["ok", "warning", "failed"]
         results = preflight(asked, plan_from(asked, found), found, self.home)
         return {check.name: check for check in sorted(results, key=lambda check: order.index(check.status))}

@@ -13,7 +13,7 @@ from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity, processes_of_run
-from torchdeck.launching.launcher import Intent, create_run
+from torchdeck.launching.launcher import LaunchRecord, create_run
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.runs.view import RunView
@@ -21,7 +21,7 @@ from torchdeck.runs.view import RunView
 
 def new_run(plan: LaunchPlan) -> RunLayout:
     """A run directory for `plan` in the test's home; nothing is started."""
-    return create_run(plan, Intent("# a test\n"), torchdeck_home())
+    return create_run(plan, LaunchRecord("# a test\n"), torchdeck_home())
 
 
 def controller_events(layout: RunLayout, name: str) -> list[Event]:

@@ -37,7 +37,7 @@ class GangRun:
         self.secrets = dict(secrets or {})
         self.layouts: dict[str, RunLayout] = {}
         self.agents: list[subprocess.Popen[bytes]] = []
-        self.lead_address: tuple[str, int] | None = None
+        self.leader_address: tuple[str, int] | None = None
         for name in self.names:
             layout = RunLayout(home / f"home of {name}" / "runs" / self.run_id)
             layout.root.mkdir(parents=True, mode=0o700)
@@ -48,14 +48,14 @@ class GangRun:
         return self.layouts[name].node(name)
 
     def start(self, *, through: tuple[str, int] | None = None, life: int = 0) -> GangRun:
-        """Start the lead, and once it listens the followers; they reach it `through` another address."""
+        """Start the leader, and once it listens the followers; they reach it `through` another address."""
         self.start_agent(self.names[0], life=life)
         self.start_followers(through=through, life=life)
         return self
 
     def start_followers(self, *, through: tuple[str, int] | None = None, life: int = 0) -> None:
         listening = self.wait("listening", node=self.names[0]).fields
-        self.lead_address = through or (str(listening["address"]), int(listening["port"]))
+        self.leader_address = through or (str(listening["address"]), int(listening["port"]))
         for name in self.names[1:]:
             self.start_agent(name, life=life)
 
@@ -63,8 +63,8 @@ class GangRun:
         """Start the agent of one node as a link does."""
         argv = [sys.executable, "-I", "-B", str(CORE / "torchdeck/agent/__main__.py")]
         argv += ["--run-dir", str(self.layouts[name].root), "--node", name, "--life", str(life)]
-        lead = self.lead_address if name != self.names[0] else None
-        told = None if lead is None else {"address": lead[0], "port": lead[1]}
+        leader = self.leader_address if name != self.names[0] else None
+        told = None if leader is None else {"address": leader[0], "port": leader[1]}
         node = self.node(name)
         node.root.mkdir(parents=True, exist_ok=True)
         with node.log.open("ab") as log:
@@ -82,7 +82,7 @@ class GangRun:
         return [event for event in found if name in ("", event.name)]
 
     def wait(self, name: str, seconds: float = 40.0, *, node: str = "", count: int = 1) -> Event:
-        """The event `name` in a node's journal (the lead's), once it stands there `count` times."""
+        """The event `name` in a node's journal (the leader's), once it stands there `count` times."""
         found = wait_until(
             lambda: events if len(events := self.events(name, node=node)) >= count else [],
             seconds,
@@ -97,7 +97,7 @@ class GangRun:
         return fields
 
     def request(self, kind: str) -> None:
-        """Ask the lead as the controller does."""
+        """Ask the leader as the controller does."""
         id_ = f"{uuid.uuid4().hex}-{kind}"
         inbox = self.node(self.names[0]).inbox
         inbox.mkdir(parents=True, exist_ok=True)

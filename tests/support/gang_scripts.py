@@ -58,7 +58,7 @@ def up(run: GangRun, attempt: int = 1) -> GangRun:
 
 @contextmanager
 def up_through_a_proxy(run: GangRun) -> Iterator[CutProxy]:
-    """Every rank runs, and what the lead and the others say to each other can be cut."""
+    """Every rank runs, and what the leader and the others say to each other can be cut."""
     run.start_agent("alpha")
     fields = run.wait("listening").fields
     with CutProxy((fields["address"], fields["port"])) as proxy:

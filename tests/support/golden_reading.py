@@ -20,7 +20,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.data import CheckpointPosition, load_batch_plan
 from torchdeck.data.sample_log import SampleLog
 from torchdeck.metrics import RunMetrics
-from torchdeck.nodes.book.file import read_book
+from torchdeck.nodes.inventory.file import read_inventory
 from torchdeck.runs.follower import read_run
 from torchdeck_app.window.session.session import read_session
 
@@ -35,7 +35,7 @@ def layout_in(folder: Path) -> RunLayout:
 def what_is_read(folder: Path) -> dict[str, Any]:
     """Everything that this version reads there, as JSON has it; no path and no time of now is in it."""
     run = layout_in(folder)
-    book = read_book(folder / "nodes.toml")
+    node_inventory = read_inventory(folder / "nodes.toml")
     batches = load_batch_plan(folder / "batch_plan", verify=True)
     read = {
         "view": read_run(run).to_json(),
@@ -53,8 +53,8 @@ def what_is_read(folder: Path) -> dict[str, Any]:
             [list(map(int, b.sample_ids)) for _, _, b in batches.iter_from(0, 0)],
         ],
         "position": CheckpointPosition.load(folder / "position.json").to_json(),
-        "nodes": {name: entry.model_dump() for name, entry in book.nodes.items()},
-        "groups": {name: group.model_dump() for name, group in book.groups.items()},
+        "nodes": {name: entry.model_dump() for name, entry in node_inventory.nodes.items()},
+        "groups": {name: group.model_dump() for name, group in node_inventory.groups.items()},
         "window": vars(read_session(json.loads((folder / "window.json").read_text()))),
     }
     found: dict[str, Any] = json.loads(json.dumps(read))

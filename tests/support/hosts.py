@@ -124,9 +124,9 @@ class TestHosts:
         """A nodes.toml with all hosts, called `node1`, `node2`, …"""
         import tomlkit
 
-        book: dict[str, Any] = {"version": 1, "nodes": {}}
-        book["nodes"] = {f"node{host}": self.entry(host) for host in range(1, self.count + 1)}
-        return tomlkit.dumps(book)
+        node_inventory: dict[str, Any] = {"version": 1, "nodes": {}}
+        node_inventory["nodes"] = {f"node{host}": self.entry(host) for host in range(1, self.count + 1)}
+        return tomlkit.dumps(node_inventory)
 
     def enter(
         self, host: int, argv: Sequence[str], *, limit: float = 20.0, env: Mapping[str, str] | None = None

@@ -30,7 +30,7 @@ OF_THE_HOST = ("unshare", "bash", "sleep", "/usr/sbin/sshd")
 
 
 class HostsRun:
-    """The command with the hosts in its node book, and what its one run does on each of them.
+    """The command with the hosts in its node inventory, and what its one run does on each of them.
 
     Args:
         made: the hosts; `node1` is the first, and so on.
@@ -43,7 +43,7 @@ class HostsRun:
         self._homes = {host: Path(more["home"]) for host, more in (entries or {}).items() if more.get("home")}
         self.command = Command(home)
         made.trust(home)
-        write_book(made, home, entries or {})
+        write_inventory(made, home, entries or {})
 
     @property
     def run(self) -> RunLayout:
@@ -148,8 +148,8 @@ class HostsRun:
         assert compared >= 10
 
 
-def write_book(made: TestHosts, home: Path, entries: Mapping[int, Mapping[str, Any]]) -> None:
-    """The node book with all hosts; `entries`: what to add to a host's entry, or to take out by None."""
+def write_inventory(made: TestHosts, home: Path, entries: Mapping[int, Mapping[str, Any]]) -> None:
+    """The node inventory with all hosts; `entries`: what to add to a host's entry, or to take out by None."""
     each = {f"node{host}": made.entry(host, **entries.get(host, {})) for host in range(1, made.count + 1)}
     (home / "nodes.toml").write_text(tomlkit.dumps({"version": 1, "nodes": each}))
 

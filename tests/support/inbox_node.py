@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.requests import Request, page_request
 from torchdeck.launching.control.transport import Supervision
 
 
@@ -25,7 +25,7 @@ class InboxNode:
     def deliver(self, request: Request) -> None:
         if self.seen is None:
             raise OSError("it is not reached")
-        place_request(self.inbox, request)
+        page_request(self.inbox, request)
 
     def start_agent(self, handover: bytes) -> None:
         raise NotImplementedError

@@ -9,18 +9,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 
 SCRIPT = '[run]\nscript = "t.py"\n[distributed]\nnproc = 1\ndevices = "cpu"\n'
-Make = Callable[[], LaunchPlace]
+Make = Callable[[], LaunchPage]
 
 
-def opened(qtbot: QtBot, place: LaunchPlace, path: Path) -> None:
+def opened(qtbot: QtBot, place: LaunchPage, path: Path) -> None:
     place.open_path(path)
     qtbot.waitUntil(lambda: place.document.path == path and has_document(place), timeout=30_000)
 
 
-def has_document(place: LaunchPlace) -> bool:
+def has_document(place: LaunchPage) -> bool:
     return place.has_document
 
 
@@ -30,6 +30,6 @@ def write_script(folder: Path) -> Path:
     return folder / "run.toml"
 
 
-def press(place: LaunchPlace, key: Qt.Key, *, shift: bool = False) -> None:
+def press(place: LaunchPage, key: Qt.Key, *, shift: bool = False) -> None:
     modifiers = Qt.KeyboardModifier.ControlModifier
     QTest.keyClick(place, key, modifiers | Qt.KeyboardModifier.ShiftModifier if shift else modifiers)

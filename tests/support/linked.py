@@ -14,7 +14,7 @@ from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
 from torchdeck.launching.remote.stream import ByteStream
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 
 RUN_ID = "20261121T034455Z-linked-1f09ab"
 NODE = "n1"
@@ -55,7 +55,7 @@ class LinkedRun:
         for rank in range(2):
             self.there.attempt(1).rank(rank).metrics.mkdir(parents=True)
 
-    def shipped_there(self) -> None:
+    def bundle_there(self) -> None:
         """The shipped folder lies on the node already."""
         shutil.copytree(self.shipped, self.node_home / "shipped" / self.shipped.name)
         self.node_home.chmod(0o700)

@@ -112,7 +112,7 @@ def holds_parts(widget: QWidget) -> bool:
 def board_of(widget: QWidget) -> Any:
     """The board of nodes whose viewport it is."""
     board: Any = widget.parentWidget()
-    return board if type(board).__name__ == "PlacementBoard" and board.viewport() is widget else None
+    return board if type(board).__name__ == "PlacementGrid" and board.viewport() is widget else None
 
 
 def fits(part: Mapping[str, Any], name: str, kind: str, *, whole: bool) -> bool:

@@ -22,7 +22,7 @@ def port_of(server: socket.socket) -> int:
 
 
 def launch_arguments(home: Path, folder: Path, port: int) -> tuple[str | Path, ...]:
-    """Of a start on a node of that port, which is in the node book then."""
+    """Of a start on a node of that port, which is in the node inventory then."""
     home.mkdir(mode=0o700, exist_ok=True)
     entry = {"address": "127.0.0.1", "port": port}
     (home / "nodes.toml").write_text(tomlkit.dumps({"version": 1, "nodes": {"silent": entry}}))

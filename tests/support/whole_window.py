@@ -8,18 +8,18 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.settings.settings import VERSION, settings_file
-from torchdeck_app.window.application import MakeEntries, WindowApplication, place_entries
-from torchdeck_app.window.session.kept_state import KeptState
+from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
+from torchdeck_app.window.session.saved_state import SavedState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
 from torchdeck_app.window.session.session import session_file
 
 
 def opened(
-    home: Path, qapp: QApplication, qtbot: QtBot, entries: MakeEntries = place_entries
+    home: Path, qapp: QApplication, qtbot: QtBot, entries: MakeEntries = page_entries
 ) -> WindowApplication:
     """The window of `home`, all its places made; `close` is to follow."""
     home.mkdir(mode=0o700, exist_ok=True)
-    kept = KeptState(
+    kept = SavedState(
         settings_file(home), session_file(home), settings_version=VERSION, session_version=SESSION_VERSION
     )
     assert kept.wait(10)

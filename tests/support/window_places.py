@@ -8,11 +8,11 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout
 
-from torchdeck_app.widgets.place import Place
-from torchdeck_app.window.place_stack import PlaceEntry
+from torchdeck_app.widgets.page import Page
+from torchdeck_app.window.page_stack import PageEntry
 
 
-class FakePlace(Place):
+class FakePage(Page):
     """Notes what is done to it; its state is the text in its field."""
 
     run_started = Signal(str)
@@ -66,9 +66,9 @@ class FakePlace(Place):
         self.done.append(run_id)
 
 
-def fake_entries() -> tuple[PlaceEntry, ...]:
+def fake_entries() -> tuple[PageEntry, ...]:
     """Launch, Runs and Nodes."""
     return tuple(
-        PlaceEntry(name, name.lower(), (), lambda name=name: FakePlace(name))  # type: ignore[misc]
+        PageEntry(name, name.lower(), (), lambda name=name: FakePage(name))  # type: ignore[misc]
         for name in ("Launch", "Runs", "Nodes")
     )

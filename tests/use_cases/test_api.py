@@ -10,7 +10,7 @@ import torchdeck
 from support.command import Command
 from torchdeck.config.loader import load_config
 from torchdeck.contract.refusal import Refusal
-from torchdeck.nodes.book.file import parse_book
+from torchdeck.nodes.inventory.file import parse_inventory
 from torchdeck.nodes.ssh.credentials import Asker
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 from torchdeck.nodes.ssh.target import SshTarget, target_of
@@ -112,7 +112,7 @@ def test_a_login_is_asked_for_by_the_callback(tmp_path: Path) -> None:
 
     asker = CallbackAsker(ask)
     target = target_of(
-        "n1", parse_book('[nodes.n1]\naddress = "10.0.0.1"\nuser = "me"\n', "nodes.toml"), tmp_path
+        "n1", parse_inventory('[nodes.n1]\naddress = "10.0.0.1"\nuser = "me"\n', "nodes.toml"), tmp_path
     )
     assert asker.password(target, again=False) == "secret"
     assert asker.password(target, again=True) is None

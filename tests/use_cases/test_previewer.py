@@ -156,7 +156,7 @@ def test_an_interpreter_without_torch_is_a_reason_and_no_error(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = InterpreterFacts("/usr/bin/python3", "3.11.7")
-    monkeypatch.setattr("torchdeck.launching.facts.looks.probe_interpreter", lambda *_, **__: bare)
+    monkeypatch.setattr("torchdeck.launching.facts.fact_sources.probe_interpreter", lambda *_, **__: bare)
     made = Previewer(home).preview(loaded(tmp_path))
     assert made.untraced == ""
     reasons = [problem.wrong for problem in made.problems]

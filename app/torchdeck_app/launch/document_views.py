@@ -31,7 +31,7 @@ class DocumentViews(QStackedWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Views of `document`; `node_names` gives what the node book has."""
+        """Views of `document`; `node_names` gives what the node inventory has."""
         super().__init__(parent)
         self._focus_waits = False
         self.form = ConfigForm(theme, document, node_names=node_names)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
-from torchdeck_app.runs.commands.commands import Aside, RunCommands
+from torchdeck_app.runs.commands.commands import Deleted, RunCommands
 from torchdeck_app.runs.shown import ShownRuns
 from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.widgets.panel import GRID, label
@@ -42,7 +42,7 @@ class DeletedRuns:
         self.undo_bar.undone.connect(self._go_back)
         self.undo_bar.expired.connect(commands.remove)
 
-    def _offer(self, aside: Aside) -> None:
+    def _offer(self, aside: Deleted) -> None:
         self.undo_bar.offer(aside)
         if not self._shown.shows_any(aside.ids):
             return
@@ -51,7 +51,7 @@ class DeletedRuns:
         else:
             self._shown.show_none()
 
-    def _go_back(self, aside: Aside) -> None:
+    def _go_back(self, aside: Deleted) -> None:
         self._open_run(aside.ids[0])
 
 
@@ -73,7 +73,7 @@ class UndoBar(QFrame):
         super().__init__(parent)
         self.setProperty("role", "panel")
         self._home = home
-        self._aside: Aside | None = None
+        self._aside: Deleted | None = None
         self._left = 0
         self._text = label("", wrap=True)
         self._text.setTextFormat(Qt.TextFormat.PlainText)
@@ -92,7 +92,7 @@ class UndoBar(QFrame):
         self._clock.timeout.connect(self._tick)
         self.hide()
 
-    def offer(self, aside: Aside) -> None:
+    def offer(self, aside: Deleted) -> None:
         """Offer to put `aside` back."""
         self.expire()
         self._aside = aside
@@ -120,7 +120,7 @@ class UndoBar(QFrame):
         else:
             self._show()
 
-    def _end(self) -> Aside | None:
+    def _end(self) -> Deleted | None:
         aside, self._aside = self._aside, None
         self._clock.stop()
         leave(self.button, self._home)

@@ -23,11 +23,11 @@ from torchdeck_app.runs.configuration.view import ConfigurationView
 from torchdeck_app.runs.failure.card import FailureCard
 from torchdeck_app.runs.header.header import RunHeader
 from torchdeck_app.runs.logs.view import LogView
-from torchdeck_app.runs.plots.board import PlotBoard
-from torchdeck_app.runs.plots.marks import Mark, MarkKind
+from torchdeck_app.runs.panel import RunPanel
+from torchdeck_app.runs.plots.markers import Mark, MarkKind
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.ranks.view import RankHeatMap
 from torchdeck_app.runs.replay_bar import ReplayBar
-from torchdeck_app.runs.room import RunRoom
 from torchdeck_app.runs.run_watch import RunSeen, RunWatch
 from torchdeck_app.runs.timeline.view import TimelineView
 from torchdeck_app.theme.theme import Theme
@@ -81,13 +81,13 @@ class RunPage(QWidget):
         self.replay = ReplayBar(theme)
         self.problem = label("", role="error", wrap=True)
         self.problem.hide()
-        self.plots = PlotBoard(theme, layout)
+        self.plots = PlotGrid(theme, layout)
         self.logs = LogView(theme, layout)
         self.ranks = RankHeatMap(theme, layout)
         self.checkpoints = CheckpointsView(theme, operations, layout)
         self.timeline = TimelineView(theme, layout)
         self.configuration = ConfigurationView(theme, operations, layout)
-        self._tabbed: dict[str, RunRoom] = {
+        self._tabbed: dict[str, RunPanel] = {
             "&Logs": self.logs,
             "Rank&s": self.ranks,
             "Check&points": self.checkpoints,
@@ -174,11 +174,11 @@ class RunPage(QWidget):
             self.tabs.setCurrentIndex(tab)
 
     @property
-    def _rooms(self) -> tuple[RunRoom, ...]:
+    def _rooms(self) -> tuple[RunPanel, ...]:
         return (self.plots, *self._tabbed.values())
 
     @property
-    def _room_now(self) -> RunRoom:
+    def _room_now(self) -> RunPanel:
         return tuple(self._tabbed.values())[max(0, self.tabs.currentIndex())]
 
     def _lay_out(self) -> None:
@@ -295,7 +295,7 @@ class RunPage(QWidget):
                     room.left()
             self._room_now.entered()
 
-    def _move_cursor(self, source: RunRoom, time: float | None) -> None:
+    def _move_cursor(self, source: RunPanel, time: float | None) -> None:
         for room in self._rooms:
             if room is not source:
                 room.set_cursor(time)

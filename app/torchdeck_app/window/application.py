@@ -23,21 +23,21 @@ from torchdeck_app.settings.settings import Settings, read_settings, settings_fi
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.place import Place
+from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
 from torchdeck_app.window.errors.report import ErrorReports
-from torchdeck_app.window.idle.calm import Calm
 from torchdeck_app.window.idle.garbage import GarbageCollector
-from torchdeck_app.window.idle.monitor import Hands
+from torchdeck_app.window.idle.idle_monitor import IdleMonitor
+from torchdeck_app.window.idle.idle_throttle import IdleThrottle
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
-from torchdeck_app.window.place_stack import PlaceEntry
-from torchdeck_app.window.session.kept_state import KeptState
+from torchdeck_app.window.page_stack import PageEntry
 from torchdeck_app.window.session.late_state import LateState
+from torchdeck_app.window.session.saved_state import SavedState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
 from torchdeck_app.window.session.session import Session, read_session, session_file
-from torchdeck_app.window.session.session_keeper import SessionKeeper
+from torchdeck_app.window.session.session_writer import SessionWriter
 
 if TYPE_CHECKING:  # imported after the first paint
     from torchdeck_app.bridge.logins import Logins
@@ -51,13 +51,13 @@ if TYPE_CHECKING:  # imported after the first paint
 RUN_LIST_MODULES = (
     "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
-_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.place")
+_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.runs_page")
 _LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.asking.window_asker")
 
 
-def place_entries(
+def page_entries(
     theme: Theme, operations: Operations, home: Path, run_list: Callable[[], RunListPoller]
-) -> tuple[PlaceEntry, ...]:
+) -> tuple[PageEntry, ...]:
     """The places of the window. What they import is imported after the first paint.
 
     Args:
@@ -75,32 +75,32 @@ def place_entries(
         asker = WindowAsker(home, operations)
         return make_logins(home, asker, asker.ask_again)
 
-    def launch() -> Place:
-        from torchdeck_app.launch.place import LaunchPlace
+    def launch() -> Page:
+        from torchdeck_app.launch.launch_page import LaunchPage
 
-        return LaunchPlace(theme, operations, home, logins=logins())
+        return LaunchPage(theme, operations, home, logins=logins())
 
-    def runs() -> Place:
-        from torchdeck_app.runs.place import RunsPlace
+    def runs() -> Page:
+        from torchdeck_app.runs.runs_page import RunsPage
 
-        return RunsPlace(theme, operations, home, run_list(), logins=logins())
+        return RunsPage(theme, operations, home, run_list(), logins=logins())
 
-    def nodes() -> Place:
-        from torchdeck_app.nodes.place import NodesPlace
+    def nodes() -> Page:
+        from torchdeck_app.nodes.nodes_page import NodesPage
 
-        return NodesPlace(theme, operations, home, logins=logins())
+        return NodesPage(theme, operations, home, logins=logins())
 
     return (
-        PlaceEntry(LAUNCH, "launch", ("torchdeck_app.launch.place", *_LOGIN_MODULES), launch),
-        PlaceEntry(RUNS, "runs", (*_RUNS_MODULES, *_LOGIN_MODULES), runs),
-        PlaceEntry(NODES, "nodes", ("torchdeck_app.nodes.place", *_LOGIN_MODULES), nodes),
+        PageEntry(LAUNCH, "launch", ("torchdeck_app.launch.launch_page", *_LOGIN_MODULES), launch),
+        PageEntry(RUNS, "runs", (*_RUNS_MODULES, *_LOGIN_MODULES), runs),
+        PageEntry(NODES, "nodes", ("torchdeck_app.nodes.nodes_page", *_LOGIN_MODULES), nodes),
     )
 
 
 BAD_HOME = 2
 """The exit code where TORCHDECK_HOME cannot be used."""
 _RUN_LIST = "run list"
-MakeEntries = Callable[[Theme, Operations, Path, Callable[[], "RunListPoller"]], tuple[PlaceEntry, ...]]
+MakeEntries = Callable[[Theme, Operations, Path, Callable[[], "RunListPoller"]], tuple[PageEntry, ...]]
 _LAST_WRITE = 5.0
 """Seconds that closing waits for a slow disk; the window is out of sight by then."""
 _PATIENCE = 1.0
@@ -124,7 +124,7 @@ def run_window(argv: Sequence[str]) -> int:
     except HomeError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return BAD_HOME
-    kept = KeptState(
+    kept = SavedState(
         settings_file(home),
         session_file(home),
         settings_version=SETTINGS_VERSION,
@@ -138,7 +138,7 @@ def run_window(argv: Sequence[str]) -> int:
     made = WindowApplication(app, home, kept)
     made.ended.connect(app.exit, Qt.ConnectionType.QueuedConnection)
     made.open(Path(argv[0]).absolute() if argv else None)
-    garbage = GarbageCollector(app, rests=lambda: not made.hands.are_there)
+    garbage = GarbageCollector(app, rests=lambda: not made.idle_monitor.are_there)
     made.window.stack.all_made.connect(garbage.start)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -160,7 +160,7 @@ class WindowApplication(QObject):
     """The window has been closed; with the exit code."""
 
     def __init__(
-        self, app: QApplication, home: Path, kept: KeptState, make_entries: MakeEntries = place_entries
+        self, app: QApplication, home: Path, kept: SavedState, make_entries: MakeEntries = page_entries
     ) -> None:
         super().__init__(app)
         self._app = app
@@ -189,8 +189,8 @@ class WindowApplication(QObject):
         self._late = LateState(kept, self)
         self._later: LaterParts | None = None
         self._own = own
-        self.hands = Hands(self)
-        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self.hands, self)
+        self.idle_monitor = IdleMonitor(self)
+        self._keeper = SessionWriter(session_file(home), self._writer, self._session, self.idle_monitor, self)
         self._reports = ErrorReports(self.window)
         self._connect()
 
@@ -250,7 +250,7 @@ class WindowApplication(QObject):
         self.window.restore(self._restored)
         if self._opens is not None:
             self.connections.open_path(self._opens)
-        self.window.focus_place(self.window.stack.current)
+        self.window.focus_page(self.window.stack.current)
 
     def _begin(self, is_read: bool) -> None:  # noqa: FBT001 - Qt's signal
         """After the first paint, and once what the last window left has been read."""
@@ -260,9 +260,9 @@ class WindowApplication(QObject):
             chosen = self.window.stack.current
             self._take_up()
             if chosen != self.window.stack.names[0]:
-                self.window.focus_place(chosen)  # somebody has gone there while it was waited for
-        self.hands.watch(self._app)
-        self.window.may_gather = Calm(self.hands, self.window.paint_now, self).gathers
+                self.window.focus_page(chosen)  # somebody has gone there while it was waited for
+        self.idle_monitor.watch(self._app)
+        self.window.may_gather = IdleThrottle(self.idle_monitor, self.window.paint_now, self).gathers
         self.window.setWindowIcon(_window_icon())
         self.window.stack.begin()
         self._importer.request(_RUN_LIST, RUN_LIST_MODULES)

@@ -7,8 +7,8 @@ from typing import Protocol, cast
 
 from PySide6.QtCore import QObject, SignalInstance
 
-from torchdeck_app.widgets.place import Place
-from torchdeck_app.window.place_stack import PlaceStack
+from torchdeck_app.widgets.page import Page
+from torchdeck_app.window.page_stack import PageStack
 
 LAUNCH, RUNS, NODES = "Launch", "Runs", "Nodes"
 
@@ -49,14 +49,14 @@ class NamesRuns(Protocol):
 class Connections(QObject):
     """Brings the right place into sight, and hands it what was asked for once it is made."""
 
-    def __init__(self, stack: PlaceStack) -> None:
+    def __init__(self, stack: PageStack) -> None:
         super().__init__(stack)
         self._stack = stack
         stack.made.connect(self._connect)
 
     def open_run(self, run_id: str) -> None:
         """Show one run."""
-        self._stack.show_place(RUNS)
+        self._stack.show_page(RUNS)
         self._stack.when_made(RUNS, lambda place: cast("ShowsRuns", place).open_run(run_id))
 
     def run_in_sight(self) -> str:
@@ -67,20 +67,20 @@ class Connections(QObject):
 
     def open_path(self, path: Path) -> None:
         """Edit a run file, or what would run a script."""
-        self._stack.show_place(LAUNCH)
+        self._stack.show_page(LAUNCH)
         self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_path(path))
 
     def clone(self, text: str, source: str) -> None:
         """Edit a copy of what was run."""
-        self._stack.show_place(LAUNCH)
+        self._stack.show_page(LAUNCH)
         self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_text(text, None, source))
 
-    def _connect(self, name: str, place: Place) -> None:
+    def _connect(self, name: str, place: Page) -> None:
         if name == LAUNCH:
             cast("Launches", place).run_started.connect(self.open_run)
         elif name == RUNS:
             runs = cast("ShowsRuns", place)
             runs.clone_asked.connect(self.clone)
-            runs.launch_asked.connect(lambda: self._stack.show_place(LAUNCH))
+            runs.launch_asked.connect(lambda: self._stack.show_page(LAUNCH))
         elif name == NODES:
             cast("NamesRuns", place).run_asked.connect(self.open_run)

@@ -64,17 +64,17 @@ class LaterParts(QObject):
     def _items(self) -> list[PaletteItem]:
         """The place in sight comes first."""
         here = self._window.stack.current
-        by_place = self._window.actions_by_place()
+        by_place = self._window.actions_by_page()
         ordered = {name: by_place[name] for name in sorted(by_place, key=lambda name: name != here)}
         found = action_items(ordered, self._trigger)
         places = {name: place for name in ordered if (place := self._window.stack.places.get(name))}
-        found += tab_items(places, self._window.focus_place)
+        found += tab_items(places, self._window.focus_page)
         void = {_PALETTE_ITSELF} if self.notices.shown else {_PALETTE_ITSELF, _ANSWER}
         return [item for item in found if item.key not in void] + list(self._offer_runs())
 
     def _trigger(self, place: str, action: QAction) -> None:
         if place and place != self._window.stack.current:
-            self._window.focus_place(place)
+            self._window.focus_page(place)
         if isValid(action):  # it may have gone with the page that offered it
             action.trigger()
 

@@ -24,11 +24,11 @@ from torchdeck.shown_text import shown_line
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.place import Place
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.news.status_bar import StatusBar
-from torchdeck_app.window.place_stack import PlaceEntry, PlaceStack
+from torchdeck_app.window.page_stack import PageEntry, PageStack
 from torchdeck_app.window.session.session import Session
 
 OwnActions = Mapping[str, Sequence[QAction | None]]
@@ -48,7 +48,7 @@ class MainWindow(QMainWindow):
     """A place's has, and with it the session."""
 
     def __init__(
-        self, theme: Theme, operations: Operations, entries: tuple[PlaceEntry, ...], importer: Importer
+        self, theme: Theme, operations: Operations, entries: tuple[PageEntry, ...], importer: Importer
     ) -> None:
         super().__init__()
         self.setWindowTitle(TITLE)
@@ -62,9 +62,9 @@ class MainWindow(QMainWindow):
         self._states: dict[str, Mapping[str, Any]] = {}
         self._own: list[QAction] = []
         self._menus: Menus | None = None
-        self.stack = PlaceStack(theme, entries, importer)
+        self.stack = PageStack(theme, entries, importer)
         self._navigation = Navigation(theme, entries)
-        self._navigation.chosen.connect(self.show_place)
+        self._navigation.chosen.connect(self.show_page)
         row = QHBoxLayout()
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
@@ -91,16 +91,16 @@ class MainWindow(QMainWindow):
         look.timeout.connect(self._menus.refresh)
         look.start()
 
-    def show_place(self, name: str) -> None:
+    def show_page(self, name: str) -> None:
         """Bring a place into sight."""
-        self.stack.show_place(name)
+        self.stack.show_page(name)
 
-    def focus_place(self, name: str) -> None:
+    def focus_page(self, name: str) -> None:
         """Bring a place into sight, and the keyboard into it."""
-        self.stack.show_place(name)
+        self.stack.show_page(name)
         self.stack.when_made(name, _focus)
 
-    def actions_by_place(self) -> dict[str, Sequence[QAction]]:
+    def actions_by_page(self) -> dict[str, Sequence[QAction]]:
         """All that can be done: the window's own under an empty name, and what each made place offers."""
         offered = {name: place.actions_offered() for name, place in self.stack.places.items()}
         return {"": self._own, **offered}
@@ -111,7 +111,7 @@ class MainWindow(QMainWindow):
         if not (session.geometry and self.restoreGeometry(geometry)):
             self._fit_screen()
         self._states = dict(session.places)
-        self.show_place(session.place if session.place in self.stack.names else self.stack.names[0])
+        self.show_page(session.place if session.place in self.stack.names else self.stack.names[0])
 
     def session(self, recent: Sequence[str]) -> Session:
         """What `restore` takes; of places that are not made yet what they had before.
@@ -161,7 +161,7 @@ class MainWindow(QMainWindow):
         if room.width() <= _SIZE.width() or room.height() <= _SIZE.height():
             self.setWindowState(Qt.WindowState.WindowMaximized)
 
-    def _take_in(self, name: str, place: Place) -> None:
+    def _take_in(self, name: str, place: Page) -> None:
         place.windowTitleChanged.connect(self._show_title)
         place.state_changed.connect(self.state_changed)
         state = self._states.pop(name, None)
@@ -172,7 +172,7 @@ class MainWindow(QMainWindow):
         self._navigation.select(name)
         self._show_title()
         if self._menus is not None:
-            self._menus.show_place(name)
+            self._menus.show_page(name)
 
     def _show_title(self) -> None:
         place = self.stack.places.get(self.stack.current)
@@ -184,7 +184,7 @@ class MainWindow(QMainWindow):
         return () if place is None else place.actions_offered()
 
 
-def _focus(place: Place) -> None:
+def _focus(place: Page) -> None:
     """What had the focus in the place last, else its first control that the keyboard reaches."""
     last: QWidget | None = place.focusWidget()
     if last is not None and last.isVisibleTo(place):
@@ -208,7 +208,7 @@ class Navigation(QFrame):
     chosen = Signal(str)
     """The name of the place."""
 
-    def __init__(self, theme: Theme, entries: tuple[PlaceEntry, ...], parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, entries: tuple[PageEntry, ...], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "navigation")
         self.setAccessibleName("Places")
@@ -299,7 +299,7 @@ class Menus:
         self._name = ""
         self._settle()
 
-    def show_place(self, name: str) -> None:
+    def show_page(self, name: str) -> None:
         """Show what this place offers, instead of another's."""
         self._name = name
         self._place.setTitle(_lettered(name))

@@ -79,7 +79,7 @@ class OwnActions(QObject):
                 name,
                 f"Ctrl+{number}",
                 f"Go to {name}",
-                lambda name=name: self._window.focus_place(name),  # type: ignore[misc]  # no default inferred
+                lambda name=name: self._window.focus_page(name),  # type: ignore[misc]  # no default inferred
             )
             for number, name in enumerate(self._window.stack.names, 1)
         ]
@@ -102,7 +102,7 @@ class OwnActions(QObject):
     def _shortcuts(self) -> None:
         from torchdeck_app.window.shortcut_sheet import ShortcutSheet
 
-        self._present("shortcuts", ShortcutSheet(self._window.actions_by_place(), self._window))
+        self._present("shortcuts", ShortcutSheet(self._window.actions_by_page(), self._window))
 
     def _about(self) -> None:
         box = QMessageBox(self._window)

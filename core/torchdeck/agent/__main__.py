@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the sh
 from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
 from torchdeck.agent.command_line import PROCESS_NAME, agent_argv
-from torchdeck.agent.gang.past import fold_past
+from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.process_title import set_process_name
-from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
+from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_stream import log_to_standard_error
@@ -63,22 +63,22 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
     try:
         plan = read_plan(layout)
         life = max(options.life, life_of_run(layout))
-        past, unjournaled = read_past(layout, node, options.node, life)
+        recovered, unjournaled = read_recovered_state(layout, node, options.node, life)
     except (PlanFormatError, NewerFormatError) as error:
         return _unusable(error)
-    if past.finishes > life:
+    if recovered.finishes > life:
         return 0
     with PatientJournalWriter(node.journal) as journal, _errors_named(journal):
-        _journal_start(journal, plan, options.node, life, adopted=past.open or unjournaled is not None)
+        _journal_start(journal, plan, options.node, life, adopted=recovered.open or unjournaled is not None)
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
-            past = fold_past(read_journal(node.journal), life)
+            recovered = replay(read_journal(node.journal), life)
         again = agent_argv(
             sys.executable, Path(__file__).resolve().parents[1], layout.root, options.node, life
         )
         part = None
         if len(plan.all_nodes) > 1:
-            from torchdeck.agent.lead.joining import JoinError, join
+            from torchdeck.agent.leader.roles import JoinError, join
 
             try:
                 part = join(layout, plan, options.node, journal, handover)
@@ -86,7 +86,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
                 return _unusable(error)
         agent = Agent(layout, plan, options.node, journal, again, handover, part, life)
         agent.keep_leases(options.leases)
-        agent.run(past)
+        agent.run(recovered)
     return 0
 
 

@@ -17,13 +17,13 @@ from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.execution import Execution
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.own_clock import OwnClock
-from torchdeck.agent.part import Alone, Part
+from torchdeck.agent.role import Alone, Role
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
@@ -59,7 +59,7 @@ class Agent:
         journal: PatientJournalWriter,
         agent: Sequence[str],
         handover: Handover = NOTHING,
-        part: Part | None = None,
+        part: Role | None = None,
         life: int = 0,
     ) -> None:
         self._layout = layout
@@ -70,13 +70,13 @@ class Agent:
         self._handover = handover
         self._clock = OwnClock()
         if part is None:
-            self._part: Part = Alone([name], plan.policy, Elastic.of_plan(plan))
+            self._role: Role = Alone([name], plan.policy, Elastic.of_plan(plan))
             self._node: LocalNode = LocalNode(layout, plan, name, journal, agent, handover, self._clock)
         else:
-            self._part = part
+            self._role = part
             self._node = GangNode(layout, plan, name, journal, agent, handover, self._clock)
             self._node.leads = part.leads
-        self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
+        self._execution = Execution(layout, plan, name, journal, self._node, self._role, lambda: self._seen)
         self._life = life
         self._inbox = Inbox(layout.node(name).inbox, frozenset(), life)
         self._observation: Observation | None = None
@@ -99,13 +99,13 @@ class Agent:
         """Go on with device leases that an earlier agent of this run took."""
         self._node.devices.leases.keep(descriptors)
 
-    def run(self, past: Past) -> None:
+    def run(self, recovered: RecoveredState) -> None:
         """Supervise until the run is finished.
 
         Args:
             past: what earlier agents of this run journaled.
         """
-        self._take_over(past)
+        self._take_over(recovered)
         while not self._execution.finished:
             self._turn(self._clock())
             if not self._execution.finished:
@@ -113,30 +113,30 @@ class Agent:
         self._end()
         self._seen.close()
 
-    def _take_over(self, past: Past) -> None:
-        self._started = past.started
-        self._inbox = Inbox(self._layout.node(self._name).inbox, past.requests, self._life)
-        if past.checkpoints:
-            self._seen.know(past)
-        if past.open:
-            plan = self._seen.read_plan(past.attempt, leads=self._part.leads)
-            self._node.adopt(past.attempt, plan, past.stopped_at)
-            self._seen.begin(past.attempt, plan, past)
+    def _take_over(self, recovered: RecoveredState) -> None:
+        self._started = recovered.started
+        self._inbox = Inbox(self._layout.node(self._name).inbox, recovered.requests, self._life)
+        if recovered.checkpoints:
+            self._seen.know(recovered)
+        if recovered.open:
+            plan = self._seen.read_plan(recovered.attempt, leads=self._role.leads)
+            self._node.adopt(recovered.attempt, plan, recovered.stopped_at)
+            self._seen.begin(recovered.attempt, plan, recovered)
         else:
-            self._node.remember_holder(past.attempt)
+            self._node.remember_holder(recovered.attempt)
             self._look_due = self._beat_due = self._clock() + FIRST_LOOK
-        self._execute(self._part.resume(past, self._clock()))
+        self._execute(self._role.resume(recovered, self._clock()))
         self._events.append(on.NodeReady(self._name))
 
     def _wait(self) -> None:
         now = self._clock()
-        until = min(self._look_due, self._beat_due, self._part.deadline or self._beat_due)
+        until = min(self._look_due, self._beat_due, self._role.deadline or self._beat_due)
         if self._node.urgent:
             until = min(until, now + URGENT_INTERVAL)
         poll = select.poll()
         for descriptor in self._node.descriptors:
             poll.register(descriptor, select.POLLIN)
-        for descriptor, events in self._part.descriptors:
+        for descriptor, events in self._role.descriptors:
             poll.register(descriptor, events)
         poll.poll(max(1.0, (until - now) * 1000.0))
 
@@ -153,12 +153,12 @@ class Agent:
             self._look_for_directory()
             if not self._vanished:
                 self._look_closely()
-        self._execute(self._part.exchange(self._clock()))
+        self._execute(self._role.exchange(self._clock()))
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
         while self._events and not self._execution.finished:
-            self._execute(self._part.handle(self._events.popleft(), self._clock()))
-        if self._part.phase is GangPhase.STOPPING:
+            self._execute(self._role.handle(self._events.popleft(), self._clock()))
+        if self._role.phase is GangPhase.STOPPING:
             abandoned = self._node.abandon()
             if abandoned is not None:
                 self._events.append(abandoned)
@@ -179,7 +179,7 @@ class Agent:
             if time.monotonic() > limit:
                 return  # the holder starts another agent, which ends the run when there is room
             time.sleep(BEAT_INTERVAL)
-        self._part.close()
+        self._role.close()
         self._node.release()
 
     # what happens
@@ -210,7 +210,7 @@ class Agent:
         limit = self._policy.max_seconds
         # one clock is enough for a limit of the run
         over = (
-            self._part.leads
+            self._role.leads
             and limit is not None
             and self._started is not None
             and time.time() - self._started > limit
@@ -225,7 +225,7 @@ class Agent:
         for event in self._node.poll(exits):
             if isinstance(event, on.AttemptLaunched):
                 self._started = self._started or time.time()
-                self._seen.begin(event.attempt, self._node.plan, Past())
+                self._seen.begin(event.attempt, self._node.plan, RecoveredState())
             elif isinstance(event, on.TorchrunExited):
                 self._events.extend(self._seen.look(self._name))
                 self._events.extend(self._seen.look_at_checkpoints())
@@ -241,8 +241,8 @@ class Agent:
     def _beat(self) -> None:
         local = self._node.local
         self._heartbeat.beat(
-            attempt=self._part.number,
-            phase=self._part.phase,
+            attempt=self._role.number,
+            phase=self._role.phase,
             ranks=self._seen.states,
             torchrun=local.torchrun if local is not None else None,
             holder=local.holder if local is not None else None,

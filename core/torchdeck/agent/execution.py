@@ -13,8 +13,8 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.verdict import is_resumable
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
-from torchdeck.agent.part import Part
 from torchdeck.agent.ranks.failures import signal_of
+from torchdeck.agent.role import Role
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
@@ -40,12 +40,12 @@ class Execution:
         name: str,
         journal: PatientJournalWriter,
         node: LocalNode,
-        part: Part,
+        part: Role,
         seen: Callable[[], Observation],
     ) -> None:
         self.finished = False
         self._layout, self._plan, self._name, self._journal = layout, plan, name, journal
-        self._node, self._part, self._seen = node, part, seen
+        self._node, self._role, self._seen = node, part, seen
         self._elastic = Elastic.of_plan(plan)
 
     def carry_out(self, command: do.Command) -> list[on.Event]:
@@ -62,7 +62,7 @@ class Execution:
             self._signalled("SIGTERM", self._node.terminate())
         elif isinstance(command, do.Kill):
             self._signalled("SIGKILL", self._node.kill())
-        elif isinstance(command, do.Sweep):
+        elif isinstance(command, do.CleanUp):
             self._node.sweep(command.grace)
         elif isinstance(command, do.LaunchAttempt):
             self._node.launch(command.attempt, command.reason, self._plan_without(command.left_out))
@@ -102,7 +102,7 @@ class Execution:
         return ended
 
     def _write_plan(self, command: do.Gather | do.Launch, plan: LaunchPlan) -> list[on.Event]:
-        """A lead that was left out decides on, and what was decided lies with it."""
+        """A leader that was left out decides on, and what was decided lies with it."""
         if isinstance(command, do.Launch):
             shipped = Path(__file__).resolve().parents[2]
             given = Given(command.port, None, self._name, leads=True)
@@ -113,7 +113,7 @@ class Execution:
         return smaller_plan(self._plan, self._elastic.without(left_out) or self._elastic.full)
 
     def _signalled(self, name: str, count: int) -> None:
-        if count or self._part.leads:
+        if count or self._role.leads:
             self._journal.append("signalled", signal=name, count=count)
 
     def _announce(self, command: do.Command) -> None:
@@ -165,7 +165,7 @@ class Execution:
         self.finished = True
         if isinstance(command, do.Depart):
             told = {"may_return": True} if command.may_return else {}
-            self._journal.append("node_finished", why=command.why, attempt=self._part.number, **told)
+            self._journal.append("node_finished", why=command.why, attempt=self._role.number, **told)
             return
         checkpoint = self._seen().newest_checkpoint
         self._journal.append(
@@ -174,5 +174,5 @@ class Execution:
             why=command.why,
             resumable=is_resumable(command.state, checkpoint),
             checkpoint=checkpoint,
-            attempt=self._part.number,
+            attempt=self._role.number,
         )

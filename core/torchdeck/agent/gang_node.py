@@ -1,11 +1,11 @@
-"""A node of several: what all share of an attempt is asked for first, and given by the lead."""
+"""A node of several: what all share of an attempt is asked for first, and given by the leader."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from torchdeck.agent.attempt.attempt_plan import Given
-from torchdeck.agent.attempt.offering import Offering
+from torchdeck.agent.attempt.vote import Vote
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.node import LocalNode
@@ -16,14 +16,14 @@ class GangNode(LocalNode):
     """Takes every order as often as it comes: connections break, and either agent may be a new one."""
 
     leads = False
-    _offering: Offering | None = None
+    _vote: Vote | None = None
     _gathered: tuple[int, LaunchPlan] | None = None
     _clean = 0
     """The attempt of which nothing is left here."""
     _terminated = 0
     """The attempt whose torchrun was told to end."""
     _alone = 0
-    """The attempt that goes on here without a lead."""
+    """The attempt that goes on here without a leader."""
 
     @property
     def number(self) -> int:
@@ -32,7 +32,7 @@ class GangNode(LocalNode):
 
     @property
     def urgent(self) -> bool:
-        return super().urgent or self._offering is not None
+        return super().urgent or self._vote is not None
 
     def gather(self, command: do.Gather, plan: LaunchPlan) -> None:
         """Find out what the node can begin the attempt with; what an earlier one left is ended first."""
@@ -46,10 +46,10 @@ class GangNode(LocalNode):
             self._offer()
 
     def launch_given(self, command: do.Launch, plan: LaunchPlan) -> None:
-        """Begin the attempt with what the lead gives."""
+        """Begin the attempt with what the leader gives."""
         if command.attempt < self._number or (command.attempt == self._number and self._began):
             return
-        self._gathered = self._offering = None
+        self._gathered = self._vote = None
         given = Given(command.port, command.resume, self._name, self.leads)
         self.launch(command.attempt, command.reason, plan, given)
 
@@ -61,7 +61,7 @@ class GangNode(LocalNode):
         if self.local is not None:
             self._former_holder = self.local.holder
         self._number, self._preparation = number, None
-        self._gathered = self._offering = self.local = None
+        self._gathered = self._vote = self.local = None
         return on.TorchrunExited(self._name, number, None, completed=False)
 
     def go_alone(self, number: int) -> None:
@@ -69,7 +69,7 @@ class GangNode(LocalNode):
         self._alone = number
 
     def go_together(self) -> None:
-        """The lead is back: what `go_alone` said holds no more."""
+        """The leader is back: what `go_alone` said holds no more."""
         self._alone = 0
 
     def terminate(self) -> int:
@@ -87,10 +87,10 @@ class GangNode(LocalNode):
             if isinstance(event, on.NodeClean):
                 self._clean = event.attempt
                 if self._gathered is not None and event.attempt < self._gathered[0]:
-                    events.remove(event)  # the lead has gone on
+                    events.remove(event)  # the leader has gone on
                     self._offer()
-        if self._offering is not None and self._offering.done:
-            events.append(self._offered(self._offering))
+        if self._vote is not None and self._vote.done:
+            events.append(self._offered(self._vote))
         return events
 
     @property
@@ -105,10 +105,10 @@ class GangNode(LocalNode):
         if self._gathered is not None:
             number, plan = self._gathered
             self._gathered = None
-            self._offering = Offering(self._layout, plan, number, self._name)
+            self._vote = Vote(self._layout, plan, number, self._name)
 
-    def _offered(self, offering: Offering) -> on.Event:
-        self._offering = None
-        for path, why in offering.damaged:
+    def _offered(self, vote: Vote) -> on.Event:
+        self._vote = None
+        for path, why in vote.damaged:
             self._journal.append("checkpoint_damaged", path=path, why=why)
-        return offering.offered
+        return vote.offered

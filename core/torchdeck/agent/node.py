@@ -22,7 +22,7 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.gone_node import started_again
 from torchdeck.agent.heartbeat import last_beat
-from torchdeck.agent.processes.ending import Sweep, kill_all
+from torchdeck.agent.processes.ending import OrphanCleanup, kill_all
 from torchdeck.agent.processes.torchrun_tree import TorchrunTree
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
@@ -82,7 +82,7 @@ class LocalNode:
         self._number = 0
         self._killed = 0
         self._reason = StartReason.FIRST
-        self._sweep: Sweep | None = None
+        self._sweep: OrphanCleanup | None = None
         self._swept_at = 0.0
         self._tree = TorchrunTree()
         self._former_holder: ProcessIdentity | None = None
@@ -173,7 +173,7 @@ class LocalNode:
     def sweep(self, grace: float) -> None:
         """Begin to end what torchrun left; `poll` tells when nothing is left."""
         self._swept_at = time.time()
-        self._sweep = Sweep(
+        self._sweep = OrphanCleanup(
             self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, self._clock(), self._label
         )
         self._sweep.remember(self._tree.processes)

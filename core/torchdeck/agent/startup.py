@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from torchdeck.agent.attempt.attempt_plan import describe_size
-from torchdeck.agent.gang.past import Past, fold_past
+from torchdeck.agent.gang.recovered_state import RecoveredState, replay
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import AttemptNodeLayout, NodeLayout, RunLayout
@@ -53,15 +53,17 @@ def life_of_run(layout: RunLayout) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tuple[Past, Event | None]:
+def read_recovered_state(
+    layout: RunLayout, node: NodeLayout, name: str, life: int
+) -> tuple[RecoveredState, Event | None]:
     """What was journaled; and the start of an attempt that was not, as the agent died in between."""
-    past = fold_past(read_journal(node.journal), life)
-    if past.open or past.finishes > life:
-        return past, None
-    number = _next_number(layout, past, name)
+    recovered = replay(read_journal(node.journal), life)
+    if recovered.open or recovered.finishes > life:
+        return recovered, None
+    number = _next_number(layout, recovered, name)
     held = _holder_of(layout.attempt(number).node(name))
     if not isinstance(held, dict) or held.get("torchrun") is None:
-        return past, None
+        return recovered, None
     attempt = layout.attempt(number)
     plan = _attempt_plan(attempt.node(name).plan) or _attempt_plan(attempt.plan)
     fields = {
@@ -69,12 +71,12 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
         "port": None,
         "resume": "" if plan is None else plan.node(name).env.get("TORCHDECK_RESUME", ""),
         "resume_step": None,
-        "reason": past.restart_reason or StartReason.FIRST,
+        "reason": recovered.restart_reason or StartReason.FIRST,
         "holder": held.get("holder"),
         **({} if plan is None else describe_size(plan, read_plan(layout), name)),
     }
     started = Event("attempt_started", 0.0, 0.0, fields)
-    return past, started
+    return recovered, started
 
 
 def _holder_of(files: AttemptNodeLayout) -> object:
@@ -85,15 +87,15 @@ def _holder_of(files: AttemptNodeLayout) -> object:
     return held
 
 
-def _next_number(layout: RunLayout, past: Past, name: str) -> int:
+def _next_number(layout: RunLayout, recovered: RecoveredState, name: str) -> int:
     """The attempt that this node may have begun and not journaled.
 
-    The lead has journaled it for all; a follower may have missed some.
+    The leader has journaled it for all; a follower may have missed some.
     """
-    if past.launching is not None:
-        return past.attempt
+    if recovered.launching is not None:
+        return recovered.attempt
     begun = [number for number in layout.attempt_numbers() if layout.attempt(number).node(name).root.is_dir()]
-    return max([past.attempt + 1, *begun])
+    return max([recovered.attempt + 1, *begun])
 
 
 def _attempt_plan(path: Path) -> LaunchPlan | None:

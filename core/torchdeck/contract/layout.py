@@ -245,7 +245,7 @@ class AttemptLayout(NamedTuple):
 
     @property
     def plan(self) -> Path:
-        """The plan with its slots filled (the lead's agent)."""
+        """The plan with its slots filled (the leader's agent)."""
         return self.root / "plan.json"
 
     @property

@@ -102,7 +102,7 @@ class StopCause(TextEnum):
     """A node cannot take part."""
     REPLACED = "replaced"
     """A later agent of the run."""
-    LEAD = "lead"
+    LEADER = "lead"
     """The leader was given up."""
 
 

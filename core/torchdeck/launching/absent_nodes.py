@@ -10,8 +10,8 @@ from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
-from torchdeck.launching.facts.node_survey import NodeSurvey
-from torchdeck.launching.facts.stand_ins import like
+from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.facts.placeholder_nodes import like
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 
 
@@ -26,35 +26,36 @@ class PlannedNodes(NamedTuple):
     """Absent nodes that have ranks in that plan: placeholders."""
 
 
-def without_absent(config: RunConfig, survey: NodeSurvey) -> NodeSurvey:
+def without_absent(config: RunConfig, cluster_facts: NodeReport) -> NodeReport:
     """`survey` with nodes that do not answer as absent, not as faults, if those that answer suffice.
 
     A node whose host key is not the known one, or whose Python does not run, stays a fault: it answers.
     """
     silent = {
         name: found.error.removeprefix(f"node {name}: ")
-        for name, found in survey.probed.items()
+        for name, found in cluster_facts.probed.items()
         if found.facts is None and not found.fix and found.host_key is HostKey.KNOWN
     }
-    answering = tuple(name for name in survey.names if name not in silent)
-    if not silent or len(answering) < max(1, wanted(config.distributed, len(survey.names)).least):
-        return survey
+    answering = tuple(name for name in cluster_facts.names if name not in silent)
+    if not silent or len(answering) < max(1, wanted(config.distributed, len(cluster_facts.names)).least):
+        return cluster_facts
     return replace(
-        survey,
+        cluster_facts,
         names=answering,
-        probed={name: found for name, found in survey.probed.items() if name not in silent},
-        faults=tuple(fault for fault in survey.faults if fault.node not in silent),
-        absent=tuple(AbsentNode(name, silent[name]) for name in survey.names if name in silent),
+        probed={name: found for name, found in cluster_facts.probed.items() if name not in silent},
+        faults=tuple(fault for fault in cluster_facts.faults if fault.node not in silent),
+        absent=tuple(AbsentNode(name, silent[name]) for name in cluster_facts.names if name in silent),
     )
 
 
 def planned_nodes(
     config: RunConfig,
-    remote: NodeSurvey,
+    remote: NodeReport,
     inventory: Inventory,
     interpreters: Mapping[str, InterpreterFacts],
 ) -> PlannedNodes:
-    """What a plan of the size that was asked for is made of: groups and tags of the node book taken apart.
+    """What a plan of the size that was asked for is made of: groups and tags of the node inventory taken
+    apart.
 
     Where too few nodes answer for that size, placeholders that are like the first one make it up, so that the
     arithmetic of a step is that of the size that was asked for.

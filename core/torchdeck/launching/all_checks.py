@@ -10,7 +10,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launching.preflight import Check, check_model, preflight
-from torchdeck.launching.prepare import Locate, Survey, plan_from, with_model
+from torchdeck.launching.prepare import ClusterFacts, Locate, plan_from, with_model
 from torchdeck.plan.problems import PlanError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def all_checks(
     config: RunConfig,
-    found: Survey,
+    found: ClusterFacts,
     home: Path,
     locate: Locate | None = None,
     on_progress: OnProgress | None = None,
@@ -51,7 +51,7 @@ def all_checks(
         return checks, PlanError(_untold(error.problems, found, checks))
 
 
-def _untold(problems: Sequence[Problem], found: Survey, checks: Sequence[Check]) -> list[Problem]:
+def _untold(problems: Sequence[Problem], found: ClusterFacts, checks: Sequence[Check]) -> list[Problem]:
     """Without what a check of a node says already: one thing in the way is told once."""
     failed = {(check.node, check.name) for check in checks if check.status == "failed"}
     told = {fault.what for fault in found.remote.faults if (fault.node, fault.check) in failed}

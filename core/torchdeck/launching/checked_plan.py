@@ -12,11 +12,11 @@ from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launching.gate import resolved
 from torchdeck.launching.preflight import check_model, failures, preflight
-from torchdeck.launching.prepare import Locate, Survey, plan_from, survey, with_model
+from torchdeck.launching.prepare import ClusterFacts, Locate, cluster_facts, plan_from, with_model
 from torchdeck.plan.check import Check, PreflightError
 from torchdeck.plan.problems import PlanError, problem
 
@@ -51,8 +51,8 @@ def checked_plan(
         config = resolved(config)
     disks: dict[str, str] = {}
     # the checks ask the nodes again that the survey has asked
-    with nullcontext() if reach is None else reach.keeping_talks() as kept:
-        found = survey(config, on_progress=on_progress, looks=Looks(home, kept), files=files)
+    with nullcontext() if reach is None else reach.keeping_probe_sessions() as kept:
+        found = cluster_facts(config, on_progress=on_progress, looks=FactSources(home, kept), files=files)
         try:
             plan = plan_from(config, found, locate)
         except PlanError as error:
@@ -68,7 +68,7 @@ def checked_plan(
     return plan, [*checks, *_passed(list(check_model(config, plan, found, home, disks)))]
 
 
-def _all_in_the_way(error: PlanError, checks: list[Check], found: Survey) -> list[Problem]:
+def _all_in_the_way(error: PlanError, checks: list[Check], found: ClusterFacts) -> list[Problem]:
     """Why there is no plan, and what the checks found beside it."""
     told = {(fault.node, fault.check) for fault in found.remote.faults}
     beside = [check for check in failures(checks) if (check.node, check.name) not in told]

@@ -1,4 +1,4 @@
-"""Which nodes a run file chooses, by the node book, and beginning to talk with them before all else."""
+"""Which nodes a run file chooses, by the node inventory, and beginning to talk with them before all else."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.book.names import run_nodes
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory.names import run_nodes
+from torchdeck.nodes.inventory.schema import NodeInventory
 
 if TYPE_CHECKING:
     from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.nodes.connector import Connector
 
 
-def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
+def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozenset[str]) -> list[str]:
     """The nodes that `config` names; see `nodes.book.names.run_nodes`."""
-    return run_nodes(book, config.distributed.nodes, described, config.distributed.spare)
+    return run_nodes(node_inventory, config.distributed.nodes, described, config.distributed.spare)
 
 
 @contextmanager
@@ -41,15 +41,15 @@ def knocking(
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
 
     begun = (lambda _name: None) if early is None else early.name
-    with reach.keeping_talks(_in_book(config, reach), begun) as kept:
+    with reach.keeping_probe_sessions(_in_inventory(config, reach), begun) as kept:
         yield kept
 
 
-def _in_book(config: RunConfig, reach: Connector) -> list[str]:
+def _in_inventory(config: RunConfig, reach: Connector) -> list[str]:
     """Those that can be reached; that the book is damaged is said by who looks at the nodes."""
     try:
-        book = reach.book()
+        node_inventory = reach.node_inventory()
     except ConfigError:
         return []
-    names = chosen(config, book, frozenset(described_names(config)))
-    return [name for name in names if name in book.nodes]
+    names = chosen(config, node_inventory, frozenset(described_names(config)))
+    return [name for name in names if name in node_inventory.nodes]

@@ -22,7 +22,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.control.controller_environment import controller_environment
 from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LaunchError(Refusal):
 
 
 @dataclass(frozen=True)
-class Intent:
+class LaunchRecord:
     """What the user wrote: kept beside the plan, and never read by what carries it out."""
 
     text: str
@@ -47,7 +47,7 @@ class Intent:
 
 def start_run(
     plan: LaunchPlan,
-    intent: Intent,
+    intent: LaunchRecord,
     home: Path,
     *,
     logins: Mapping[str, Any] | None = None,
@@ -71,7 +71,7 @@ def start_run(
 
 def create_run(
     plan: LaunchPlan,
-    intent: Intent,
+    intent: LaunchRecord,
     home: Path,
     secrets: Mapping[str, str] | None = None,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
@@ -114,7 +114,7 @@ def create_run(
         raise
 
 
-def _fill(layout: RunLayout, plan: LaunchPlan, intent: Intent, home: Path, shipped: Path) -> None:
+def _fill(layout: RunLayout, plan: LaunchPlan, intent: LaunchRecord, home: Path, shipped: Path) -> None:
     """Lay all that belongs in it into the hidden run directory."""
     plan = capture(layout, plan, home)
     # one sync at the end covers all of it: without `created` in the journal the run does not exist

@@ -65,11 +65,11 @@ def delete_noted(reach: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, 
     """Carry on deletions that were cut short or did not reach a node; nodes out of the book are passed over.
 
     Raises:
-        ConfigError: the node book is wrong.
+        ConfigError: the node inventory is wrong.
     """
     left = left_on_nodes(reach.home)
-    book = reach.book().nodes if left else {}
-    return delete_runs({name: runs for name, runs in left.items() if name in book}, reach, limit)
+    node_inventory = reach.node_inventory().nodes if left else {}
+    return delete_runs({name: runs for name, runs in left.items() if name in node_inventory}, reach, limit)
 
 
 def delete_runs(
@@ -93,17 +93,17 @@ def delete_runs(
 def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -> list[NodeDeletion]:
     """One run after the other; where one takes too long, the next is asked for in another conversation."""
     from torchdeck.config.problems import ConfigError
-    from torchdeck.nodes.probe.conversation import ProbeError
+    from torchdeck.nodes.probe.probe_session import ProbeError
     from torchdeck.nodes.ssh.errors import SshError, TargetError
 
     told: list[NodeDeletion] = []
     while len(told) < len(run_ids):
         connected = False
         try:
-            entry = reach.book().nodes.get(name)
+            entry = reach.node_inventory().nodes.get(name)
             if entry is None:
-                return told + _kept(name, run_ids[len(told) :], "it is not in the node book any more")
-            with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
+                return told + _kept(name, run_ids[len(told) :], "it is not in the node inventory any more")
+            with reach.open_probe_session(name, min(limit, REACH_LIMIT)) as talk:
                 connected = True
                 for run_id in run_ids[len(told) :]:
                     said = talk.ask(ProbeRequest.REMOVE_RUNS, limit, run_ids=[run_id], home=entry.home)

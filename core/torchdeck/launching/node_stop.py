@@ -49,7 +49,7 @@ def stop_on_nodes(
 
     Args:
         run_id: of the run.
-        names: its nodes, which are in the node book under these names.
+        names: its nodes, which are in the node inventory under these names.
         request: what an agent is handed; it takes one that comes twice as one.
         reach: how they are connected to.
         limit: seconds to wait; 0: each is asked once.
@@ -58,7 +58,7 @@ def stop_on_nodes(
     if not names:
         return ()
     begun = time.monotonic()
-    with reach.keeping_talks() as kept, ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
+    with reach.keeping_probe_sessions() as kept, ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
         waits = [_Wait(NodeStop(name), run_id, request, kept, begun) for name in names]
         while left := [wait for wait in waits if wait.stop.why and not wait.stop.unreached]:
             for text in pool.map(_Wait.look, left):
@@ -84,13 +84,13 @@ class _Wait:
     def look(self) -> str:
         """Ask once; what is waited for now, if that is news."""
         from torchdeck.config.problems import ConfigError
-        from torchdeck.nodes.probe.conversation import ProbeError
+        from torchdeck.nodes.probe.probe_session import ProbeError
         from torchdeck.nodes.ssh.errors import SshError, TargetError
 
         try:
             self._ask()
             said = "" if not self.stop.why else f"node {self.stop.node}: waiting for the run to end there"
-        except (ConfigError, TargetError) as error:  # it is not in the node book
+        except (ConfigError, TargetError) as error:  # it is not in the node inventory
             self.stop.why, self.stop.unreached = str(error), True
             said = ""
         except (ProbeError, SshError, OSError) as error:
@@ -102,10 +102,10 @@ class _Wait:
         return news
 
     def _ask(self) -> None:
-        from torchdeck.nodes.probe.conversation import ProbeError
+        from torchdeck.nodes.probe.probe_session import ProbeError
 
         home = self._reach.entry(self.stop.node).home
-        with self._reach.talk(self.stop.node, REACH_LIMIT) as talk:
+        with self._reach.open_probe_session(self.stop.node, REACH_LIMIT) as talk:
             answer = talk.ask(
                 ProbeRequest.STOP_RUN, ASK_LIMIT, home=home, request=self._request, **self._question
             )

@@ -14,7 +14,7 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.absent_nodes import planned_nodes
 from torchdeck.launching.code.secret_settings import secrets_in_settings
-from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.facts.model_and_data import (
     FindProfile,
     OnProgress,
@@ -23,8 +23,8 @@ from torchdeck.launching.facts.model_and_data import (
     narrower,
     trace,
 )
-from torchdeck.launching.facts.node_survey import NodeSurvey
-from torchdeck.launching.facts.stand_ins import stand_ins
+from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.facts.placeholder_nodes import placeholder_nodes
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.known import Known
@@ -37,7 +37,7 @@ Locate = Callable[[str], tuple[str, int | None]]
 
 
 @dataclass(frozen=True)
-class Survey:
+class ClusterFacts:
     """What was found out before planning."""
 
     inventory: Inventory
@@ -53,7 +53,7 @@ class Survey:
     """Why no plan can be made, seen while looking."""
     untraced: str = ""
     """Key of a model's profile that would tell more, and was not traced as nobody wanted to wait for it."""
-    remote: NodeSurvey = field(default_factory=NodeSurvey)
+    remote: NodeReport = field(default_factory=NodeReport)
     """What is known of nodes that are reached over SSH."""
     tracer: InterpreterFacts | None = None
     """The Python of this machine, in which a model is traced; None: the first node's."""
@@ -61,20 +61,20 @@ class Survey:
     """What would be executed, and may not be yet: nothing is known of it."""
 
 
-def survey(
+def cluster_facts(
     config: RunConfig,
     environ: Mapping[str, str] | None = None,
     on_progress: OnProgress | None = None,
-    looks: Looks | None = None,
+    looks: FactSources | None = None,
     files: Sequence[Path] = (),
-) -> Survey:
+) -> ClusterFacts:
     """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
 
     Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
     data may have changed and is read, of which `on_progress` is told. `looks` may remember what it saw. What
     `config` would execute is executed only if it may be; `files` are what it was read from.
     """
-    looks = Looks() if looks is None else looks
+    looks = FactSources() if looks is None else looks
     remote = _nodes(config, looks)
     names = remote.names or tuple(node_names(config))
     local = [looks.machine(name) for name in names if name == LOCALHOST and not remote.names]
@@ -89,7 +89,7 @@ def survey(
         known = replace(known, broken=absent)
     elif absent:  # the nodes may have it, and are not reached from here
         warnings = (*warnings, absent)
-    return Survey(
+    return ClusterFacts(
         inventory=inventory,
         # nodes that are only described are taken to have the Python that was found here
         interpreters={**{node.name: interpreter for node in inventory}, **remote.interpreters},
@@ -104,12 +104,14 @@ def survey(
     )
 
 
-def _nodes(config: RunConfig, looks: Looks) -> NodeSurvey:
+def _nodes(config: RunConfig, looks: FactSources) -> NodeReport:
     if is_here_alone(config):
-        return NodeSurvey()
-    from torchdeck.launching.facts.node_looks import look_at_nodes  # with all that SSH and the node book need
+        return NodeReport()
+    from torchdeck.launching.facts.node_facts import (
+        gather_node_facts,  # with all that SSH and the node inventory need
+    )
 
-    return look_at_nodes(config, looks)
+    return gather_node_facts(config, looks)
 
 
 def missing(config: RunConfig) -> str:
@@ -123,11 +125,11 @@ def missing(config: RunConfig) -> str:
 
 def with_model(
     config: RunConfig,
-    found: Survey,
+    found: ClusterFacts,
     home: Path,
     on_progress: OnProgress | None = None,
     find: FindProfile | None = None,
-) -> Survey:
+) -> ClusterFacts:
     """`found` with what is known of the recipe's model, which is traced the first time; seconds, then.
 
     Where an fp32 run does not fit well it is traced in bf16 too, for a suggestion that was tried.
@@ -157,7 +159,7 @@ def with_model(
         return replace(found, untraced=error.key)
 
 
-def _unknown_model(config: RunConfig, found: Survey) -> Survey:
+def _unknown_model(config: RunConfig, found: ClusterFacts) -> ClusterFacts:
     """`found` with the reason why nothing is executed to predict memory, if anything would be."""
     if config.run.recipe is None or found.known.profile is not None or config.limits.memory == "off":
         return found
@@ -165,7 +167,7 @@ def _unknown_model(config: RunConfig, found: Survey) -> Survey:
     return replace(found, known=replace(found.known, failure=failure))
 
 
-def _is_short(config: RunConfig, found: Survey) -> bool:
+def _is_short(config: RunConfig, found: ClusterFacts) -> bool:
     """Whether memory is predicted to be tight, or not to suffice."""
     try:
         prediction = plan_from(config, found).prediction
@@ -175,7 +177,7 @@ def _is_short(config: RunConfig, found: Survey) -> bool:
     return any(group.verdict in ("tight", "does not fit") for group in groups)
 
 
-def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) -> LaunchPlan:
+def plan_from(config: RunConfig, found: ClusterFacts, locate: Locate | None = None) -> LaunchPlan:
     """The plan of `config` on the machines of `found`.
 
     Args:
@@ -200,7 +202,7 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
     return plan
 
 
-def _made(config: RunConfig, found: Survey) -> LaunchPlan:
+def _made(config: RunConfig, found: ClusterFacts) -> LaunchPlan:
     of = planned_nodes(config, found.remote, found.inventory, found.interpreters)
     plan = make_plan(
         of.config,
@@ -214,9 +216,9 @@ def _made(config: RunConfig, found: Survey) -> LaunchPlan:
     return begun_without(plan, found.remote.absent, of.missing) if found.remote.absent else plan
 
 
-def _behind(config: RunConfig, found: Survey) -> list[Problem]:
+def _behind(config: RunConfig, found: ClusterFacts) -> list[Problem]:
     """What else would be in the way, once the nodes that are at fault now are like the others."""
-    as_if = stand_ins(config, found.remote, found.inventory, found.interpreters)
+    as_if = placeholder_nodes(config, found.remote, found.inventory, found.interpreters)
     if as_if is None:
         return []
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 
 PYTHON = "python3"
 CONDA_ROOTS = ("miniforge3", "miniconda3", "mambaforge", "anaconda3", "conda")
@@ -32,7 +32,7 @@ def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
 
 
 def chosen_by(entry: NodeEntry) -> str:
-    """The key of the node book that says which Python a node has."""
+    """The key of the node inventory that says which Python a node has."""
     return next((key for key in ("venv", "conda", "activate") if getattr(entry, key) is not None), "python")
 
 
@@ -50,7 +50,7 @@ def _python(entry: NodeEntry) -> str:
 
 
 def _own_script(script: str) -> str:
-    """Fail if users other than its owner, whom the node book trusts by naming it, can write the script.
+    """Fail if users other than its owner, whom the node inventory trusts by naming it, can write the script.
 
     A group of the same name as the user is the user alone. One that is not there is told by sourcing it.
     """

@@ -1,4 +1,6 @@
-"""Which interface and address of a node its ranks are reached by: as the node book says, else the kernel."""
+"""Which interface and address of a node its ranks are reached by: as the node inventory says, else the
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import NamedTuple
 
 from torchdeck.config.values.host_names import host_fault
 from torchdeck.contract.refusal import Refusal
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Interface, NodeFacts
 
 

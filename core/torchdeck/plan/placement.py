@@ -86,7 +86,7 @@ def _too_few(distributed: Distributed, names: Sequence[str]) -> Iterator[Problem
         known = "1 is" if len(names) == 1 else f"{len(names)} are"
         wrong = f"at least {least} nodes are asked for, and {known} known"
         right = (
-            f'"{len(names)}:{least}", or more machines (`torchdeck nodes add` writes one into the node book)'
+            f'"{len(names)}:{least}", or more machines (`torchdeck nodes add` adds one to the node inventory)'
         )
         yield problem("distributed.nodes", wrong, right)
 
@@ -177,7 +177,7 @@ def _nproc(
 
 
 def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
-    """Where the node book allows fewer ranks than the run names, a sentence for each number of them."""
+    """Where the node inventory allows fewer ranks than the run names, a sentence for each number of them."""
     if distributed.nproc is None:
         return []
     asked = count_range(distributed.nproc).most
@@ -187,7 +187,7 @@ def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
             limited.setdefault(share.nproc, []).append(share.node.name)
     return [
         f"{_first(names)} run{'s' if len(names) == 1 else ''} {nproc} of the {asked} ranks that "
-        "distributed.nproc asks for: max_ranks in the node book allows no more"
+        "distributed.nproc asks for: max_ranks in the node inventory allows no more"
         for nproc, names in limited.items()
     ]
 

@@ -29,7 +29,7 @@ class NodeTrouble:
 
     node: str
     what: Literal["link", "silent", "agent", "disk"]
-    """A node's link to here, its word to the lead, its agent's signs of life, room here for its files."""
+    """A node's link to here, its word to the leader, its agent's signs of life, room here for its files."""
     state: str
     """Of that; another one is news."""
     since: float | None
@@ -81,7 +81,7 @@ def _ahead(node: str, liveness: Liveness) -> float:
 
 
 def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[NodeTrouble]:
-    """Nodes that the lead does not hear; it says so by its own clock."""
+    """Nodes that the leader does not hear; it says so by its own clock."""
     ahead = _ahead(_lead(history), liveness)
     for node, event in sorted(history.nodes.silent.items()):
         since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)

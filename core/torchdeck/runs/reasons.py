@@ -103,7 +103,7 @@ def held_back(node: str, what: str) -> str:
 
 
 def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) -> str:
-    """A node that the lead does not hear, since when, and what comes of it."""
+    """A node that the leader does not hear, since when, and what comes of it."""
     after = "launch.node_grace" if grace is None else f"{grace:g} s"
     what = f"after {after} it was given up" if given_up else f"given up after {after}"
     return f"node {node} has been silent to the others for {max(0.0, seconds):.0f} s ({what})"
@@ -119,8 +119,8 @@ def agent_late(node: str, seconds: float) -> str:
     return f"no sign of the agent on {node} for {seconds:.0f} s"
 
 
-def unled(node: str, unattended: str) -> str:
-    """What the ranks of a node do whose agent has given up the lead."""
+def leaderless(node: str, unattended: str) -> str:
+    """What the ranks of a node do whose agent has given up the leader."""
     do = "go on without it" if unattended == "continue" else "are ended"
     return (
         f"node {node} has not heard from the leading node for launch.node_grace: its ranks {do} "
@@ -130,7 +130,9 @@ def unled(node: str, unattended: str) -> str:
 
 def alone(node: str) -> str:
     """Where ranks go on though the run is over."""
-    return f"ranks on node {node} were going on without the lead when it was heard of last: a stop ends them"
+    return (
+        f"ranks on node {node} were going on without the leader when it was heard of last: a stop ends them"
+    )
 
 
 def untold(nodes: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.directory import open_run_directory
-from torchdeck.runs.journal_stamps import JournalStamps
+from torchdeck.runs.journal_fingerprints import JournalFingerprints
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable
 from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
@@ -126,7 +126,7 @@ class _Followed:
         self.is_gone = False
         self._followers = followers
         self._follower: SharedFollower | None = None
-        self._settled: JournalStamps | None = None
+        self._settled: JournalFingerprints | None = None
         """Before they were read, where it was over and nothing of it lived."""
         self._curve_due = 0.0
         self._retry = 0.0

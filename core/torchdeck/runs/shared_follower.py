@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.journal_stamps import JournalStamps
+from torchdeck.runs.journal_fingerprints import JournalFingerprints
 from torchdeck.runs.links import Links
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView
@@ -28,7 +28,7 @@ class RunLook:
     progress: TrainingProgress | None
     links: Links | None
     """How its nodes were reached; None for a run of this machine alone."""
-    before: JournalStamps
+    before: JournalFingerprints
     """The journals just before they were read: what was written since, this look may not know."""
 
 
@@ -63,7 +63,7 @@ class SharedFollower:
                 return last
             self._last = None
             self._began = self._monotonic()
-            before = JournalStamps.taken(self._follower.layout)
+            before = JournalFingerprints.taken(self._follower.layout)
             view = self._follower.refresh()
             self._last = RunLook(view, self._progress.read(view), self._follower.links, before)
             return self._last

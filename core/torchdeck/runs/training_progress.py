@@ -115,15 +115,15 @@ class ProgressReader:
     def read(self, view: RunView) -> TrainingProgress | None:
         """Progress as of now; None while nothing is known."""
         rows = self._rows()
-        lead = view.ranks[0] if view.ranks else None
+        leader = view.ranks[0] if view.ranks else None
         if not rows and not any(rank.step for rank in view.ranks):
             # loading and compiling may take minutes; "starting" the state says already
-            if lead is None or lead.phase in ("", "starting") or view.kind != "recipe" or view.is_over:
+            if leader is None or leader.phase in ("", "starting") or view.kind != "recipe" or view.is_over:
                 return None
-            return TrainingProgress(lead.phase, None, None)
+            return TrainingProgress(leader.phase, None, None)
         # the heartbeat is a second old, and gone at the end: metrics may know better
-        steps = [row.step for row in rows.values()] + [lead.step or 0 if lead is not None else 0]
-        step, total = max(steps), self._total_of(lead)
+        steps = [row.step for row in rows.values()] + [leader.step or 0 if leader is not None else 0]
+        step, total = max(steps), self._total_of(leader)
         # one object for every NaN: only that equals itself where two looks are compared
         values = {name: math.nan if math.isnan(row.value) else row.value for name, row in rows.items()}
         resident = [rank.rss_bytes for rank in view.ranks if rank.rss_bytes is not None]
@@ -131,7 +131,7 @@ class ProgressReader:
         if total is not None and not view.is_over:
             left = (total - step) * (self._pace() or values.get("step_time") or math.nan)
         return TrainingProgress(
-            phase=lead.phase if lead is not None and not view.is_over else "",
+            phase=leader.phase if leader is not None and not view.is_over else "",
             step=step,
             total=total,
             loss=values.get("loss"),
@@ -143,10 +143,10 @@ class ProgressReader:
             checkpoint_step=view.checkpoint.step if view.checkpoint is not None else None,
         )
 
-    def _total_of(self, lead: RankView | None) -> int | None:
+    def _total_of(self, leader: RankView | None) -> int | None:
         """Its heartbeat is gone once the run is over; what is on disk is looked at once."""
-        if lead is not None and lead.total is not None:
-            self._total = lead.total
+        if leader is not None and leader.total is not None:
+            self._total = leader.total
         if self._total is None and not self._looked_for_total:
             self._looked_for_total = True
             self._total = total_steps(self._layout)

@@ -79,7 +79,7 @@ class RunView:
     troubles: tuple[NodeTrouble, ...] = ()
     """Of nodes, while it goes on; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
-    """Whose ranks go on without the lead, and after the end of the run, as far as it is told here."""
+    """Whose ranks go on without the leader, and after the end of the run, as far as it is told here."""
     unfenced: tuple[str, ...] = ()
     """Nodes that did not answer when the run was given up: something of it may still live there."""
     agent_error: str = ""
@@ -206,7 +206,7 @@ def view(
         requests_waiting=history.requests_waiting,
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
-        # the lead writes the end last: who cannot be seen after it is taken to be gone
+        # the leader writes the end last: who cannot be seen after it is taken to be gone
         processes_alive=liveness.nodes_alive if end is None and history.is_begun else liveness.seen_alive,
         warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
         agent_error=agent_error,
@@ -350,7 +350,7 @@ def _warnings(
     if state.is_terminal:
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
     found += [reasons.hang(hang) for hang in hangs]
-    found += [reasons.unled(node, what) for node, what in sorted(history.nodes.unled.items())]
+    found += [reasons.leaderless(node, what) for node, what in sorted(history.nodes.leaderless.items())]
     if history.nodes.untold:
         found.append(reasons.untold(history.nodes.untold))
     found += [trouble.text for trouble in troubles]

@@ -329,13 +329,13 @@ def fake_building() -> Iterator[None]:
     nothing does (since torch 2.13), which a tensor without values cannot tell.
     """
     with ExitStack() as restored:
-        for owner, name, stand_in in (
+        for owner, name, placeholder_node in (
             (torch.utils, "swap_tensors", _set_data),
             (nn.init, "_no_grad_trunc_normal_", _left_as_it_is),
         ):
             if hasattr(owner, name):
                 restored.callback(setattr, owner, name, getattr(owner, name))
-                setattr(owner, name, stand_in)
+                setattr(owner, name, placeholder_node)
         yield
 
 

@@ -12,7 +12,7 @@ from torchdeck.use_cases.ui import Phase, Ui, connector_for
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launching.prepare import Survey
+    from torchdeck.launching.prepare import ClusterFacts
     from torchdeck.nodes.connector import Connector
     from torchdeck.plan.problems import PlanError
 
@@ -54,8 +54,8 @@ def check(request: CheckRequest, ui: Ui) -> Checked:
         HomeError: it cannot be written down what is trusted.
     """
     from torchdeck.launching.all_checks import all_checks
-    from torchdeck.launching.facts.looks import Looks
-    from torchdeck.launching.prepare import survey
+    from torchdeck.launching.facts.fact_sources import FactSources
+    from torchdeck.launching.prepare import cluster_facts
     from torchdeck.runs.home import HomeError, torchdeck_home, usual_home
 
     loaded, config = request.loaded, request.loaded.config
@@ -65,9 +65,11 @@ def check(request: CheckRequest, ui: Ui) -> Checked:
         trust_run(loaded, request.home)
     home = request.home or usual_home()
     connector = connector_for(config, ui, home)
-    with nullcontext() if connector is None else connector.keeping_talks() as kept:
+    with nullcontext() if connector is None else connector.keeping_probe_sessions() as kept:
         with ui.waiting(Phase.DATA) as progress:
-            found = survey(config, on_progress=progress, looks=Looks(home, kept), files=loaded.files)
+            found = cluster_facts(
+                config, on_progress=progress, looks=FactSources(home, kept), files=loaded.files
+            )
         try:
             home = torchdeck_home(home)
         except HomeError as error:
@@ -81,7 +83,13 @@ def check(request: CheckRequest, ui: Ui) -> Checked:
 
 
 def _measured(
-    loaded: LoadedConfig, found: Survey, connector: Connector, checks: list[Check], ui: Ui, *, again: bool
+    loaded: LoadedConfig,
+    found: ClusterFacts,
+    connector: Connector,
+    checks: list[Check],
+    ui: Ui,
+    *,
+    again: bool,
 ) -> list[Check]:
     """What takes seconds: torchrun on the nodes."""
     from torchdeck.launching.preflight.remote.further import check_further

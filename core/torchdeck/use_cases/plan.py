@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.inventory import Inventory
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.prepare import Survey
+    from torchdeck.launching.prepare import ClusterFacts
     from torchdeck.plan.known import Known
 
 
@@ -45,8 +45,8 @@ def plan(request: PlanRequest, ui: Ui) -> Planned:
         PlanError: no plan can be made on these machines.
         HomeError, TrustError: what the run executes cannot be trusted.
     """
-    from torchdeck.launching.facts.looks import Looks
-    from torchdeck.launching.prepare import plan_from, survey
+    from torchdeck.launching.facts.fact_sources import FactSources
+    from torchdeck.launching.prepare import cluster_facts, plan_from
     from torchdeck.runs.home import usual_home
 
     loaded = request.loaded
@@ -56,8 +56,8 @@ def plan(request: PlanRequest, ui: Ui) -> Planned:
         trust_run(loaded)
     home = usual_home()
     with ui.waiting(Phase.DATA) as progress:
-        looks = Looks(home, connector_for(loaded.config, ui, home))
-        found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
+        looks = FactSources(home, connector_for(loaded.config, ui, home))
+        found = cluster_facts(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
     for held in found.held:
         ui.note(str(held))
     planned = plan_from(loaded.config, found, loaded.locate)
@@ -67,7 +67,7 @@ def plan(request: PlanRequest, ui: Ui) -> Planned:
     return Planned(planned, found.inventory, found.known)
 
 
-def _with_model(loaded: LoadedConfig, found: Survey, ui: Ui) -> Survey:
+def _with_model(loaded: LoadedConfig, found: ClusterFacts, ui: Ui) -> ClusterFacts:
     from torchdeck.launching.facts.model_and_data import profile_finder
     from torchdeck.launching.prepare import with_model
     from torchdeck.runs.home import HomeError, torchdeck_home

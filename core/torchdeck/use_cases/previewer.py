@@ -12,12 +12,12 @@ from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
-from torchdeck.launching.facts.looks import RememberedLooks
+from torchdeck.launching.facts.fact_sources import CachedFactSources
 from torchdeck.launching.facts.model_and_data import OnProgress
 from torchdeck.launching.facts.remembered_digests import RememberedDigests
 from torchdeck.launching.facts.remembered_profiles import RememberedProfiles
 from torchdeck.launching.gate import resolved
-from torchdeck.launching.prepare import Survey, plan_from, survey, with_model
+from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from, with_model
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck.plan.problems import PlanError
 from torchdeck.trust.held import Held
@@ -51,13 +51,13 @@ class Previewer:
 
     Args:
         home: TORCHDECK_HOME, where profiles of models and the list of trusted folders are.
-        reach: how nodes of the node book are reached; None: nobody is asked for a login.
+        reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
     """
 
     def __init__(self, home: Path, reach: Connector | None = None) -> None:
         self._home = home
         digest = RememberedDigests()
-        self._looks = RememberedLooks(
+        self._looks = CachedFactSources(
             digest=digest,
             home=home,
             reach=reach,
@@ -73,7 +73,7 @@ class Previewer:
         """
         config = resolved(loaded.config) if is_here_alone(loaded.config) else loaded.config
         loaded = replace(loaded, config=config)  # as a launch has it
-        found = survey(config, looks=self._looks, files=loaded.files)
+        found = cluster_facts(config, looks=self._looks, files=loaded.files)
         check()
         known = partial(self._profiles.known, files=loaded.files)
         found = with_model(config, found, self._home, find=known)
@@ -87,7 +87,7 @@ class Previewer:
             loaded: a run file that is right.
             on_progress: told what is done, often; what it raises ends the tracing.
         """
-        found = survey(loaded.config, on_progress=on_progress, looks=self._looks, files=loaded.files)
+        found = cluster_facts(loaded.config, on_progress=on_progress, looks=self._looks, files=loaded.files)
         traced = partial(self._profiles.traced, files=loaded.files)
         with_model(loaded.config, found, self._home, on_progress, traced)
 
@@ -104,7 +104,7 @@ class Previewer:
         """Let code below `folder` run from now on; raises TrustError."""
         self._looks.gate.trust_folder(folder)
 
-    def _laid_out(self, loaded: LoadedConfig, found: Survey, check: Callable[[], None]) -> Previewed:
+    def _laid_out(self, loaded: LoadedConfig, found: ClusterFacts, check: Callable[[], None]) -> Previewed:
         shown, held = found, next(iter(found.held), None)
         if found.untraced and found.known.profile is None:
             shown = replace(found, known=replace(found.known, remarks=(*found.known.remarks, UNTRACED)))

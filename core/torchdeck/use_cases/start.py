@@ -113,7 +113,7 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
     with early_controller(loaded.config, home) as early, knocking(loaded.config, connector, early) as kept:
         # imported only now: nodes log in meanwhile
         from torchdeck.launching.checked_plan import checked_plan
-        from torchdeck.launching.shipping import ship
+        from torchdeck.launching.runtime_bundle import ship
 
         shipped = None if kept is None else ship(home)
         with ui.waiting(Phase.MODEL) as progress:
@@ -131,14 +131,14 @@ def _changes(previewed: LaunchPlan, plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
-    from torchdeck.launching.launcher import Intent, start_run
+    from torchdeck.launching.launcher import LaunchRecord, start_run
 
     plan = found.plan
     with ui.waiting(Phase.STARTING):
         ui.before_start()
         # the controller has no one to ask: what was asked for here goes to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
-        intent = Intent(request.text, request.source, request.overrides)
+        intent = LaunchRecord(request.text, request.source, request.overrides)
         layout, controller = start_run(
             plan, intent, found.home, logins=logins, early=found.early, shipped=found.shipped
         )

@@ -19,7 +19,7 @@ def test_a_good_run_goes_through_its_states() -> None:
     assert story.tell(on.AttemptLaunched("a", 1)) == []
     assert story.gang.phase == "starting"
     assert story.tell(on.RanksUp("a", 1)) == [do.AnnounceRunning(1)]
-    assert story.exit(0) == [do.Sweep("a", 1, 10.0)]
+    assert story.exit(0) == [do.CleanUp("a", 1, 10.0)]
     assert story.clean() == [
         do.EndAttempt(1, Outcome.SUCCEEDED, None, 0),
         do.Finish(FinalState.SUCCEEDED, "all ranks finished"),
@@ -86,5 +86,5 @@ def test_events_of_an_earlier_attempt_do_nothing() -> None:
 def test_an_exit_told_twice_is_one() -> None:
     """The second one sweeps nothing and judges nothing."""
     story = Story().train()
-    assert kinds(story.exit(1)) == ["Sweep"]
+    assert kinds(story.exit(1)) == ["CleanUp"]
     assert story.exit(0) == []

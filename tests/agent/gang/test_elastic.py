@@ -10,7 +10,7 @@ import pytest
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
-from torchdeck.agent.gang.past import Past, fold_past
+from torchdeck.agent.gang.recovered_state import RecoveredState, replay
 from torchdeck.agent.gang.recovery import PORT_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
@@ -91,9 +91,9 @@ class Story:
         assert isinstance(launch, do.LaunchAttempt)
         return launch
 
-    def past(self) -> Past:
+    def recovered(self) -> RecoveredState:
         """What another agent would know."""
-        return fold_past(
+        return replay(
             [Event(name, 1.0 + at, 0.0, fields) for at, (name, fields) in enumerate(self.journal)], 0
         )
 
@@ -248,7 +248,7 @@ def test_an_agent_that_takes_over_knows_the_size(attempts: int) -> None:
         story.again()
     other = Story()
     other.gang = Gang(("a",), RECIPE, ONE_NODE)
-    other.gang.resume(story.past(), 0.0)
+    other.gang.resume(story.recovered(), 0.0)
     assert other.gang.phase == "starting"
     for each in (story, other):
         each.now = 100.0
@@ -265,8 +265,8 @@ def test_an_agent_that_takes_over_ends_an_attempt_that_hangs(*, signalled: bool)
     story.journal.append(("hang", {"attempt": 1, "rank": 2, "detail": "stands"}))
     story.journal += [("signalled", {"signal": "SIGTERM"}), ("hang_over", {"rank": 2})] if signalled else []
     story.gang = Gang(("a",), policy, ONE_NODE)
-    past = story.past()
-    assert story.gang.resume(past, 0.0) == [do.Terminate("a")]
+    recovered = story.recovered()
+    assert story.gang.resume(recovered, 0.0) == [do.Terminate("a")]
     assert reason_and_suspect(story.end(killed(0))) == ("smaller", Place("a", 2))
 
 
@@ -288,5 +288,5 @@ def test_a_new_life_begins_with_all() -> None:
     story.fail(2)
     story.journal.append(("finished", {"state": "CANCELLED"}))
     events = [Event(name, 1.0, 0.0, fields) for name, fields in story.journal]
-    assert fold_past(events, 1).left_out == ()
-    assert fold_past(events, 1).attempt == 1
+    assert replay(events, 1).left_out == ()
+    assert replay(events, 1).attempt == 1

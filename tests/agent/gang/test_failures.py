@@ -11,7 +11,7 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.escalation import KILL_LIMIT
 from torchdeck.agent.gang.gang import NODE_GRACE
-from torchdeck.agent.gang.past import fold_past
+from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import FinalState, StartReason
@@ -69,7 +69,7 @@ def test_a_hang_does_what_the_policy_says() -> None:
 def test_a_failure_on_one_node_ends_all() -> None:
     """The other node's torchrun gets SIGTERM, then SIGKILL; the earliest failure is the run's."""
     story = Story(POLICY, ("a", "b")).train()
-    assert story.exit(1, "a") == [do.Sweep("a", 1, 10.0), do.Terminate("b")]
+    assert story.exit(1, "a") == [do.CleanUp("a", 1, 10.0), do.Terminate("b")]
     assert story.clean("a", failure(3, 9.0)) == []
     assert story.tell(on.Tick(), after=10.0) == [do.Kill("b")]
     story.exit(137, "b")
@@ -79,7 +79,7 @@ def test_a_failure_on_one_node_ends_all() -> None:
 def test_nodes_that_end_well_apart_are_waited_for() -> None:
     """Exit 0 on one node ends nothing on the other, for a while; then it does."""
     story = Story(POLICY, ("a", "b")).train()
-    assert story.exit(0, "a") == [do.Sweep("a", 1, 10.0)]
+    assert story.exit(0, "a") == [do.CleanUp("a", 1, 10.0)]
     assert story.tell(on.Tick(), after=NODE_GRACE) == [do.Terminate("b")]
 
 
@@ -87,7 +87,7 @@ def test_a_lost_node_ends_the_attempt_and_is_not_waited_for() -> None:
     """As if its torchrun were gone and nothing left there; the others are ended, and the run says why."""
     story = Story(nodes=("a", "b")).train()
     orders = story.tell(on.NodeLost("b", 120.0))
-    assert orders == [do.Sweep("b", 1, 10.0), do.Terminate("a")]
+    assert orders == [do.CleanUp("b", 1, 10.0), do.Terminate("a")]
     assert story.tell(on.NodeLost("b", 121.0)) == []
     story.exit(143, "a")
     why = "node b has not answered for 120 s; its rank 1 is gone"
@@ -189,8 +189,8 @@ def test_attempts_that_started_no_rank_are_counted_by_the_next_agent_too() -> No
         journal.append(Event("attempt_started", 1.0, 0.0, {"attempt": number}))
         journal.append(Event("restarting", 1.0, 0.0, restart._asdict()))
         story.tell(on.Tick(), after=2.0)
-    past = fold_past(journal, 0)
-    assert (past.restart_reason, past.restarts, past.never_ran) == ("never_ran", 0, 3)
+    recovered = replay(journal, 0)
+    assert (recovered.restart_reason, recovered.restarts, recovered.never_ran) == ("never_ran", 0, 3)
 
 
 def test_the_first_failure_of_all_nodes_is_told_by_corrected_times() -> None:

@@ -7,7 +7,7 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.gone_node import not_answering
-from torchdeck.agent.gang.past import fold_past
+from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.run_states import FinalState, StartReason
@@ -54,7 +54,7 @@ def test_a_spare_takes_the_place_of_a_lost_node() -> None:
     assert told == do.AnnounceRestart(1, 2.0, StartReason.REPLACED, Place("b", None), GONE, None, "s")
     assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, StartReason.REPLACED, (Place("b", None),))]
     (event,) = [Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})]
-    assert fold_past([event], 0).left_out == (Place("b", None),)
+    assert replay([event], 0).left_out == (Place("b", None),)
 
 
 def test_a_spare_that_does_not_answer_is_passed_over() -> None:
@@ -67,7 +67,7 @@ def test_a_spare_that_does_not_answer_is_passed_over() -> None:
     left_out = (Place("b", None), Place("s", None))
     assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, StartReason.REPLACED, left_out)]
     event = Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})
-    assert fold_past([event], 0).left_out == left_out
+    assert replay([event], 0).left_out == left_out
     gang = trains(SPARE, "a", "b", "s", "t")
     gang.handle(on.NodeLost("s", 5.0), 1.0)
     gang.handle(on.NodeReady("s"), 1.0)
@@ -95,7 +95,7 @@ def test_a_node_that_is_lost_before_the_first_attempt_is_left_out() -> None:
         do.LaunchAttempt(1, StartReason.FIRST, (Place("c", None),))
     ]
     event = Event("left_out", 1.0, 0.0, {**told._asdict(), "suspect": Place("c", None)._asdict()})
-    assert fold_past([event], 0).left_out == (Place("c", None),)
+    assert replay([event], 0).left_out == (Place("c", None),)
     gang = ready(SPARE, "a", "b")
     gang.handle(on.LeasesGranted("a"), 1.0)
     (said,) = gang.handle(on.NodeLost("b", 5.0), 1.0)
@@ -109,7 +109,7 @@ def test_an_agent_that_takes_over_before_the_first_attempt_waits_for_no_lost_nod
     """What an earlier one left out stays out."""
     lost = {"reason": "smaller", "suspect": Place("c", None)._asdict(), "skipped": []}
     gang = Gang(RANGE.full.nodes, RECIPE, RANGE)
-    assert gang.resume(fold_past([Event("left_out", 1.0, 0.0, lost)], 0), 0.0) == []
+    assert gang.resume(replay([Event("left_out", 1.0, 0.0, lost)], 0), 0.0) == []
     gang.handle(on.NodeReady("a"), 1.0)
     assert gang.handle(on.NodeReady("b"), 1.0) == [do.AcquireLeases("a"), do.AcquireLeases("b")]
     gang.handle(on.LeasesGranted("a"), 1.0)

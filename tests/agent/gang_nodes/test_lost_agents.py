@@ -1,4 +1,4 @@
-"""Agents of a gang that are killed, the lead's too: others go on, or nobody comes back."""
+"""Agents of a gang that are killed, the leader's too: others go on, or nobody comes back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from torchdeck.contract.atomic import read_json
 
 @pytest.mark.parametrize("names", [("alpha",), ("beta",), ("alpha", "beta")])
 def test_agents_are_killed_and_the_run_goes_on(make_gang: Maker, names: tuple[str, ...]) -> None:
-    """kill -9 of the lead's agent, a follower's, both: each is started again and knows where the run was."""
+    """kill -9 of the leader's agent, a follower's, both: each is started again and knows where the run
+    was.
+    """
     run = up(make_gang(WAITING).start())
     run.wait("running")
     before = {name: run.agent(name) for name in names}
@@ -64,7 +66,7 @@ def test_unattended_ranks_go_on_to_their_end(make_gang: Maker) -> None:
 
 
 def last_said(run: GangRun, *names: str) -> str:
-    """Which of these the second node said last: a lead that is silent for a moment is back before, too."""
+    """Which of these the second node said last: a leader that is silent for a moment is back before, too."""
     return [event.name for event in run.events(node="beta") if event.name in names][-1]
 
 
@@ -72,7 +74,7 @@ def last_said(run: GangRun, *names: str) -> str:
 def test_torchrun_waits_for_other_ranks_while_there_is_a_lead(
     make_gang: Maker, tmp_path: Path, *, back: bool
 ) -> None:
-    """Its own ranks have ended. With a lead that came back it waits on; alone it is ended after 2 s."""
+    """Its own ranks have ended. With a leader that came back it waits on; alone it is ended after 2 s."""
     barrier = tmp_path / "barrier"
     policy = with_policy(node_silent=0.3, node_grace=SHORT_GRACE, unattended="continue")
     run = make_gang(WAITING, policy=policy, env={"FAKE_BARRIER": str(barrier)})

@@ -14,7 +14,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 def test_a_run_on_three_nodes(make_gang: Maker) -> None:
-    """Uneven nodes: each has its own journal, plan and ranks; only the lead tells how the run ended."""
+    """Uneven nodes: each has its own journal, plan and ranks; only the leader tells how the run ended."""
     run = make_gang("import os; print('on', os.environ['TORCHDECK_NODE'])", nprocs=(2, 1, 1)).start()
     assert run.finished()["state"] == "SUCCEEDED"
     assert [run.stdout(rank).split()[-1] for rank in range(4)] == ["alpha", "alpha", "beta", "gamma"]

@@ -17,7 +17,7 @@ def test_who_does_not_hold_the_token_is_turned_away(make_gang: Maker) -> None:
     run = make_gang("print('ok')")
     run.start_agent("alpha")
     fields = run.wait("listening").fields
-    run.lead_address = (fields["address"], fields["port"])
+    run.leader_address = (fields["address"], fields["port"])
     stranger = run.start_agent("beta", token="another")  # noqa: S106 - of a test
     log = run.node("beta").log
     wait_until(lambda: "does not hold the token" in log.read_text(), 20, "the stranger to be turned away")

@@ -50,14 +50,14 @@ def test_a_left_out_node_ends_what_goes_on_there_when_it_is_back(make_gang: Make
     names = [event.name for event in run.events(node="beta")]
     told = names[names.index("lead_lost") + 1 :]
     assert told[0] == "lead_back"
-    # on a busy machine the lead may be silent for a moment at any time
+    # on a busy machine the leader may be silent for a moment at any time
     assert [name for name in told if name not in ("lead_silent", "lead_back")] == [
         "signalled", "rank_exited", "attempt_over", "node_finished"
     ]  # fmt: skip
 
 
 def test_a_lead_that_is_left_out_leads_on(make_gang: Maker) -> None:
-    """Its rank fails for good: the other node goes on alone, and the lead tells how it ended."""
+    """Its rank fails for good: the other node goes on alone, and the leader tells how it ended."""
     run = make_gang(
         """
         import os, signal, time

@@ -9,7 +9,7 @@ from support import machines
 from support.desktop import Desktop
 from support.histories import agent_started, controller_journal, ended, finished, started
 from support.hosts import TestHosts
-from support.hosts_run import HOME, write_book
+from support.hosts_run import HOME, write_inventory
 from support.made_runs import IDS, make_run
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
@@ -25,7 +25,7 @@ def test_a_removal_that_the_windows_end_cuts_short_goes_on_in_the_next(
 ) -> None:
     """It closes at once; what is left is written down until it is gone."""
     made = hosts(2)
-    write_book(made, torchdeck_home, {})
+    write_inventory(made, torchdeck_home, {})
     names = {"nodes": ["node1", "node2"]}
     plan = machines.plan(machines.config(distributed=names), *map(machines.node, names["nodes"]))
     make_run(torchdeck_home, controller_journal(), DONE, plan=plan.document())

@@ -1,4 +1,4 @@
-"""Real hosts in a node book, and the Nodes place that shows them."""
+"""Real hosts in a node inventory, and the Nodes place that shows them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.asking.window_asker import WindowAsker
-from torchdeck_app.nodes.place import NodesPlace
+from torchdeck_app.nodes.nodes_page import NodesPage
 from torchdeck_app.theme.theme import Theme
 
 SLOW = 30_000
@@ -36,13 +36,13 @@ def logins(asker: WindowAsker, torchdeck_home: Path) -> Logins:
 @pytest.fixture
 def board(
     theme: Theme, operations: Operations, logins: Logins, torchdeck_home: Path, qtbot: QtBot
-) -> Iterator[Callable[[str], NodesPlace]]:
-    """`board(text)` writes a node book and shows the place."""
-    places: list[NodesPlace] = []
+) -> Iterator[Callable[[str], NodesPage]]:
+    """`board(text)` writes a node inventory and shows the place."""
+    places: list[NodesPage] = []
 
-    def show(book: str) -> NodesPlace:
-        (torchdeck_home / "nodes.toml").write_text(book)
-        place = NodesPlace(theme, operations, torchdeck_home, logins=logins)
+    def show(node_inventory: str) -> NodesPage:
+        (torchdeck_home / "nodes.toml").write_text(node_inventory)
+        place = NodesPage(theme, operations, torchdeck_home, logins=logins)
         places.append(place)
         qtbot.addWidget(place)
         place.resize(1200, 700)

@@ -17,22 +17,22 @@ from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, SecretDia
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.steps import LOGIN
 from torchdeck_app.nodes.live.sight import Standing
-from torchdeck_app.nodes.place import NODES, NodesPlace
+from torchdeck_app.nodes.nodes_page import NODES, NodesPage
 
 Hosts = Callable[..., TestHosts]
-Board = Callable[[str], NodesPlace]
+Board = Callable[[str], NodesPage]
 
 
-def standing(place: NodesPlace, name: str) -> Standing | None:
+def standing(place: NodesPage, name: str) -> Standing | None:
     sight = place.live.sights.get(name)
     return None if sight is None else sight.standing
 
 
-def wait_for(qtbot: QtBot, place: NodesPlace, name: str, wanted: Standing) -> None:
+def wait_for(qtbot: QtBot, place: NodesPage, name: str, wanted: Standing) -> None:
     qtbot.waitUntil(lambda: standing(place, name) is wanted, timeout=SLOW)
 
 
-def said(place: NodesPlace, name: str) -> str:
+def said(place: NodesPage, name: str) -> str:
     labels = place.board.cards[name].findChildren(QLabel)
     return "\n".join(text.text() for text in labels if text.isVisibleTo(place.board))
 
@@ -69,7 +69,7 @@ def test_nodes_are_reached_and_are_live_until_the_place_is_left(
     qtbot.waitUntil(lambda: not [*probes(made, 1), *probes(made, 2)], timeout=SLOW)
 
 
-def newer(place: NodesPlace, time: float) -> bool:
+def newer(place: NodesPage, time: float) -> bool:
     sample = place.live.sights["node1"].sample
     return sample is not None and sample.time > time
 
@@ -145,7 +145,7 @@ def test_a_python_that_does_not_run_is_named_with_the_way_to_another(
     hosts: Hosts, board: Board, qtbot: QtBot
 ) -> None:
     made = hosts(1)
-    place = board(book_text({"n1": {**made.entry(1), "python": "/opt/no/python"}}))
+    place = board(inventory_text({"n1": {**made.entry(1), "python": "/opt/no/python"}}))
     wait_for(qtbot, place, "n1", Standing.NO_PYTHON)
     card = place.board.cards["n1"]
     assert "/opt/no/python" in card._why.text()
@@ -162,7 +162,7 @@ def test_a_password_is_asked_for_again_when_it_was_wrong(
     made = hosts(1)
     password = made.allow_passwords(1)
     entry = {key: value for key, value in made.entry(1).items() if key != "key"}
-    place = board(book_text({"n1": entry}))
+    place = board(inventory_text({"n1": entry}))
     wait_for(qtbot, place, "n1", Standing.NEEDS_LOGIN)
     card = place.board.cards["n1"]
     assert card.help_button.text() == "Log in …"
@@ -231,7 +231,7 @@ def press(box: Any, text: str, qtbot: QtBot) -> None:
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
 
-def book_text(nodes: dict[str, dict[str, Any]]) -> str:
+def inventory_text(nodes: dict[str, dict[str, Any]]) -> str:
     import tomlkit
 
     return tomlkit.dumps({"version": 1, "nodes": nodes})
@@ -243,7 +243,7 @@ def test_where_no_password_is_taken_a_key_is_to_be_named_instead(
     """Neither the board nor the dialog offers to ask for what the node does not take."""
     made = hosts(1)
     entry = made.entry(1, key=str(make_key(tmp_path / "other")))
-    place = board(book_text({"n1": entry}))
+    place = board(inventory_text({"n1": entry}))
     wait_for(qtbot, place, "n1", Standing.NEEDS_KEY)
     card = place.board.cards["n1"]
     assert card.help_button.text() == "Edit …"

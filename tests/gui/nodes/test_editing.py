@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
 from support.hosts import TestHosts
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, WindowAsker
@@ -23,11 +23,11 @@ from torchdeck_app.nodes.editing.entry_form import fields_by_heading
 from torchdeck_app.nodes.editing.import_dialog import ImportDialog
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.steps import ANSWERS, HOME, KEY, LOGIN, PYTHON, TORCH
-from torchdeck_app.nodes.place import NodesPlace
+from torchdeck_app.nodes.nodes_page import NodesPage
 from torchdeck_app.theme.theme import Theme
 
-Board = Callable[[str], NodesPlace]
-BOOK = """# my machines
+Board = Callable[[str], NodesPage]
+NODE_INVENTORY = """# my machines
 version = 1
 
 [nodes.old]  # the one under the desk
@@ -39,7 +39,7 @@ nodes = ["old"]
 """
 
 
-def book(home: Path) -> dict[str, Any]:
+def node_inventory(home: Path) -> dict[str, Any]:
     return tomllib.loads((home / "nodes.toml").read_text())
 
 
@@ -97,7 +97,7 @@ def test_a_node_is_tried_while_it_is_typed_and_then_written(
     assert TORCH in found
     qtbot.mouseClick(dialog.save_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "gpu0" in place.board.cards, timeout=SLOW)
-    assert book(torchdeck_home)["nodes"]["gpu0"]["address"] == made.address(1)
+    assert node_inventory(torchdeck_home)["nodes"]["gpu0"]["address"] == made.address(1)
     assert (torchdeck_home / "nodes.toml").read_text().startswith("# mine\n")
 
 
@@ -120,13 +120,13 @@ def test_what_does_not_answer_is_said_to_and_can_be_written_all_the_same(
     assert step.sentence.startswith("Node gone: ")
     dialog.save()
     qtbot.waitUntil(lambda: "gone" in place.board.cards, timeout=SLOW)
-    assert book(torchdeck_home)["nodes"]["gone"]["port"] == 1
+    assert node_inventory(torchdeck_home)["nodes"]["gone"]["port"] == 1
 
 
 def test_changing_a_node_keeps_the_comments_and_a_taken_name_is_refused(
     board: Board, torchdeck_home: Path, qtbot: QtBot
 ) -> None:
-    place = board(BOOK)
+    place = board(NODE_INVENTORY)
     qtbot.waitUntil(lambda: "old" in place.board.cards, timeout=SLOW)
     dialog = place.edit_node("old")
     assert dialog.form.lines["name"].isReadOnly()
@@ -138,9 +138,9 @@ def test_changing_a_node_keeps_the_comments_and_a_taken_name_is_refused(
     qtbot.keyClicks(dialog.form.lines["port"], "2022")
     qtbot.keyClicks(dialog.form.lines["tags"], "lab, fast")
     dialog.save()
-    qtbot.waitUntil(lambda: book(torchdeck_home)["nodes"]["old"]["port"] == 2022, timeout=SLOW)
+    qtbot.waitUntil(lambda: node_inventory(torchdeck_home)["nodes"]["old"]["port"] == 2022, timeout=SLOW)
     text = (torchdeck_home / "nodes.toml").read_text()
-    assert text.replace("2022", "2222").replace('tags = ["lab", "fast"]\n', "") == BOOK
+    assert text.replace("2022", "2222").replace('tags = ["lab", "fast"]\n', "") == NODE_INVENTORY
     other = place.add_node()
     qtbot.keyClicks(other.form.lines["address"], "10.0.0.1")
     qtbot.keyClicks(other.form.lines["name"], "all")
@@ -149,7 +149,7 @@ def test_changing_a_node_keeps_the_comments_and_a_taken_name_is_refused(
 
 
 def test_a_removed_node_comes_back_byte_for_byte(board: Board, torchdeck_home: Path, qtbot: QtBot) -> None:
-    place = board(BOOK)
+    place = board(NODE_INVENTORY)
     qtbot.waitUntil(lambda: "old" in place.board.cards, timeout=SLOW)
     menu = place.board.cards["old"].menu
     next(action for action in menu.actions() if action.text() == "Remove …").trigger()
@@ -157,18 +157,18 @@ def test_a_removed_node_comes_back_byte_for_byte(board: Board, torchdeck_home: P
     assert box is not None
     next(button for button in box.findChildren(QPushButton) if button.text() == "Remove").click()
     qtbot.waitUntil(lambda: not place.board.cards, timeout=SLOW)
-    assert "nodes" not in book(torchdeck_home)
-    assert "groups" not in book(torchdeck_home)
+    assert "nodes" not in node_inventory(torchdeck_home)
+    assert "groups" not in node_inventory(torchdeck_home)
     qtbot.waitUntil(lambda: place.bar.text.text() == "Removed old", timeout=SLOW)
     qtbot.mouseClick(place.bar.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "old" in place.board.cards, timeout=SLOW)
-    assert (torchdeck_home / "nodes.toml").read_text() == BOOK
+    assert (torchdeck_home / "nodes.toml").read_text() == NODE_INVENTORY
 
 
 def test_a_node_is_put_back_into_a_book_that_was_changed_since(
     board: Board, torchdeck_home: Path, qtbot: QtBot
 ) -> None:
-    place = board(BOOK)
+    place = board(NODE_INVENTORY)
     qtbot.waitUntil(lambda: "old" in place.board.cards, timeout=SLOW)
     place.removal.ask("old")
     assert place.removal.dialog is not None
@@ -179,7 +179,7 @@ def test_a_node_is_put_back_into_a_book_that_was_changed_since(
         file.write('[nodes.new]\naddress = "10.0.0.1"\n')
     qtbot.mouseClick(place.bar.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: {"old", "new"} == set(place.board.cards), timeout=SLOW)
-    assert book(torchdeck_home)["nodes"]["old"] == {"address": "10.0.0.9", "port": 2222}
+    assert node_inventory(torchdeck_home)["nodes"]["old"] == {"address": "10.0.0.9", "port": 2222}
 
 
 def test_hosts_of_the_ssh_config_become_nodes(
@@ -208,7 +208,7 @@ def test_hosts_of_the_ssh_config_become_nodes(
     with qtbot.waitSignal(dialog.imported) as said:
         dialog.import_button.click()
     assert said.args == [["gpu1"]]
-    nodes = book(torchdeck_home)["nodes"]
+    nodes = node_inventory(torchdeck_home)["nodes"]
     assert nodes["gpu1"] == {"address": "10.0.0.2", "port": 2022, "user": "me"}
     assert set(nodes) == {"gpu0", "gpu1"}
 

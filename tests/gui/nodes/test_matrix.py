@@ -11,7 +11,7 @@ from support.hosts import TestHosts
 from torchdeck.launching.preflight.remote.connections import Connected
 from torchdeck_app.nodes.matrix.measuring import Measured
 from torchdeck_app.nodes.matrix.view import MatrixModel, cell_words
-from torchdeck_app.nodes.place import CONNECTIONS, NodesPlace
+from torchdeck_app.nodes.nodes_page import CONNECTIONS, NodesPage
 from torchdeck_app.theme.theme import Theme
 
 
@@ -42,7 +42,7 @@ def test_a_cell_says_how_quick_and_how_wide_a_way_is_or_why_there_is_none(theme:
 
 
 def test_ways_between_hosts_are_measured_and_a_closed_one_is_said_to_be(
-    hosts: Callable[..., TestHosts], board: Callable[[str], NodesPlace], qtbot: QtBot
+    hosts: Callable[..., TestHosts], board: Callable[[str], NodesPage], qtbot: QtBot
 ) -> None:
     made = hosts(3)
     made.block_port(2, "1024-65535", sender=made.address(1))

@@ -18,7 +18,7 @@ from torchdeck.nodes.software import SoftwareFacts, probe_software
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.machine_card import MachineCard
-from torchdeck_app.nodes.place import NODES, NodesPlace
+from torchdeck_app.nodes.nodes_page import NODES, NodesPage
 from torchdeck_app.theme.theme import Theme
 
 
@@ -51,8 +51,8 @@ def card(theme: Theme, qtbot: QtBot) -> MachineCard:
 
 
 @pytest.fixture
-def place(theme: Theme, operations: Operations, tmp_path: Path, qtbot: QtBot) -> Iterator[NodesPlace]:
-    made = NodesPlace(theme, operations, tmp_path)
+def place(theme: Theme, operations: Operations, tmp_path: Path, qtbot: QtBot) -> Iterator[NodesPage]:
+    made = NodesPage(theme, operations, tmp_path)
     qtbot.addWidget(made)
     made.resize(1200, 700)
     made.show()
@@ -68,7 +68,7 @@ def names(card: MachineCard) -> set[str]:
     return {text.accessibleName() for text in card.findChildren(QLabel) if text.isVisible()}
 
 
-def test_the_machine_is_live_while_it_is_looked_at(place: NodesPlace, qtbot: QtBot) -> None:
+def test_the_machine_is_live_while_it_is_looked_at(place: NodesPage, qtbot: QtBot) -> None:
     place.entered()
     qtbot.waitUntil(lambda: place.card.processes.rowCount() > 0, timeout=SLOW)
     facts = probe_software()
@@ -156,7 +156,7 @@ def test_each_core_has_its_bar(card: MachineCard, qtbot: QtBot) -> None:
     card.grab()
 
 
-def test_without_nodes_it_is_said_how_to_add_some(place: NodesPlace, qtbot: QtBot) -> None:
+def test_without_nodes_it_is_said_how_to_add_some(place: NodesPage, qtbot: QtBot) -> None:
     place.tabs.setCurrentIndex(NODES)
     said = "\n".join(text.text() for text in place.findChildren(QLabel) if text.isVisible())
     assert "No nodes yet" in said

@@ -13,8 +13,8 @@ from support.run_homes import run_id
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
-from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
 
 
@@ -23,11 +23,11 @@ class Opened:
 
     def __init__(self, qtbot: QtBot, theme: Theme, operations: Operations) -> None:
         self._qtbot, self._theme, self._operations = qtbot, theme, operations
-        self._all: list[tuple[RunsPlace, RunListPoller]] = []
+        self._all: list[tuple[RunsPage, RunListPoller]] = []
 
-    def __call__(self, home: Path, logins: Logins | None = None) -> RunsPlace:
+    def __call__(self, home: Path, logins: Logins | None = None) -> RunsPage:
         poller = RunListPoller(home, interval=0.05)
-        place = RunsPlace(self._theme, self._operations, home, poller, logins=logins)
+        place = RunsPage(self._theme, self._operations, home, poller, logins=logins)
         self._all.append((place, poller))
         self._qtbot.addWidget(place)
         place.resize(1200, 700)
@@ -49,7 +49,7 @@ def opened(qtbot: QtBot, theme: Theme, operations: Operations) -> Iterator[Opene
     made.close()
 
 
-def page_of(qtbot: QtBot, place: RunsPlace, number: int) -> RunPage:
+def page_of(qtbot: QtBot, place: RunsPage, number: int) -> RunPage:
     """Open a run, and wait until its state is shown."""
     place.open_run(run_id(number))
     qtbot.waitUntil(lambda: place.page is not None and place.page.run_layout.root.name == run_id(number))

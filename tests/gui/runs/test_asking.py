@@ -15,8 +15,8 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
-from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
 
 NEVER = 600.0
@@ -31,10 +31,10 @@ def layout(tmp_path: Path) -> RunLayout:
 @pytest.fixture
 def place(
     qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path, layout: RunLayout
-) -> Iterator[RunsPlace]:
+) -> Iterator[RunsPage]:
     """A place with a list that has seen the run train, and looks no more by itself."""
     poller = RunListPoller(tmp_path, interval=NEVER)
-    made = RunsPlace(theme, operations, tmp_path, poller)
+    made = RunsPage(theme, operations, tmp_path, poller)
     qtbot.addWidget(made)
     made.resize(1200, 700)
     made.show()
@@ -46,7 +46,7 @@ def place(
     assert poller.stop(10)
 
 
-def page_shows(qtbot: QtBot, place: RunsPlace, state: str) -> RunPage:
+def page_shows(qtbot: QtBot, place: RunsPage, state: str) -> RunPage:
     qtbot.waitUntil(lambda: place.page is not None and place.page.header.state_word == state)
     page = place.page
     assert page is not None
@@ -58,7 +58,7 @@ def write(layout: RunLayout, *events: Event) -> None:
         file.write("".join(map(line, events)))
 
 
-def stopped_run(qtbot: QtBot, place: RunsPlace, layout: RunLayout) -> RunPage:
+def stopped_run(qtbot: QtBot, place: RunsPage, layout: RunLayout) -> RunPage:
     """Its page knows that it is over; the list does not."""
     page = page_shows(qtbot, place, "running")
     over = finished("CANCELLED", why="stopped", resumable=True, checkpoint="/x/step_00000010")
@@ -70,7 +70,7 @@ def stopped_run(qtbot: QtBot, place: RunsPlace, layout: RunLayout) -> RunPage:
 
 
 def test_a_press_on_a_button_that_can_be_pressed_is_never_lost(
-    qtbot: QtBot, place: RunsPlace, layout: RunLayout
+    qtbot: QtBot, place: RunsPage, layout: RunLayout
 ) -> None:
     """It is said at once that the run is being resumed; and, here, then why it cannot be."""
     page = stopped_run(qtbot, place, layout)
@@ -81,7 +81,7 @@ def test_a_press_on_a_button_that_can_be_pressed_is_never_lost(
 
 
 def test_actions_are_offered_as_the_page_shows_the_run(
-    qtbot: QtBot, place: RunsPlace, layout: RunLayout
+    qtbot: QtBot, place: RunsPage, layout: RunLayout
 ) -> None:
     """By the keyboard as by the mouse: the page and its shortcuts never disagree."""
     actions = place.actions_of_runs

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from gui.runs.conftest import Opened
 from support.asking import Person
 from support.hosts import PASSWORD, TestHosts
-from support.hosts_run import HostsRun, write_book
+from support.hosts_run import HostsRun, write_inventory
 from support.training import Training
 from torchdeck.launching.control.requests import read_requests
 from torchdeck.nodes.ssh.target import SshTarget
@@ -37,7 +37,7 @@ def there(hosts: Callable[..., TestHosts], torchdeck_home: Path, tmp_path: Path)
     made.wait_step(2)
     os.kill(made.controller(), signal.SIGKILL)
     made.made.allow_passwords(1)
-    write_book(made.made, torchdeck_home, {1: {"key": None}})
+    write_inventory(made.made, torchdeck_home, {1: {"key": None}})
     return made
 
 

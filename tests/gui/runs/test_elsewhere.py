@@ -14,11 +14,11 @@ from gui.runs.conftest import Opened
 from support.asking import Person
 from support.command import Command
 from support.hosts import PASSWORD, TestHosts
-from support.hosts_run import HostsRun, write_book
+from support.hosts_run import HostsRun, write_inventory
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.attaching.dialog import AttachDialog
-from torchdeck_app.runs.place import RunsPlace
+from torchdeck_app.runs.runs_page import RunsPage
 
 SLOW = 90_000
 """Milliseconds for what another machine takes part in."""
@@ -53,18 +53,18 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(opened: Opened, home: Path, person: Person) -> RunsPlace:
+def place(opened: Opened, home: Path, person: Person) -> RunsPage:
     return opened(home, make_logins(home, person))
 
 
-def asked(qtbot: QtBot, place: RunsPlace) -> AttachDialog:
+def asked(qtbot: QtBot, place: RunsPage) -> AttachDialog:
     place.actions_of_runs["attach_elsewhere"].trigger()
     qtbot.waitUntil(lambda: place.elsewhere.dialog is not None)
     assert place.elsewhere.dialog is not None
     return place.elsewhere.dialog
 
 
-def test_without_nodes_it_says_what_to_do(qtbot: QtBot, place: RunsPlace) -> None:
+def test_without_nodes_it_says_what_to_do(qtbot: QtBot, place: RunsPage) -> None:
     told: list[str] = []
     place.elsewhere.failed.connect(told.append)
     place.actions_of_runs["attach_elsewhere"].trigger()
@@ -76,7 +76,7 @@ def test_a_run_of_a_node_comes_here_and_is_followed(
     hosts: Callable[..., TestHosts],
     torchdeck_home: Path,
     tmp_path: Path,
-    place: RunsPlace,
+    place: RunsPage,
     operations: Operations,
     home: Path,
     person: Person,
@@ -93,7 +93,7 @@ def test_a_run_of_a_node_comes_here_and_is_followed(
     os.kill(there.controller(), signal.SIGKILL)
     there.made.allow_passwords(1)
     there.made.trust(home)
-    write_book(there.made, home, {1: {"key": None}})
+    write_inventory(there.made, home, {1: {"key": None}})
 
     dialog = asked(qtbot, place)
     assert [dialog.node.itemText(at) for at in range(dialog.node.count())] == ["node1"]

@@ -14,7 +14,7 @@ from support.histories import agent_started, ended, event, failure, finished, st
 from support.metrics import write_rows
 from support.run_homes import add_run, run_id
 from torchdeck.runs.folders.notes import Note, change_notes
-from torchdeck_app.runs.place import RunsPlace
+from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.widgets.elided_label import ElidedLabel
 
 EVIL = "<b>evil</b><img src=file:///none.png>"
@@ -69,12 +69,12 @@ def make_run(home: Path) -> None:
 
 
 @pytest.fixture
-def place(opened: Opened, tmp_path: Path) -> RunsPlace:
+def place(opened: Opened, tmp_path: Path) -> RunsPage:
     make_run(tmp_path)
     return opened(tmp_path)
 
 
-def test_nothing_that_a_run_says_is_taken_for_html(qtbot: QtBot, place: RunsPlace) -> None:
+def test_nothing_that_a_run_says_is_taken_for_html(qtbot: QtBot, place: RunsPage) -> None:
     place.open_run(run_id(1))
     qtbot.waitUntil(lambda: place.page is not None and place.page.header.state_word == "failed")
     page = place.page

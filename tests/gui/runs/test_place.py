@@ -19,15 +19,15 @@ from support.made_runs import line
 from support.metrics import write_rows
 from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
 from torchdeck.launching.control.requests import read_requests
-from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.node_parts import left_on_nodes
 from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck_app.runs.compare.view import names_of
-from torchdeck_app.runs.place import RunsPlace
+from torchdeck_app.runs.runs_page import RunsPage
 
 
-def shown_run(place: RunsPlace) -> str:
+def shown_run(place: RunsPage) -> str:
     return "" if place.page is None else place.page.run_layout.root.name
 
 
@@ -245,7 +245,7 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
     document = plan(config(distributed={"nodes": ["n1"]}), there).document()
     layouts = [add_run(tmp_path, number) for number in (1, 2)]
     layouts[1].plan.write_text(json.dumps(document))
-    book_path(tmp_path).write_text(
+    inventory_path(tmp_path).write_text(
         f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
     )
     place = opened(tmp_path)

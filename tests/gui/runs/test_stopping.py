@@ -18,8 +18,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.requests import read_requests
 from torchdeck_app.runs.commands.unsaved import unsaved_steps, what_is_lost
-from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.runs_page import RunsPage
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def layout(tmp_path: Path) -> RunLayout:
     return made
 
 
-def training(qtbot: QtBot, opened: Opened, tmp_path: Path) -> tuple[RunsPlace, RunPage]:
+def training(qtbot: QtBot, opened: Opened, tmp_path: Path) -> tuple[RunsPage, RunPage]:
     place = opened(tmp_path)
     place.activateWindow()
     qtbot.waitUntil(place.isActiveWindow)
@@ -43,7 +43,7 @@ def kinds(layout: RunLayout) -> list[str]:
     return [each.kind for each in read_requests(layout.control)]
 
 
-def question(place: RunsPlace) -> QMessageBox:
+def question(place: RunsPage) -> QMessageBox:
     (box,) = place.findChildren(QMessageBox)
     return box
 

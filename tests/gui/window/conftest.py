@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace, fake_entries
+from support.window_places import FakePage, fake_entries
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.background_writer import BackgroundWriter
 from torchdeck_app.settings.settings import Settings
@@ -42,12 +42,12 @@ def window(theme: Theme, operations: Operations, store: SettingsStore, qtbot: Qt
 
 
 @pytest.fixture
-def place(window: MainWindow) -> Callable[[str], FakePlace]:
+def place(window: MainWindow) -> Callable[[str], FakePage]:
     """One of its places by name."""
 
-    def find(name: str) -> FakePlace:
+    def find(name: str) -> FakePage:
         found = window.stack.places[name]
-        assert isinstance(found, FakePlace)
+        assert isinstance(found, FakePage)
         return found
 
     return find

@@ -19,11 +19,11 @@ from support import whole_window
 from support.run_homes import add_run, run_id
 from support.waiting import wait_until
 from support.whole_window import close, path_of
-from support.window_places import FakePlace, fake_entries
+from support.window_places import FakePage, fake_entries
 from torchdeck_app.settings.settings import VERSION, settings_file
-from torchdeck_app.window.application import MakeEntries, WindowApplication, place_entries
+from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
 from torchdeck_app.window.session import late_state
-from torchdeck_app.window.session.kept_state import KeptState
+from torchdeck_app.window.session.saved_state import SavedState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
 from torchdeck_app.window.session.session import Session, session_file
 
@@ -41,7 +41,7 @@ def opened(
 @pytest.fixture
 def application(tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> Iterator[WindowApplication]:
     """With its real places."""
-    made = opened(tmp_path / "home", qapp, qtbot, place_entries)
+    made = opened(tmp_path / "home", qapp, qtbot, page_entries)
     yield made
     close(made)
 
@@ -50,7 +50,7 @@ def test_all_places_are_made_and_can_be_visited(application: WindowApplication, 
     stack = application.window.stack
     assert list(stack.places) != []
     for name in stack.names:
-        application.window.show_place(name)
+        application.window.show_page(name)
         assert stack.places[name].isVisible(), f"{name} could not be made"
 
 
@@ -63,7 +63,7 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
     qtbot.waitUntil(lambda: "digits" in json.dumps(launch.save_state()), timeout=SLOW)
     launch.run_started.emit("20261121T034455Z-gpt-0a1b2c")  # type: ignore[attr-defined]
     assert stack.current == "Runs"
-    stack.show_place("Nodes")
+    stack.show_page("Nodes")
     stack.places["Nodes"].run_asked.emit("20261121T034455Z-gpt-0a1b2c")  # type: ignore[attr-defined]
     assert stack.current == "Runs"
 
@@ -71,9 +71,9 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
 def test_what_no_key_wrote_is_kept_at_once_too(tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> None:
     """With nobody at the window, as it seems: a session that nobody tells of is looked at each 10 s."""
     made = opened(tmp_path, qapp, qtbot)
-    made.hands.go()
+    made.idle_monitor.go()
     launch = made.window.stack.places["Launch"]
-    assert isinstance(launch, FakePlace)
+    assert isinstance(launch, FakePage)
     launch.field.setText("by an input method")
     kept = session_file(tmp_path)
     qtbot.waitUntil(lambda: kept.exists() and "by an input method" in kept.read_text())
@@ -86,14 +86,14 @@ def test_no_two_shortcuts_that_work_at_once_are_the_same(
 ) -> None:
     """With a preset being edited and a run's page open; Qt carries out neither of two."""
     add_run(tmp_path / "home", 1)
-    made = opened(tmp_path / "home", qapp, qtbot, place_entries)
+    made = opened(tmp_path / "home", qapp, qtbot, page_entries)
     made.connections.open_run(run_id(1))
     runs, launch = made.window.stack.places["Runs"], made.window.stack.places["Launch"]
     qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)  # type: ignore[attr-defined]
     launch.new_from_preset("quickstart")  # type: ignore[attr-defined]
     qtbot.waitUntil(lambda: launch.document.text != "", timeout=SLOW)  # type: ignore[attr-defined]
-    made.window.show_place(name)
-    place, own = made.window.stack.places[name], made.window.actions_by_place()[""]
+    made.window.show_page(name)
+    place, own = made.window.stack.places[name], made.window.actions_by_page()[""]
     found = [action for action in own if action.isVisible()] + list(place.actions_offered())
     found += [action for action in place.findChildren(QAction) if action not in found]
     both: list[Shortcut] = [*found, *place.findChildren(QShortcut)]
@@ -139,7 +139,7 @@ def test_a_window_that_is_opened_again_is_where_it_was(
     tmp_path: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:
     first = opened(tmp_path / "home", qapp, qtbot)
-    first.window.show_place("Nodes")
+    first.window.show_page("Nodes")
     first.store.change(theme="dark")
     close(first)
     second = opened(tmp_path / "home", qapp, qtbot)
@@ -148,7 +148,7 @@ def test_a_window_that_is_opened_again_is_where_it_was(
     close(second)
 
 
-class SlowKept(KeptState):
+class SlowKept(SavedState):
     """Reads once it may."""
 
     may = threading.Event()
@@ -163,7 +163,7 @@ def test_a_session_on_a_slow_disk_is_taken_up_late_and_never_overwritten(
 ) -> None:
     home = tmp_path / "home"
     first = opened(home, qapp, qtbot)
-    first.window.show_place("Nodes")
+    first.window.show_page("Nodes")
     first.store.change(theme="dark")
     close(first)
     kept_before = session_file(home).read_text()

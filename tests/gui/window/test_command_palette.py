@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QListView
 from pytestqt.qtbot import QtBot
 
 from support.run_entries import entry, live_view, run_id
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.window.command_palette.items import run_items
 from torchdeck_app.window.command_palette.palette import CommandPalette
 from torchdeck_app.window.later_parts import LaterParts
@@ -42,7 +42,7 @@ def test_it_shows_actions_of_all_places_with_place_and_shortcut(opened: CommandP
 
 
 def test_typing_and_enter_do_it_in_its_place(
-    opened: CommandPalette, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    opened: CommandPalette, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     qtbot.keyClicks(field(opened), "runs chk")
     assert lines(opened) == ["Check, Runs, Ctrl+Shift+C"]
@@ -62,7 +62,7 @@ def test_arrows_move_and_wrap(opened: CommandPalette, qtbot: QtBot) -> None:
 
 
 def test_escape_gives_the_focus_back(
-    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     qtbot.waitExposed(window)
     window.activateWindow()
@@ -83,7 +83,7 @@ def test_what_was_done_last_is_first_next_time(opened: CommandPalette, qtbot: Qt
 
 
 def test_actions_that_cannot_be_done_are_left_out(
-    parts: LaterParts, place: Callable[[str], FakePlace]
+    parts: LaterParts, place: Callable[[str], FakePage]
 ) -> None:
     place("Launch").check.setEnabled(False)
     parts.palette.open()

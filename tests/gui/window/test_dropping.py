@@ -7,7 +7,7 @@ from PySide6.QtCore import QCoreApplication, QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.window.later_parts import LaterParts, droppable
 from torchdeck_app.window.main_window import MainWindow
 
@@ -35,7 +35,7 @@ def test_run_files_and_scripts_of_this_machine_can_be_dropped(urls: list[str], p
 def test_a_file_dropped_on_a_text_field_is_opened_and_not_typed(
     parts: LaterParts, window: MainWindow, qtbot: QtBot
 ) -> None:
-    window.show_place("Nodes")
+    window.show_page("Nodes")
     data = dragged("file:///a/run.toml")
     handle = window.windowHandle()
     action, button, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -44,7 +44,7 @@ def test_a_file_dropped_on_a_text_field_is_opened_and_not_typed(
     assert enter.isAccepted()
     QCoreApplication.sendEvent(handle, QDropEvent(QPoint(400, 100).toPointF(), action, data, button, none))
     launch = window.stack.places["Launch"]
-    assert isinstance(launch, FakePlace)
+    assert isinstance(launch, FakePage)
     assert window.stack.current == "Launch"
     assert Path("/a/run.toml") in launch.done
     assert launch.field.text() == ""

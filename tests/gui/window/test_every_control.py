@@ -52,14 +52,14 @@ def sights(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
     """Everything that there is to be seen, one after the other, by name."""
     window, stack = made.window, made.window.stack
     for name in stack.names:
-        window.show_place(name)
+        window.show_page(name)
         place = stack.places[name]
         yield name, window
         for tabs in place.findChildren(QTabWidget):
             for index in range(tabs.count() if tabs.isVisible() else 0):
                 tabs.setCurrentIndex(index)
                 yield f"{name}, {tabs.tabText(index)}", window
-    window.show_place("Launch")
+    window.show_page("Launch")
     launch: Any = stack.places["Launch"]
     for group, box in launch.form.groups.items():
         box.set_open(is_open=True)
@@ -77,7 +77,7 @@ def sights(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
 
 def dialogs(made: WindowApplication) -> Iterator[tuple[str, QWidget]]:
     """What the actions of the window itself open."""
-    own = {action.text().replace("&", ""): action for action in made.window.actions_by_place()[""]}
+    own = {action.text().replace("&", ""): action for action in made.window.actions_by_page()[""]}
     for name in ("Settings…", "Keyboard shortcuts", "Command palette…"):
         before = set(QApplication.topLevelWidgets())
         own[name].trigger()
@@ -119,7 +119,7 @@ def test_every_action_says_its_keys(window: WindowApplication) -> None:
     """In its tooltip; the menus show them by themselves."""
     silent = [
         f"{place or 'window'}: {action.text()}"
-        for place, actions in window.window.actions_by_place().items()
+        for place, actions in window.window.actions_by_page().items()
         for action in actions
         if not action.isSeparator() and not says_keys(action.toolTip(), action)
     ]

@@ -8,8 +8,8 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.window.idle.calm import GATHER, Calm
-from torchdeck_app.window.idle.monitor import STAYS, Hands
+from torchdeck_app.window.idle.idle_monitor import STAYS, IdleMonitor
+from torchdeck_app.window.idle.idle_throttle import GATHER, IdleThrottle
 from torchdeck_app.window.main_window import MainWindow
 
 LONG = 3_600_000
@@ -57,50 +57,50 @@ def test_who_does_nothing_for_long_is_gone_and_who_moves_is_back(
     qapp: QApplication, window: MainWindow, qtbot: QtBot
 ) -> None:
     now = [0.0]
-    hands = Hands(qapp, clock=lambda: now[0], stays=0.02)
-    hands.watch(qapp)
+    idle_monitor = IdleMonitor(qapp, clock=lambda: now[0], stays=0.02)
+    idle_monitor.watch(qapp)
     now[0] = 0.01
     moved(qapp, window)
     now[0] = 0.025  # 0.015 s after that
-    hands._look()
-    assert hands.are_there
+    idle_monitor._look()
+    assert idle_monitor.are_there
     now[0] = 1.0
-    qtbot.waitUntil(lambda: not hands.are_there)
-    with qtbot.waitSignal(hands.came):
+    qtbot.waitUntil(lambda: not idle_monitor.are_there)
+    with qtbot.waitSignal(idle_monitor.came):
         moved(qapp, window)
-    assert hands.are_there
+    assert idle_monitor.are_there
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support (raise|grabbing)", extend=True)
 def test_who_is_in_a_menu_is_there(qapp: QApplication, window: MainWindow, qtbot: QtBot) -> None:
     """On this platform it does not get the keyboard, and Qt tells nobody of its window."""
     now = [0.0]
-    hands = Hands(qapp, clock=lambda: now[0])
-    hands.watch(qapp)
+    idle_monitor = IdleMonitor(qapp, clock=lambda: now[0])
+    idle_monitor.watch(qapp)
     menu = QMenu(window)
     menu.addAction("One")
     menu.popup(window.pos())
     qtbot.waitUntil(menu.isVisible)
     now[0] = STAYS
-    hands._look()
-    assert hands.are_there  # who opened it
+    idle_monitor._look()
+    assert idle_monitor.are_there  # who opened it
     now[0] = 2 * STAYS - 1
     moved(qapp, menu)
     now[0] = 2 * STAYS
-    hands._look()
-    assert hands.are_there
+    idle_monitor._look()
+    assert idle_monitor.are_there
     now[0] = 3 * STAYS
-    with qtbot.waitSignal(hands.left):
-        hands._look()  # though it is open
+    with qtbot.waitSignal(idle_monitor.left):
+        idle_monitor._look()  # though it is open
     menu.close()
 
 
 def test_the_cursor_blinks_while_somebody_is_there(qapp: QApplication, blinks: int) -> None:
-    hands = Hands(qapp)
-    Calm(hands, lambda: None, hands)
-    hands.go()
+    idle_monitor = IdleMonitor(qapp)
+    IdleThrottle(idle_monitor, lambda: None, idle_monitor)
+    idle_monitor.go()
     assert QGuiApplication.styleHints().cursorFlashTime() == 0
-    hands.touch()
+    idle_monitor.touch()
     assert QGuiApplication.styleHints().cursorFlashTime() == blinks
 
 
@@ -109,21 +109,21 @@ def test_what_comes_in_a_row_is_painted_at_once_while_nobody_is_there(
     qapp: QApplication, window: MainWindow, paintings: Callable[[], int], qtbot: QtBot
 ) -> None:
     now = [0.0]
-    hands = Hands(qapp)
-    calm = Calm(hands, window.paint_now, hands, clock=lambda: now[0])
-    gathering = calm.findChildren(QTimer)[0]
-    gathering.setInterval(LONG)  # what a busy machine does in a row may take longer than GATHER
-    window.may_gather = calm.gathers
-    hands.go()
+    idle_monitor = IdleMonitor(qapp)
+    idle_throttle = IdleThrottle(idle_monitor, window.paint_now, idle_monitor, clock=lambda: now[0])
+    ready_barrier = idle_throttle.findChildren(QTimer)[0]
+    ready_barrier.setInterval(LONG)  # what a busy machine does in a row may take longer than GATHER
+    window.may_gather = idle_throttle.gathers
+    idle_monitor.go()
     now[0] = 1.0
     before = paintings()
     for _look in range(3):
         window.status.update()
         qapp.processEvents()
     assert paintings() == before
-    gathering.setInterval(GATHER)
+    ready_barrier.setInterval(GATHER)
     qtbot.waitUntil(lambda: paintings() == before + 1)
-    gathering.setInterval(LONG)
+    ready_barrier.setInterval(LONG)
     now[0] = 1.1
     window.status.update()  # the next frame of a movement
     qapp.processEvents()
@@ -132,5 +132,5 @@ def test_what_comes_in_a_row_is_painted_at_once_while_nobody_is_there(
     window.status.update()
     qapp.processEvents()
     assert paintings() == before + 2
-    hands.touch()
+    idle_monitor.touch()
     assert paintings() == before + 3

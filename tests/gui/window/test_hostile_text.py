@@ -104,7 +104,7 @@ def cells(model: QAbstractItemModel, parent: QModelIndex, role: Qt.ItemDataRole)
 def sights(made: WindowApplication) -> Iterator[str]:
     """Every place and tab, one after the other."""
     for name in made.window.stack.names:
-        made.window.show_place(name)
+        made.window.show_page(name)
         QApplication.processEvents()
         yield name
         for tabs in made.window.stack.places[name].findChildren(QTabWidget):

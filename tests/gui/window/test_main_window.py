@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QScrollBar, QToolButton, QTreeWidget
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.settings.store import SettingsStore
@@ -22,7 +22,7 @@ from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.session.session import Session
 from torchdeck_app.window.shortcut_sheet import ShortcutSheet
 
-Places = Callable[[str], FakePlace]
+Places = Callable[[str], FakePage]
 
 
 def menu(window: MainWindow, name: str) -> QMenu:
@@ -63,7 +63,7 @@ def test_the_rail_says_the_shortcut(window: MainWindow) -> None:
 def test_the_menus_have_what_the_place_in_sight_offers(window: MainWindow, place: Places) -> None:
     assert "Check" in texts(menu(window, "Launch").actions())
     assert place("Launch").undo in menu(window, "Edit").actions()
-    window.show_place("Runs")
+    window.show_page("Runs")
     assert place("Runs").check in menu(window, "Runs").actions()
     assert place("Launch").undo not in menu(window, "Edit").actions()
 
@@ -90,8 +90,8 @@ def test_what_a_page_offered_may_go_with_it(window: MainWindow, place: Places) -
 
 def test_visiting_places_piles_up_nothing(window: MainWindow, qapp: QApplication) -> None:
     def round_trip() -> int:
-        window.show_place("Runs")
-        window.show_place("Launch")
+        window.show_page("Runs")
+        window.show_page("Launch")
         qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         return len(window.findChildren(QAction))
 
@@ -130,12 +130,12 @@ def test_the_window_gives_way_to_a_place_with_the_same_shortcut(window: MainWind
     place("Launch").offered.append(theirs)
     menu(window, "File").aboutToShow.emit()
     assert not opens.isVisible()
-    window.show_place("Runs")
+    window.show_page("Runs")
     assert opens.isVisible()
 
 
 def test_every_action_of_the_window_says_what_it_does_and_its_shortcut(window: MainWindow) -> None:
-    for action in window.actions_by_place()[""]:
+    for action in window.actions_by_page()[""]:
         keys = action.shortcut().toString()
         assert action.toolTip() != action.text(), action.text()
         assert keys in action.toolTip()
@@ -151,7 +151,7 @@ def test_the_menu_shows_which_colours_are_chosen(window: MainWindow, store: Sett
 
 
 def test_the_sheet_of_shortcuts_has_all_of_them_and_can_be_searched(window: MainWindow, qtbot: QtBot) -> None:
-    sheet = ShortcutSheet(window.actions_by_place(), window)
+    sheet = ShortcutSheet(window.actions_by_page(), window)
     qtbot.addWidget(sheet)
     tree = sheet.findChildren(QTreeWidget)[0]
     rows = {line.text(0): line for group, lines in sheet._groups for line in lines}
@@ -176,7 +176,7 @@ def test_places_are_connected(window: MainWindow, place: Places) -> None:
     place("Runs").clone_asked.emit("lr = 1", "run-1")
     assert window.stack.current == "Launch"
     assert ("lr = 1", None, "run-1") in place("Launch").done
-    window.show_place("Runs")
+    window.show_page("Runs")
     place("Runs").launch_asked.emit()
     assert window.stack.current == "Launch"
     place("Nodes").run_asked.emit("run-2")
@@ -185,7 +185,7 @@ def test_places_are_connected(window: MainWindow, place: Places) -> None:
 
 
 def test_a_file_is_opened_in_launch(connections: Connections, window: MainWindow, place: Places) -> None:
-    window.show_place("Nodes")
+    window.show_page("Nodes")
     connections.open_path(Path("/tmp/run.toml"))
     assert window.stack.current == "Launch"
     assert Path("/tmp/run.toml") in place("Launch").done
@@ -194,7 +194,7 @@ def test_a_file_is_opened_in_launch(connections: Connections, window: MainWindow
 def test_the_title_is_that_of_the_place_in_sight(window: MainWindow, place: Places) -> None:
     place("Launch").setWindowTitle("quickstart.toml")
     assert window.windowTitle() == "quickstart.toml – Torchdeck"
-    window.show_place("Runs")
+    window.show_page("Runs")
     assert window.windowTitle() == "Torchdeck"
 
 
@@ -202,7 +202,7 @@ def test_the_session_comes_back(window: MainWindow, place: Places) -> None:
     window.showNormal()
     window.resize(700, 560)
     place("Runs").field.setText("smooth")
-    window.show_place("Runs")
+    window.show_page("Runs")
     kept = window.session(("action:/Check",))
     assert (kept.place, kept.places["Runs"], kept.recent) == ("Runs", {"text": "smooth"}, ("action:/Check",))
     window.resize(720, 700)
@@ -247,7 +247,7 @@ def test_dialogs_fit_a_small_screen_and_cut_nothing(
     monkeypatch.setattr(dialog_size, "room_of", lambda _dialog: room)
     for dialog in (
         SettingsDialog(store, theme, operations, window),
-        ShortcutSheet(window.actions_by_place(), window),
+        ShortcutSheet(window.actions_by_page(), window),
         ErrorDialog("ValueError", window),
     ):
         qtbot.addWidget(dialog)
@@ -261,7 +261,7 @@ def test_dialogs_fit_a_small_screen_and_cut_nothing(
 def test_menus_stay_when_python_loses_its_half_of_the_bar(window: MainWindow, place: Places) -> None:
     """As an open window was seen to do: what Qt had made was taken for deleted, and it said so for ever."""
     shiboken6.invalidate(window.menuBar())
-    window.show_place("Runs")
+    window.show_page("Runs")
     assert place("Runs").check in menu(window, "Runs").actions()
     assert place("Launch").undo not in menu(window, "Edit").actions()
     menu(window, "File").aboutToShow.emit()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QSystemTrayIcon, QToolButton
 from pytestqt.qtbot import QtBot
 
 from support.run_entries import FAILED, entry, live_view, over_view, run_id
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.settings.store import SettingsStore
@@ -57,7 +57,7 @@ def ended(number: int = 1, **fields: object) -> tuple[RunsSeen, RunsSeen]:
 
 
 def test_a_run_that_fails_is_told_and_a_click_opens_it(
-    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     before, after = ended(name="big")
     place("Launch").field.setFocus()
@@ -73,9 +73,9 @@ def test_a_run_that_fails_is_told_and_a_click_opens_it(
 
 
 def test_a_run_whose_page_is_looked_at_needs_no_notice(
-    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
-    window.stack.show_place("Runs")
+    window.stack.show_page("Runs")
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     place("Runs").run_in_sight = run_id(1)
@@ -85,7 +85,7 @@ def test_a_run_whose_page_is_looked_at_needs_no_notice(
     for seen in ended(2):  # another one is told
         parts.news.take(seen)
     assert len(parts.notices.shown) == 1
-    window.stack.show_place("Launch")  # and so is that one behind another place
+    window.stack.show_page("Launch")  # and so is that one behind another place
     for seen in ended(3):
         place("Runs").run_in_sight = run_id(3)
         parts.news.take(seen)
@@ -173,7 +173,7 @@ def test_the_desktop_is_told_where_it_has_a_tray(
 
 
 def test_nothing_that_is_read_is_covered(
-    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     """What is in sight ends above them, and has its room back when they are gone."""
     window.resize(1280, 720)
@@ -184,16 +184,16 @@ def test_nothing_that_is_read_is_covered(
         qtbot.waitUntil(lambda: shown.geometry().bottom() < parts.notices.geometry().top())
     assert whole - shown.height() < 100, "side by side, where there is room"
     assert parts.notices.width() <= window.stack.width()
-    window.show_place("Runs")
+    window.show_page("Runs")
     qtbot.waitUntil(lambda: place("Runs").geometry().bottom() < parts.notices.geometry().top())
     for _ in range(3):
         parts.notices.answer_newest()
-    window.show_place("Launch")
+    window.show_page("Launch")
     qtbot.waitUntil(lambda: shown.height() == whole)
 
 
 def test_a_small_window_keeps_half_of_its_height(
-    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePlace], qtbot: QtBot
+    parts: LaterParts, window: MainWindow, place: Callable[[str], FakePage], qtbot: QtBot
 ) -> None:
     window.resize(560, 320)
     for name in "abc":

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QStackedWidget, QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.window.command_palette.palette import CommandPalette
 from torchdeck_app.window.command_palette.tabs import tab_items
 from torchdeck_app.window.later_parts import LaterParts
@@ -15,7 +15,7 @@ from torchdeck_app.window.main_window import MainWindow
 
 
 @pytest.fixture
-def tabs(place: Callable[[str], FakePlace]) -> QTabWidget:
+def tabs(place: Callable[[str], FakePage]) -> QTabWidget:
     """Of Runs: Logs, and Details that has tabs of its own."""
     made, inner = QTabWidget(), QTabWidget()
     inner.addTab(QWidget(), "&Values")
@@ -28,11 +28,11 @@ def tabs(place: Callable[[str], FakePlace]) -> QTabWidget:
     return made
 
 
-def offered(place: FakePlace) -> list[tuple[str, str]]:
+def offered(place: FakePage) -> list[tuple[str, str]]:
     return [(item.text, item.detail) for item in tab_items({"Runs": place}, lambda _name: None)]
 
 
-def test_every_tab_of_a_place_is_offered(place: Callable[[str], FakePlace], tabs: QTabWidget) -> None:
+def test_every_tab_of_a_place_is_offered(place: Callable[[str], FakePage], tabs: QTabWidget) -> None:
     assert offered(place("Runs")) == [
         ("Logs", "Runs › tab"),
         ("Details", "Runs › tab"),
@@ -45,7 +45,7 @@ def test_every_tab_of_a_place_is_offered(place: Callable[[str], FakePlace], tabs
 
 
 def test_tabs_of_a_page_that_is_not_in_front_are_left_out(
-    place: Callable[[str], FakePlace], tabs: QTabWidget
+    place: Callable[[str], FakePage], tabs: QTabWidget
 ) -> None:
     pages = QStackedWidget()
     layout = place("Runs").layout()
@@ -77,7 +77,7 @@ def test_a_tab_within_a_tab_is_opened_in_its_place(
     assert palette.recent[0] == "tab:Runs/Details/R&D"
 
 
-def test_a_tab_that_is_gone_meanwhile_is_nothing(place: Callable[[str], FakePlace], tabs: QTabWidget) -> None:
+def test_a_tab_that_is_gone_meanwhile_is_nothing(place: Callable[[str], FakePage], tabs: QTabWidget) -> None:
     items = tab_items({"Runs": place("Runs")}, lambda _name: None)
     while tabs.count():
         tabs.removeTab(0)

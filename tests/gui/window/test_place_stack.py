@@ -7,11 +7,11 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.place import Place
+from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.importing import Importer
-from torchdeck_app.window.place_stack import PlaceEntry, PlaceStack
+from torchdeck_app.window.page_stack import PageEntry, PageStack
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def importer(theme: Theme) -> Importer:
     return Importer(theme)
 
 
-def stack_of(theme: Theme, importer: Importer, qtbot: QtBot, *entries: PlaceEntry) -> PlaceStack:
-    made = PlaceStack(theme, entries, importer)
+def stack_of(theme: Theme, importer: Importer, qtbot: QtBot, *entries: PageEntry) -> PageStack:
+    made = PageStack(theme, entries, importer)
     qtbot.addWidget(made)
-    made.show_place(entries[0].name)
+    made.show_page(entries[0].name)
     made.show()
     return made
 
@@ -34,7 +34,7 @@ def test_nothing_is_imported_before_the_stack_begins(
         "from threading import current_thread\nwho = current_thread().name\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    entry = PlaceEntry("Runs", "runs", ("needed_by_a_place",), lambda: FakePlace("Runs"))
+    entry = PageEntry("Runs", "runs", ("needed_by_a_place",), lambda: FakePage("Runs"))
     stack = stack_of(theme, importer, qtbot, entry)
     assert "needed_by_a_place" not in sys.modules
     with qtbot.waitSignal(stack.all_made):
@@ -50,7 +50,7 @@ def test_one_that_is_slow_to_open_says_so(
         "import threading\ngate = threading.Event()\nimport sys\nsys.test_gate = gate\ngate.wait(20)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    entry = PlaceEntry("Runs", "runs", ("waits_for_a_test",), lambda: FakePlace("Runs"))
+    entry = PageEntry("Runs", "runs", ("waits_for_a_test",), lambda: FakePage("Runs"))
     stack = stack_of(theme, importer, qtbot, entry)
     stack.begin()
     qtbot.waitUntil(lambda: any(label.text() == "Opening …" for label in stack.findChildren(QLabel)))
@@ -66,16 +66,16 @@ def test_one_that_cannot_be_made_leaves_the_others(
     told: list[BaseException] = []
     monkeypatch.setattr(sys, "excepthook", lambda _kind, error, _where: told.append(error))
 
-    def broken() -> Place:
+    def broken() -> Page:
         raise ValueError("no such thing")
 
     stack = stack_of(
         theme,
         importer,
         qtbot,
-        PlaceEntry("Launch", "launch", (), broken),
-        PlaceEntry("Runs", "runs", ("no_such_module_anywhere",), lambda: FakePlace("Runs")),
-        PlaceEntry("Nodes", "nodes", (), lambda: FakePlace("Nodes")),
+        PageEntry("Launch", "launch", (), broken),
+        PageEntry("Runs", "runs", ("no_such_module_anywhere",), lambda: FakePage("Runs")),
+        PageEntry("Nodes", "nodes", (), lambda: FakePage("Nodes")),
     )
     with qtbot.waitSignal(stack.all_made):
         stack.begin()
@@ -83,14 +83,14 @@ def test_one_that_cannot_be_made_leaves_the_others(
     assert "Launch cannot be opened" in said
     assert any("no such thing" in text for text in said)
     assert [type(error) for error in told] == [ValueError, ModuleNotFoundError]
-    stack.show_place("Nodes")
+    stack.show_page("Nodes")
     assert stack.places["Nodes"].isVisible()
 
 
 def test_what_is_wanted_of_a_place_is_done_once_it_is_made(
     theme: Theme, importer: Importer, qtbot: QtBot
 ) -> None:
-    stack = stack_of(theme, importer, qtbot, PlaceEntry("Runs", "runs", (), lambda: FakePlace("Runs")))
+    stack = stack_of(theme, importer, qtbot, PageEntry("Runs", "runs", (), lambda: FakePage("Runs")))
     done: list[str] = []
     stack.when_made("Runs", lambda _place: done.append("first"))
     assert done == []

@@ -16,8 +16,8 @@ READERS = (
 """Whose functions run in threads while the window imports its other places."""
 LOADED = """
 import importlib, json, sys
-from torchdeck_app.window.application import place_entries
-(runs,) = (entry for entry in place_entries(None, None, None, None) if entry.name == "Runs")
+from torchdeck_app.window.application import page_entries
+(runs,) = (entry for entry in page_entries(None, None, None, None) if entry.name == "Runs")
 for module in runs.modules:
     importlib.import_module(module)
 print(json.dumps({name: getattr(module, "__file__", None) for name, module in sys.modules.items()}))

@@ -6,12 +6,12 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePlace
+from support.window_places import FakePage
 from torchdeck_app.settings.background_writer import BackgroundWriter
-from torchdeck_app.window.idle.monitor import Hands
+from torchdeck_app.window.idle.idle_monitor import IdleMonitor
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.session.session import Session, read_session, session_file
-from torchdeck_app.window.session.session_keeper import INTERVAL, RARELY, SessionKeeper
+from torchdeck_app.window.session.session_writer import INTERVAL, RARELY, SessionWriter
 
 WHOLE = Session("AbC=", "Runs", {"Runs": {"run": "x"}, "Launch": {"text": "lr = 1 # ä"}}, ("run:x",))
 
@@ -30,7 +30,7 @@ def test_a_change_is_on_disk_within_a_second(qapp: QApplication, tmp_path: Path,
     now = [Session(place="Launch")]
     writer = BackgroundWriter(qapp)
     path = session_file(tmp_path)
-    keeper = SessionKeeper(path, writer, lambda: now[0], Hands(qapp), qapp)
+    keeper = SessionWriter(path, writer, lambda: now[0], IdleMonitor(qapp), qapp)
     keeper.start()
     now[0] = WHOLE
     assert keeper.interval <= 500  # the rest of the second is for writing it
@@ -42,7 +42,7 @@ def test_a_change_is_on_disk_within_a_second(qapp: QApplication, tmp_path: Path,
 
 def test_nothing_is_written_while_nothing_changes(qapp: QApplication, tmp_path: Path) -> None:
     writer = BackgroundWriter(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: WHOLE, Hands(qapp), qapp)
+    keeper = SessionWriter(session_file(tmp_path), writer, lambda: WHOLE, IdleMonitor(qapp), qapp)
     keeper.start()
     keeper.look()
     keeper.stop()
@@ -53,7 +53,7 @@ def test_nothing_is_written_while_nothing_changes(qapp: QApplication, tmp_path: 
 def test_the_last_change_is_written_at_the_end(qapp: QApplication, tmp_path: Path) -> None:
     now = [Session()]
     writer = BackgroundWriter(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], Hands(qapp), qapp)
+    keeper = SessionWriter(session_file(tmp_path), writer, lambda: now[0], IdleMonitor(qapp), qapp)
     keeper.start()
     now[0] = WHOLE
     keeper.stop()
@@ -70,14 +70,14 @@ def test_it_looks_rarely_while_nobody_is_there_and_at_once_again(
         asked.append(len(asked))
         return WHOLE
 
-    hands = Hands(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), BackgroundWriter(qapp), ask, hands, qapp)
+    idle_monitor = IdleMonitor(qapp)
+    keeper = SessionWriter(session_file(tmp_path), BackgroundWriter(qapp), ask, idle_monitor, qapp)
     keeper.start()
     assert keeper.interval == INTERVAL
-    hands.go()
+    idle_monitor.go()
     assert keeper.interval == RARELY
     before = len(asked)
-    hands.touch()
+    idle_monitor.touch()
     assert keeper.interval == INTERVAL
     qtbot.waitUntil(lambda: len(asked) > before)
     keeper.stop()
@@ -88,10 +88,10 @@ def test_what_changes_by_itself_is_on_disk_within_a_second(
 ) -> None:
     """As what an assistive tool writes, of which no window gets a key."""
     now = [Session()]
-    writer, hands = BackgroundWriter(qapp), Hands(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], hands, qapp)
+    writer, idle_monitor = BackgroundWriter(qapp), IdleMonitor(qapp)
+    keeper = SessionWriter(session_file(tmp_path), writer, lambda: now[0], idle_monitor, qapp)
     keeper.start()
-    hands.go()
+    idle_monitor.go()
     now[0] = WHOLE
     keeper.look_soon()
     assert keeper.interval == INTERVAL
@@ -101,10 +101,10 @@ def test_what_changes_by_itself_is_on_disk_within_a_second(
 
 
 def test_after_a_change_to_what_it_was_it_looks_rarely_again(qapp: QApplication, tmp_path: Path) -> None:
-    hands = Hands(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), BackgroundWriter(qapp), lambda: WHOLE, hands, qapp)
+    idle_monitor = IdleMonitor(qapp)
+    keeper = SessionWriter(session_file(tmp_path), BackgroundWriter(qapp), lambda: WHOLE, idle_monitor, qapp)
     keeper.start()
-    hands.go()
+    idle_monitor.go()
     keeper.look_soon()
     keeper.look()
     assert keeper.interval == RARELY
@@ -113,7 +113,7 @@ def test_after_a_change_to_what_it_was_it_looks_rarely_again(qapp: QApplication,
 
 def test_a_place_tells_the_window_what_changes_by_itself(window: MainWindow, qtbot: QtBot) -> None:
     place = window.stack.places["Launch"]
-    assert isinstance(place, FakePlace)
+    assert isinstance(place, FakePage)
     with qtbot.waitSignal(window.state_changed):
         place.field.setText("from elsewhere")
 
@@ -121,12 +121,12 @@ def test_a_place_tells_the_window_what_changes_by_itself(window: MainWindow, qtb
 def test_what_changed_with_nobody_there_is_somebody_who_is(qapp: QApplication, tmp_path: Path) -> None:
     """As text from an input method, of which the window sees no key."""
     now = [Session()]
-    writer, hands = BackgroundWriter(qapp), Hands(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], hands, qapp)
+    writer, idle_monitor = BackgroundWriter(qapp), IdleMonitor(qapp)
+    keeper = SessionWriter(session_file(tmp_path), writer, lambda: now[0], idle_monitor, qapp)
     keeper.start()
-    hands.go()
+    idle_monitor.go()
     now[0] = WHOLE
     keeper.look()
-    assert hands.are_there
+    assert idle_monitor.are_there
     keeper.stop()
     assert writer.close(10)

@@ -14,7 +14,7 @@ from torchdeck.agent.attempt.resume_points import AttemptError
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.prepare import cluster_facts, plan_from
 
 HELPER = "VALUE = 'before'\n"
 CHANGED = "VALUE = 'after'\n"
@@ -99,7 +99,7 @@ def test_without_a_copy_the_files_are_executed_where_they_lie(tmp_path: Path) ->
     (tmp_path / "train.py").touch()
     run = {"script": "train.py", "sync": "none"}
     asked = config_from_dict({"run": run, "distributed": {"devices": "cpu"}}, tmp_path)
-    made = plan_from(asked, survey(asked, {}))
+    made = plan_from(asked, cluster_facts(asked, {}))
     assert made.nodes[0].command[2:] == (str(tmp_path / "train.py"),)
     assert "code" not in made.slots
     assert (made.code.folder, list(made.code.files)) == ("", ["train.py"])

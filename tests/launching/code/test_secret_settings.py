@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.code.secret_settings import secrets_in_settings
-from torchdeck.launching.prepare import survey
+from torchdeck.launching.prepare import cluster_facts
 
 TOKEN = "hf" + "_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0iL3o"
 
@@ -25,7 +25,7 @@ def test_a_variable_or_argument_that_holds_a_token_is_warned_of(tmp_path: Path) 
     assert "argument 4 of the script looks like a Hugging Face token" in argument
     assert TOKEN not in variable + argument
     (tmp_path / "train.py").touch()
-    assert {variable, argument} <= set(survey(config).warnings)
+    assert {variable, argument} <= set(cluster_facts(config).warnings)
 
 
 def test_settings_without_credentials_are_not_warned_of(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.plan.check import Check, failed, ok, warning
 

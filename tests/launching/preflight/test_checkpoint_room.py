@@ -16,10 +16,10 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launching.facts.node_survey import NodeSurvey
+from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.preflight.disk_space import profiled_bytes, share_of
 from torchdeck.launching.preflight.model import check_model
-from torchdeck.launching.preflight.room import profiled_bytes, share_of
-from torchdeck.launching.prepare import Survey, plan_from
+from torchdeck.launching.prepare import ClusterFacts, plan_from
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
@@ -45,11 +45,11 @@ def disks(
     """Checks of disks where the model was traced; of a node with `free` bytes, or of this machine."""
     name = asked.distributed.nodes[0]
     node = NodeInfo(name, "10.0.0.1", (), 8, remote=free is not None)
-    remote = NodeSurvey()
+    remote = NodeReport()
     if free is not None:
         disk = {"path": HOME, "there": True, "writable": True, "total": 100 * GIB, "free": free}
-        remote = NodeSurvey((name,), (node,), {}, {name: Probed(name, 0.1, node_facts(disks=[disk]))})
-    found = Survey(
+        remote = NodeReport((name,), (node,), {}, {name: Probed(name, 0.1, node_facts(disks=[disk]))})
+    found = ClusterFacts(
         Inventory((node,)), {name: PYTHON}, {}, CodeTree(), (), Known(model or profile()), remote=remote
     )
     checks = check_model(asked, plan_from(asked, found), found, folder / "home")
@@ -147,14 +147,14 @@ def test_nodes_on_one_disk_need_room_for_the_whole_there(
     nodes = tuple(NodeInfo(name, f"10.0.0.{at}", (), 8, remote=True) for at, name in enumerate(names))
     disk = {"path": HOME, "there": True, "writable": True, "total": 100 * GIB, "free": free}
     probed = {name: Probed(name, 0.1, node_facts(disks=[disk])) for name in names}
-    found = Survey(
+    found = ClusterFacts(
         Inventory(nodes),
         dict.fromkeys(names, PYTHON),
         {},
         CodeTree(),
         (),
         Known(profile()),
-        remote=NodeSurvey(tuple(names), nodes, {}, probed),
+        remote=NodeReport(tuple(names), nodes, {}, probed),
     )
     checks = check_model(asked, plan_from(asked, found), found, tmp_path / "home", shared)
     assert [check.status for check in checks if check.name == "disk" and check.status == "failed"] == status

@@ -5,7 +5,7 @@ import pytest
 from support.checked_config import CheckedConfig, assert_refused
 from support.small_disk import mounted
 from torchdeck.config.loader import config_from_dict
-from torchdeck.launching.preflight.room import Room, byte_gpt_parameters, check_free
+from torchdeck.launching.preflight.disk_space import Room, byte_gpt_parameters, check_free
 
 
 def test_a_full_disk_is_refused(checked: CheckedConfig) -> None:

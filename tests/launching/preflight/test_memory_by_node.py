@@ -14,7 +14,7 @@ from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.launching.preflight.memory import check_memory
-from torchdeck.launching.prepare import Survey, plan_from
+from torchdeck.launching.prepare import ClusterFacts, plan_from
 from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 
@@ -37,7 +37,7 @@ def checked(folder: Path, frees: list[int], gpus: int, *groups: Any, **limits: A
     config = config_from_dict(asked, folder)
     inventory = Inventory(tuple(node(number, free, gpus) for number, free in enumerate(frees)))
     pythons = {each.name: PYTHON for each in inventory}
-    found = Survey(inventory, pythons, {}, CodeTree(), (), Known(profile()))
+    found = ClusterFacts(inventory, pythons, {}, CodeTree(), (), Known(profile()))
     plan = plan_from(config, found)
     if groups:
         plan = dataclasses.replace(plan, prediction=Prediction("traced", groups))

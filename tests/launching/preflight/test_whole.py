@@ -7,7 +7,7 @@ from pathlib import Path
 from support.checked_config import CheckedConfig, assert_refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.preflight import failures, preflight
-from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.prepare import cluster_facts, plan_from
 
 
 def test_a_right_run_passes(checked: CheckedConfig) -> None:
@@ -24,10 +24,10 @@ def test_preflight_needs_neither_torch_nor_numpy(tmp_path: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from torchdeck.config.loader import load_config\n"
-        "from torchdeck.launching.prepare import plan_from, survey\n"
+        "from torchdeck.launching.prepare import plan_from, cluster_facts\n"
         "from torchdeck.launching.preflight import preflight\n"
         "config = load_config('run.toml').config\n"
-        "found = survey(config)\n"
+        "found = cluster_facts(config)\n"
         "preflight(config, plan_from(config, found), found, Path('home'))\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules)\n"
     )
@@ -45,7 +45,7 @@ def test_machines_that_are_only_described_are_not_launched_on(tmp_path: Path) ->
         },
         tmp_path,
     )
-    found = survey(asked, {})
+    found = cluster_facts(asked, {})
     plan = plan_from(asked, found)
     assert plan.world_size == 72
     (check,) = preflight(asked, plan, found, tmp_path / "home")
@@ -57,7 +57,7 @@ def test_this_machine_can_be_surveyed(tmp_path: Path) -> None:
     """The real facts, gathered as launch gathers them, make a plan."""
     (tmp_path / "train.py").write_text("print(1)")
     asked = config_from_dict({"run": {"script": "train.py"}, "distributed": {"devices": "cpu"}}, tmp_path)
-    found = survey(asked)
+    found = cluster_facts(asked)
     made = plan_from(asked, found)
     assert made.nodes[0].command == (sys.executable, "-u", "@{code}/train.py")
     assert (made.code.folder, list(made.code.files)) == (str(tmp_path), ["train.py"])

@@ -17,7 +17,7 @@ from torchdeck.agent.link import loader
 from torchdeck.agent.link.loader import content_hash, folder_hash, write
 from torchdeck.contract.frames import FrameReader
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 
 ORDER = {"run_id": RUN_ID, "node": NODE, "token_name": "link-00112233.token", "token": "f" * 32}
 LIMIT = 60.0

@@ -62,7 +62,7 @@ def test_how_far_the_code_is_stands_in_links_json(run: LinkedRun, tmp_path: Path
         return held[-1]
 
     run.wrap = hold
-    run.shipped_there()
+    run.bundle_there()
     run.up()
     sending = CodeSending(run.here, run.link)
     file = LinkFile(run.here, [run.link], sending.told)

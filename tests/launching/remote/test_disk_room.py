@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from torchdeck.agent.link.growth import GrowingFile, Put
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, mirrored
 from torchdeck.agent.link.tails import Have
-from torchdeck.launching.remote.disk_room import DiskRoom
+from torchdeck.launching.remote.disk_space import DiskRoom
 from torchdeck.launching.remote.mirror import UNFINISHED_LIMIT, Mirror, MirrorRefusedError
 
 LOG = "attempts/1/ranks/0/stdout.log"

@@ -17,9 +17,9 @@ from torchdeck.launching.remote.early_link import EarlyLink
 from torchdeck.launching.remote.early_links import EarlyLinks
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
 from torchdeck.launching.remote.node_dial import dial_of
-from torchdeck.launching.shipping import ship
-from torchdeck.nodes.book.file import book_path
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.links import UP
 
 LIMIT = 30.0
@@ -28,11 +28,11 @@ OURS = (b"# Torchdeck: the link", b"torchdeck link")
 
 @pytest.fixture
 def made(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> TestHosts:
-    """Two hosts, `n1` and `n2` of the node book."""
+    """Two hosts, `n1` and `n2` of the node inventory."""
     found = hosts(2)
     found.trust(torchdeck_home)
-    book = {"version": 1, "nodes": {f"n{host}": found.entry(host) for host in (1, 2)}}
-    book_path(torchdeck_home).write_text(tomlkit.dumps(book))
+    node_inventory = {"version": 1, "nodes": {f"n{host}": found.entry(host) for host in (1, 2)}}
+    inventory_path(torchdeck_home).write_text(tomlkit.dumps(node_inventory))
     return found
 
 
@@ -61,7 +61,7 @@ def link_over(early: EarlyLink | None, home: Path, dials: list[float]) -> NodeLi
     reach = Connector(home)
     layout = RunLayout(home / "runs" / "20261121T034455Z-early-1f09ab")
     layout.root.mkdir(parents=True)
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     dial = dial_of(reach, "n1", entry)
 
     def noted(limit: float):  # type: ignore[no-untyped-def]
@@ -76,7 +76,7 @@ def test_what_was_begun_is_the_link(early: EarlyLinks, made: TestHosts, torchdec
     early.begin("n1")
     early.begin("n1")
     (there,) = wait_until(lambda: waiting(made, 1), LIMIT, "the node's Python")
-    entry = Connector(torchdeck_home).book().nodes["n1"]
+    entry = Connector(torchdeck_home).node_inventory().nodes["n1"]
     dials: list[float] = []
     link = link_over(early.take("n1", entry), torchdeck_home, dials)
     try:
@@ -107,11 +107,11 @@ def test_another_way_to_a_node_is_not_the_one_that_was_begun(
     """The book was edited meanwhile; and who is no node, or has no book, is nobody's concern here."""
     early.begin("n1")
     wait_until(lambda: waiting(made, 1), LIMIT, "the node's Python")
-    entry = Connector(torchdeck_home).book().nodes["n1"].model_copy(update={"home": "~/elsewhere"})
+    entry = Connector(torchdeck_home).node_inventory().nodes["n1"].model_copy(update={"home": "~/elsewhere"})
     assert early.take("n1", entry) is None
     wait_until(lambda: not waiting(made, 1), LIMIT, "n1 to be left")
     early.begin("nobody")
-    book_path(torchdeck_home).write_text("no = book")
+    inventory_path(torchdeck_home).write_text("no = book")
     early.begin("n2")
     assert early.take("n2", entry) is None
 
@@ -124,7 +124,7 @@ def test_one_that_comes_to_nothing_is_begun_anew(
     (there,) = wait_until(lambda: waiting(made, 1), LIMIT, "the node's Python")
     os.kill(there, signal.SIGKILL)
     dials: list[float] = []
-    taken = early.take("n1", Connector(torchdeck_home).book().nodes["n1"])
+    taken = early.take("n1", Connector(torchdeck_home).node_inventory().nodes["n1"])
     link = link_over(taken, torchdeck_home, dials)
     try:
         link.start()
@@ -139,7 +139,7 @@ def test_part_of_another_version_is_not_used(
 ) -> None:
     early.begin("n1")
     wait_until(lambda: waiting(made, 1), LIMIT, "the node's Python")
-    taken = early.take("n1", Connector(torchdeck_home).book().nodes["n1"])
+    taken = early.take("n1", Connector(torchdeck_home).node_inventory().nodes["n1"])
     assert taken is not None
     assert taken.take(torchdeck_home / "shipped" / "0123456789abcdef", LIMIT) is None
     wait_until(lambda: not waiting(made, 1), LIMIT, "n1 to be left")

@@ -306,7 +306,7 @@ def test_a_journal_line_overtakes_logs_on_a_slow_line(run: LinkedRun) -> None:
     So many bytes of logs, that is: the line's seconds, which are not those of a busy machine.
     """
     run.make_node()
-    run.shipped_there()
+    run.bundle_there()
     carriers: list[SlowStream] = []
 
     def slow(stream: LocalStream) -> ByteStream:

@@ -158,15 +158,15 @@ def test_a_fifo_is_no_file(layout: RunLayout) -> None:
 
 
 def test_files_of_another_node_are_not_taken() -> None:
-    """By the plan: ranks where they were placed, and the plans of attempts from the lead."""
+    """By the plan: ranks where they were placed, and the plans of attempts from the leader."""
     nodes = [make_plan(("true",), Path("/"), nproc=2).nodes[0] for _ in range(2)]
     first, second = (replace(node, name=name) for node, name in zip(nodes, ("n1", "n2"), strict=True))
     ranks = tuple(
         RankPlacement(rank, "n1" if rank < 2 else "n2", rank // 2, rank % 2, "cpu") for rank in range(4)
     )
     plan = replace(make_plan(("true",), Path("/")), nodes=(first, second), ranks=ranks, world_size=4)
-    lead, other = own_files(plan, "n1"), own_files(plan, "n2")
-    assert [lead(f"attempts/1/ranks/{rank}/stdout.log") for rank in range(5)] == [
+    leader, other = own_files(plan, "n1"), own_files(plan, "n2")
+    assert [leader(f"attempts/1/ranks/{rank}/stdout.log") for rank in range(5)] == [
         True,
         True,
         False,
@@ -174,7 +174,7 @@ def test_files_of_another_node_are_not_taken() -> None:
         False,
     ]
     assert [other(f"attempts/1/ranks/{rank}/exit") for rank in range(5)] == [False, False, True, True, False]
-    assert (lead("attempts/1/plan.json"), other("attempts/1/plan.json")) == (True, False)
+    assert (leader("attempts/1/plan.json"), other("attempts/1/plan.json")) == (True, False)
     assert other("attempts/1/nodes/n2/plan.json")
     assert other("nodes/n2/journal.jsonl")
     assert other("attempts/2/ranks/3/metrics/log-1-2-ab-0.metrics")

@@ -15,7 +15,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
 from torchdeck.nodes.start_line import python_line
@@ -29,7 +29,7 @@ class SshRun(LinkedRun):
     def __init__(self, folder: Path, hosts: TestHosts, trusted: Path) -> None:
         super().__init__(folder)
         entry = NodeEntry(**hosts.entry(1))
-        target = target_for(NODE, entry, NodeBook(), trusted)
+        target = target_for(NODE, entry, NodeInventory(), trusted)
         line = python_line(entry, PYTHON_ARGUMENTS)
         self.node_home = hosts.home(1) / "torchdeck home"
         self.there = RunLayout(self.node_home / "runs" / self.here.root.name)

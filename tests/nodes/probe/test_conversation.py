@@ -15,8 +15,8 @@ from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.processes import RUN_ID_VARIABLE
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, PythonEndedError
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 
 LIMIT = 60.0
@@ -25,7 +25,7 @@ LIMIT = 60.0
 def facts_of(argv: list[str], env: dict[str, str] | None = None, **fields: object) -> NodeFacts:
     """What the Python of `argv` says of this machine."""
     with piped_process(argv, {**os.environ, **(env or {})}) as process:
-        return facts_from("here", Conversation(process, "here").ask(ProbeRequest.FACTS, LIMIT, **fields))
+        return facts_from("here", ProbeSession(process, "here").ask(ProbeRequest.FACTS, LIMIT, **fields))
 
 
 def test_a_machine_tells_what_it_has(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_oldest_python_of_nodes_answers() -> None:
 def test_torch_is_imported_only_when_asked() -> None:
     """`deep` says what torch says; without it nothing of torch runs."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        talk = Conversation(process, "here")
+        talk = ProbeSession(process, "here")
         assert facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).python.deep is None
         deep = facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT, deep=True)).python.deep
     assert deep is not None
@@ -93,14 +93,14 @@ esac"""
 def test_the_clock_is_compared() -> None:
     """On one machine there is no offset beyond the error, which is less than a moment."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        offset = Conversation(process, "here").clock()
+        offset = ProbeSession(process, "here").clock()
     assert abs(offset.seconds) <= offset.error + 0.05
 
 
 def test_samples_follow_each_other() -> None:
     """Rates are over the time in between."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        talk = Conversation(process, "here")
+        talk = ProbeSession(process, "here")
         talk.ask(ProbeRequest.SAMPLE, LIMIT)
         until = time.monotonic() + 0.2
         while time.monotonic() < until:
@@ -128,7 +128,7 @@ def test_orphans_are_found_and_ended(tmp_path: Path) -> None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         lock.write_text(f'{{"pid": {agent.pid}, "start_ticks": {ticks}, "boot": "{boot}"}}')
         with piped_process([sys.executable, *ARGUMENTS]) as process:
-            talk = Conversation(process, "here")
+            talk = ProbeSession(process, "here")
             runs = {run.run_id: run for run in facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).runs}
             assert (runs[dead].supervised, runs[alive].supervised) == (False, True)
             assert runs[dead].ranks == (3,)
@@ -151,7 +151,7 @@ def test_a_shell_that_prints_is_named(tmp_path: Path) -> None:
         piped_process([str(script), *ARGUMENTS]) as process,
         pytest.raises(ProbeError, match="print something"),
     ):
-        Conversation(process, "a").ask(ProbeRequest.TIME, LIMIT)
+        ProbeSession(process, "a").ask(ProbeRequest.TIME, LIMIT)
 
 
 def test_what_does_not_answer_is_not_waited_for() -> None:
@@ -160,14 +160,14 @@ def test_what_does_not_answer_is_not_waited_for() -> None:
         piped_process(["/bin/sleep", "600"]) as process,
         pytest.raises(ProbeError, match=r"a did not answer 'time'"),
     ):
-        Conversation(process, "a").ask(ProbeRequest.TIME, 0.3)
+        ProbeSession(process, "a").ask(ProbeRequest.TIME, 0.3)
 
 
 def test_a_python_that_ends_says_why() -> None:
     """The last it printed is quoted."""
     argv = ["/bin/sh", "-c", "echo no python here >&2; read line; exit 3"]
     with piped_process(argv) as process, pytest.raises(PythonEndedError, match="no python here"):
-        Conversation(process, "a").ask(ProbeRequest.TIME, LIMIT)
+        ProbeSession(process, "a").ask(ProbeRequest.TIME, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +182,6 @@ def test_a_python_that_ends_says_why() -> None:
 def test_impossible_facts_are_refused(change: dict[str, object], where: str) -> None:
     """A node is not believed what cannot be."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        answer = Conversation(process, "a").ask(ProbeRequest.FACTS, LIMIT)
+        answer = ProbeSession(process, "a").ask(ProbeRequest.FACTS, LIMIT)
     with pytest.raises(ProbeError, match=where):
         facts_from("a", {**answer, **change})

@@ -17,9 +17,9 @@ from torchdeck.agent.probe import answer
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
 from torchdeck.nodes.probe.monitoring import _sample
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.remote_files import RemoteFiles
 
 FACTS = {
@@ -94,7 +94,7 @@ QUESTIONS = (
 
 def read_answer(case: bytes, _place: Path) -> None:
     """Asked for everything; it may only raise what is documented."""
-    asked: tuple[Callable[[Conversation], object], ...] = (
+    asked: tuple[Callable[[ProbeSession], object], ...] = (
         lambda talk: facts_from("n", talk.ask(ProbeRequest.FACTS, 1.0)),
         lambda talk: _sample("n", talk.ask(ProbeRequest.SAMPLE, 1.0)),
         lambda talk: talk.clock(1.0).seconds,
@@ -106,7 +106,7 @@ def read_answer(case: bytes, _place: Path) -> None:
     said: list[str] = []
     for ask in asked:
         try:
-            found = ask(Conversation(SayingProcess(case), "n"))
+            found = ask(ProbeSession(SayingProcess(case), "n"))
         except ProbeError as error:
             said.append(str(error))
             continue

@@ -12,11 +12,11 @@ from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.chosen_nodes import knocking
-from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import ProbeError
-from torchdeck.nodes.probe.kept_talks import KeptTalks
-from torchdeck.nodes.probe.probing import Question, probe_nodes, talk
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.probe.probe_session import ProbeError
+from torchdeck.nodes.probe.probing import Question, open_probe_session, probe_nodes
+from torchdeck.nodes.probe.session_pool import SessionPool
 from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError, UnreachableError
 from torchdeck.nodes.ssh.target import SshTarget
@@ -43,15 +43,15 @@ def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Connector:
 
     made = hosts(1)
     made.trust(torchdeck_home)
-    book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": made.entry(1)}}))
+    inventory_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": made.entry(1)}}))
     return Connector(torchdeck_home)
 
 
 def test_who_asks_again_logs_in_once(reach: Connector) -> None:
     """The survey's Python answers the checks too; two at a time need one each, and the end closes both."""
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
-    with reach.keeping_talks() as kept:
+    with reach.keeping_probe_sessions() as kept:
         talking = kept.talking
         assert talking is not None
         (probed,) = probe_nodes({"n1": entry}, connect, Question(), talking)
@@ -68,9 +68,9 @@ def test_who_asks_again_logs_in_once(reach: Connector) -> None:
 
 
 def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> None:
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
-    with reach.keeping_talks() as kept:
+    with reach.keeping_probe_sessions() as kept:
         talking = kept.talking
         assert talking is not None
         with (
@@ -89,16 +89,16 @@ def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> 
 
 def test_without_it_each_conversation_is_closed(reach: Connector) -> None:
     connect = Counted(reach)
-    with talk("n1", reach.book().nodes["n1"], connect, LIMIT) as conversation:
-        assert conversation.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
+    with open_probe_session("n1", reach.node_inventory().nodes["n1"], connect, LIMIT) as probe_session:
+        assert probe_session.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert not connect.made[0].alive
 
 
 def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> None:
     """Who looks at the nodes gets it, though it may still be on its way; nobody logs in twice."""
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
-    talks = KeptTalks()
+    talks = SessionPool()
     talks.begin({"n1": entry}, connect)
     with talks("n1", entry, connect, LIMIT) as asked:
         assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
@@ -110,9 +110,9 @@ def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> N
 
 
 def test_one_that_was_begun_and_never_asked_is_closed(reach: Connector) -> None:
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
-    talks = KeptTalks()
+    talks = SessionPool()
     talks.begin({"n1": entry}, connect)
     talks.close()
     wait_until(lambda: connect.made, LIMIT, "the connection")
@@ -120,13 +120,13 @@ def test_one_that_was_begun_and_never_asked_is_closed(reach: Connector) -> None:
 
 
 def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reach: Connector) -> None:
-    entry = reach.book().nodes["n1"]
+    entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
 
     def refused(name: str, limit: float) -> Connection:
         raise UnreachableError(name, f"nobody at home for {limit:.0f} s")
 
-    talks = KeptTalks()
+    talks = SessionPool()
     talks.begin({"n1": entry}, refused, 7.0)
     with pytest.raises(UnreachableError, match="nobody at home for 7 s"), talks("n1", entry, connect, LIMIT):
         pass
@@ -136,20 +136,20 @@ def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reac
 
 
 def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) -> None:
-    """Those in the node book; the rest, and a damaged book, is for the survey to say."""
+    """Those in the node inventory; the rest, and a damaged book, is for the survey to say."""
     config = config_from_dict(
         {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, reach.home, ()
     )
     with knocking(config, reach) as kept:
         assert kept is not None
         assert kept.talking is not None
-        with kept.talk("n1", LIMIT) as asked:
+        with kept.open_probe_session("n1", LIMIT) as asked:
             assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
-        with kept.keeping_talks() as same, same.talk("n1", LIMIT) as again:
+        with kept.keeping_probe_sessions() as same, same.open_probe_session("n1", LIMIT) as again:
             assert again is asked
-        with kept.talk("n1", LIMIT) as again:
+        with kept.open_probe_session("n1", LIMIT) as again:
             assert again is asked
-    book_path(reach.home).write_text("no = book")
+    inventory_path(reach.home).write_text("no = book")
     with knocking(config, reach) as kept:
         assert kept is not None
     with knocking(config, None) as nothing:
@@ -162,7 +162,10 @@ def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Conne
     named: list[str] = []
     if known:
         reach.credentials.set_passphrase(Path("/some/key"), "words")
-    with reach.keeping_talks(["n1"], named.append) as kept, kept.talk("n1", LIMIT) as asked:
+    with (
+        reach.keeping_probe_sessions(["n1"], named.append) as kept,
+        kept.open_probe_session("n1", LIMIT) as asked,
+    ):
         assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert named == ([] if known else ["n1"])
 
@@ -189,12 +192,12 @@ def test_nobody_is_asked_before_an_answer_is_waited_for(reach: Connector) -> Non
     """A refusal of the config may come first: no prompt stands behind it."""
     (reach.home / "known_hosts").write_text("")
     person = Person()
-    with replace(reach, asker=person).keeping_talks(["n1"]) as kept:
+    with replace(reach, asker=person).keeping_probe_sessions(["n1"]) as kept:
         talks = kept.talking
-        assert isinstance(talks, KeptTalks)
+        assert isinstance(talks, SessionPool)
         (coming,) = talks._coming.values()
         assert isinstance(coming.exception(LIMIT), HostKeyUnknownError)
         assert not person.asked.is_set()
-        with pytest.raises(HostKeyUnknownError), kept.talk("n1", LIMIT):
+        with pytest.raises(HostKeyUnknownError), kept.open_probe_session("n1", LIMIT):
             pass
         assert person.asked.is_set()

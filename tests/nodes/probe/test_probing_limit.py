@@ -9,10 +9,10 @@ import pytest
 import tomlkit
 
 from support.hosts import TestHosts
-from torchdeck.nodes.book.file import book_path
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import Conversation
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.inventory.schema import NodeEntry
+from torchdeck.nodes.probe.probe_session import ProbeSession
 from torchdeck.nodes.probe.probing import Connect, Question, probe_node
 from torchdeck.nodes.ssh.connection import Connection
 
@@ -51,9 +51,9 @@ def test_an_answer_is_waited_for_as_long_as_is_left(spent: float, least: float, 
     """What connecting has taken is not there for the answer any more."""
 
     @contextmanager
-    def talking(name: str, _entry: NodeEntry, _connect: Connect, limit: float) -> Iterator[Conversation]:
+    def talking(name: str, _entry: NodeEntry, _connect: Connect, limit: float) -> Iterator[ProbeSession]:
         assert limit == Short.limit
-        yield Conversation(process, f"node {name}", spent)
+        yield ProbeSession(process, f"node {name}", spent)
 
     process = Hanging()
     found = probe_node("n1", NodeEntry(address="10.0.0.1"), unreachable, Short(), talking)
@@ -82,7 +82,7 @@ def test_a_node_whose_python_hangs_is_given_up_in_time(
         connection.seconds = Short.limit - 1.0
         return connection
 
-    book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": given}}))
+    inventory_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": given}}))
     found = probe_node("n1", entry, connect, Short())
     assert "did not answer" in found.error
     assert found.seconds < took[0] + Short.limit / 2  # the login itself, and the second that is left

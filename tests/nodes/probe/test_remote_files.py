@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.nodes.probe.conversation import ProbeError
-from torchdeck.nodes.probe.here import talk_here
+from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.probe.remote_files import PIECE, RemoteFiles, is_inner
 
 
 @pytest.fixture
 def files() -> Iterator[RemoteFiles]:
-    with talk_here("n", sys.executable) as conversation:
-        yield RemoteFiles(conversation, "n")
+    with probe_session_here("n", sys.executable) as probe_session:
+        yield RemoteFiles(probe_session, "n")
 
 
 def test_files_are_listed_and_read_byte_for_byte(files: RemoteFiles, tmp_path: Path) -> None:

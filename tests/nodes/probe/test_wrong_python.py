@@ -1,4 +1,4 @@
-"""A node that is reached, and whose Python is not what the node book says: why, and what helps."""
+"""A node that is reached, and whose Python is not what the node inventory says: why, and what helps."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import tomlkit
 
 from support.hosts import TestHosts
-from torchdeck.nodes.book.file import book_path
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.probing import probe_nodes
 
 WRONG = {
@@ -28,7 +28,7 @@ def test_what_the_shell_says_of_a_wrong_python_is_told_with_the_key_that_mends_i
     given: dict[str, dict[str, Any]] = {}
     for key, (value, _) in WRONG.items():
         given[key] = {name: old for name, old in made.entry(1).items() if name not in WRONG} | {key: value}
-    book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": given}))
+    inventory_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": given}))
     entries = {name: NodeEntry.model_validate(entry) for name, entry in given.items()}
     found = {probed.node: probed for probed in probe_nodes(entries, Connector(torchdeck_home).connect)}
     for key, (_, said) in WRONG.items():

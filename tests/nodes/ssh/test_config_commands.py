@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli.main import main
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.config_commands import CommandGate
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.config_hosts import hosts_of
@@ -49,7 +49,7 @@ def matched(mark: Path) -> str:
 
 def target(home: Path, **entry: object) -> SshTarget:
     values = {"address": "one", **entry}
-    return target_for("n", NodeEntry.model_validate(values), NodeBook(), home)
+    return target_for("n", NodeEntry.model_validate(values), NodeInventory(), home)
 
 
 def test_match_exec_of_the_users_own_files_counts(person: Path, home: Path, mark: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.asking import Person
 from support.hosts import TestHosts
 from support.waiting import wait_until
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.errors import UnansweredError, UnreachableError
@@ -24,7 +24,7 @@ LIMIT = 20.0
 
 def target(hosts: TestHosts, home: Path, host: int = 1, **more: Any) -> SshTarget:
     entry = NodeEntry(**hosts.entry(host, **more))
-    return target_for(f"node{host}", entry, NodeBook(), home)
+    return target_for(f"node{host}", entry, NodeInventory(), home)
 
 
 def connected(hosts: TestHosts, home: Path, host: int = 1, **more: Any) -> Connection:

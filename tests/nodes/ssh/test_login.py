@@ -14,7 +14,7 @@ from support.asking import Person
 from support.hosts import TestHosts, make_key
 from support.ssh_agent import ssh_agent
 from support.waiting import wait_until
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.errors import NeedsLoginError
@@ -26,7 +26,7 @@ LIMIT = 20.0
 
 def target(hosts: TestHosts, home: Path, key: Path | None, host: int = 1) -> SshTarget:
     entry = NodeEntry(**hosts.entry(host, key=None if key is None else str(key)))
-    return target_for(f"node{host}", entry, NodeBook(), home)
+    return target_for(f"node{host}", entry, NodeInventory(), home)
 
 
 def works(where: SshTarget, asker: Asker, credentials: Credentials | None = None) -> bool:
@@ -175,7 +175,7 @@ def test_a_host_that_takes_no_passwords_asks_for_none(
         works(target(hosts(1), torchdeck_home, make_key(tmp_path / "other")), person)
     assert person.asked == []
     assert not caught.value.asking_helps
-    assert str(caught.value).endswith("in the node book or load one into an agent (ssh-add)")
+    assert str(caught.value).endswith("in the node inventory or load one into an agent (ssh-add)")
 
 
 def test_keys_of_an_agent_are_tried_before_files_the_named_one_first(

@@ -13,9 +13,9 @@ from support.hosts import TestHosts
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import RefusedError
-from torchdeck.nodes.book.file import book_path
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.probing import Probed, Question, probe_node
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.login_shell import neutral_line
@@ -87,7 +87,7 @@ class Account:
 
     def dial(self) -> SshDial:
         line = python_line(self.entry, PYTHON_ARGUMENTS)
-        target = target_for("n1", self.entry, NodeBook(), self._home)
+        target = target_for("n1", self.entry, NodeInventory(), self._home)
         return SshDial(target, Credentials(), NoAsker(), line)
 
 
@@ -95,7 +95,7 @@ class Account:
 def account(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Account:
     made = hosts(1)
     made.trust(torchdeck_home)
-    book_path(torchdeck_home).write_text(made.nodes_toml().replace("node1", "n1"))
+    inventory_path(torchdeck_home).write_text(made.nodes_toml().replace("node1", "n1"))
     return Account(made, torchdeck_home)
 
 

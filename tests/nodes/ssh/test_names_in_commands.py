@@ -9,8 +9,8 @@ import pytest
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import ConfigError
-from torchdeck.nodes.book.file import parse_book
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.file import parse_inventory
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.config_hosts import hosts_of
 from torchdeck.nodes.ssh.errors import TargetError
@@ -21,7 +21,7 @@ Target = Callable[..., SshTarget]
 
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """Of an SSH config, and an entry of the node book that was not checked."""
+    """Of an SSH config, and an entry of the node inventory that was not checked."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def made(text: str, **values: object) -> SshTarget:
@@ -29,7 +29,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         entry = NodeEntry.model_construct(**{**NodeEntry(address="h").model_dump(), **values})
-        return target_for("n", entry, NodeBook(), tmp_path / "td", SshConfig((file,)))
+        return target_for("n", entry, NodeInventory(), tmp_path / "td", SshConfig((file,)))
 
     return made
 
@@ -101,7 +101,7 @@ def test_the_node_book_refuses_them_with_their_lines(key: str, value: object) ->
     written = value if isinstance(value, list) else f'"{value}"'
     text = "[nodes.n]\n" + ("" if key == "address" else 'address = "h"\n') + f"{key} = {written}\n"
     with pytest.raises(ConfigError) as caught:
-        parse_book(text, "nodes.toml")
+        parse_inventory(text, "nodes.toml")
     (problem,) = caught.value.problems
     assert problem.path.startswith(f"nodes.n.{key}")
     assert "is no" in problem.wrong

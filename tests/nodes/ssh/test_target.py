@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.target import SshTarget, target_for, target_of
@@ -23,10 +23,12 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def target(text: str, entry: NodeEntry, person: Path, book: NodeBook | None = None) -> SshTarget:
+def target(
+    text: str, entry: NodeEntry, person: Path, node_inventory: NodeInventory | None = None
+) -> SshTarget:
     file = person / ".ssh" / "config"
     file.write_text(text)
-    return target_for("n", entry, book or NodeBook(), person / "td", SshConfig((file,)))
+    return target_for("n", entry, node_inventory or NodeInventory(), person / "td", SshConfig((file,)))
 
 
 def test_without_a_config_it_is_what_ssh_does_by_itself(person: Path) -> None:
@@ -97,11 +99,11 @@ def test_hops_come_in_order_with_those_that_the_first_one_needs(person: Path) ->
 
 
 def test_jumps_of_the_book_are_nodes_or_hosts(person: Path) -> None:
-    book = NodeBook(
+    node_inventory = NodeInventory(
         nodes={"gate": NodeEntry(address="10.0.0.1", user="g", port=2), "n": NodeEntry(address="x")}
     )
     entry = NodeEntry(address="h", jump=["gate", "u@[fe80::1]:9", "ssh://v@w:8"])
-    found = target("Host h\n  ProxyCommand nc\n", entry, person, book)
+    found = target("Host h\n  ProxyCommand nc\n", entry, person, node_inventory)
     assert [(hop.name, hop.user, hop.host, hop.port) for hop in found.jumps] == [
         ("gate", "g", "10.0.0.1", 2),
         ("jump host fe80::1", "u", "fe80::1", 9),
@@ -119,11 +121,11 @@ def test_jumps_of_the_book_are_nodes_or_hosts(person: Path) -> None:
     ],
 )
 def test_jumps_in_a_circle_are_said_to_be(text: str, jump: list[str], person: Path) -> None:
-    book = NodeBook(nodes={"n": NodeEntry(address="h", jump=jump)})
+    node_inventory = NodeInventory(nodes={"n": NodeEntry(address="h", jump=jump)})
     file = person / ".ssh" / "config"
     file.write_text(text)
     with pytest.raises(TargetError, match="node n: its jump hosts lead in a circle"):
-        target_of("n", book, person, SshConfig((file,)))
+        target_of("n", node_inventory, person, SshConfig((file,)))
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,8 @@ def test_what_leads_nowhere_is_said_with_the_reason(
 
 
 def test_a_node_that_is_not_in_the_book_is_said_not_to_be(person: Path) -> None:
-    with pytest.raises(TargetError, match="node x: it is not in the node book"):
-        target_of("x", NodeBook(), person)
+    with pytest.raises(TargetError, match="node x: it is not in the node inventory"):
+        target_of("x", NodeInventory(), person)
 
 
 def test_includes_count_where_they_stand(person: Path) -> None:
@@ -217,6 +219,6 @@ def test_it_says_what_ssh_itself_says(
         ["ssh", "-G", "-F", file, host], capture_output=True, text=True, check=True, timeout=20
     )
     said = dict(line.split(" ", 1) for line in asked.stdout.splitlines() if " " in line)
-    found = target_for("n", NodeEntry(address=host), NodeBook(), Path("/td"), SshConfig((file,)))
+    found = target_for("n", NodeEntry(address=host), NodeInventory(), Path("/td"), SshConfig((file,)))
     assert (found.host, str(found.port), found.user) == (said["hostname"], said["port"], said["user"])
     assert (found.host_key_alias or "none") == said.get("hostkeyalias", "none")

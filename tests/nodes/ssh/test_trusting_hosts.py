@@ -9,7 +9,7 @@ import pytest
 
 from support.asking import Person
 from support.hosts import TestHosts
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyRevokedError, HostKeyUnknownError
@@ -20,7 +20,7 @@ Hosts = Callable[..., TestHosts]
 
 
 def target(hosts: TestHosts, home: Path) -> SshTarget:
-    return target_for("node1", NodeEntry(**hosts.entry(1)), NodeBook(), home)
+    return target_for("node1", NodeEntry(**hosts.entry(1)), NodeInventory(), home)
 
 
 def visit(where: SshTarget, asker: Asker) -> None:
@@ -116,7 +116,7 @@ def test_another_port_is_another_host_and_its_plain_name_may_confirm_its_key(
     made = hosts(1)
     made.configure(1, "Port 2222", f"ListenAddress {made.address(1)}:2222")
     entry = NodeEntry(**made.entry(1, port=2222))
-    where = target_for("node1", entry, NodeBook(), torchdeck_home)
+    where = target_for("node1", entry, NodeInventory(), torchdeck_home)
     visit(where, NoAsker())
     (torchdeck_home / "known_hosts").unlink()
     visit(where, Person(trusts=True))

@@ -8,7 +8,7 @@ import pytest
 from support.asking import Person
 from support.hosts import TestHosts
 from support.waiting import wait_until
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, NeedsLoginError, UnreachableError
@@ -17,8 +17,8 @@ from torchdeck.nodes.ssh.target import target_of
 Hosts = Callable[..., TestHosts]
 
 
-def connected(book: NodeBook, name: str, home: Path, asker: Asker | None = None) -> Connection:
-    return connect(target_of(name, book, home), Credentials(), asker or NoAsker(), 20)
+def connected(node_inventory: NodeInventory, name: str, home: Path, asker: Asker | None = None) -> Connection:
+    return connect(target_of(name, node_inventory, home), Credentials(), asker or NoAsker(), 20)
 
 
 def config(text: str) -> None:
@@ -37,14 +37,14 @@ def chain(made: TestHosts) -> None:
 def test_a_host_is_reached_through_two_others_that_are_nodes(hosts: Hosts, torchdeck_home: Path) -> None:
     made = hosts(3)
     chain(made)
-    book = NodeBook(
+    node_inventory = NodeInventory(
         nodes={
             "inner": NodeEntry(**made.entry(3, jump=["middle"])),
             "middle": NodeEntry(**made.entry(2, jump=["outer"])),
             "outer": NodeEntry(**made.entry(1)),
         }
     )
-    with connected(book, "inner", torchdeck_home) as connection:
+    with connected(node_inventory, "inner", torchdeck_home) as connection:
         assert connection.run("hostname").stdout.decode().strip() == made.name(3)
         assert connection.run("echo $SSH_CLIENT").stdout.decode().split()[0] == made.address(2)
     wait_until(lambda: len(sessions(made)) == 0, 20, "all connections to end")
@@ -59,8 +59,8 @@ def test_proxy_jump_of_the_ssh_config_is_honoured(hosts: Hosts, torchdeck_home: 
         f"Host outer\n  HostName {made.address(1)}\n{key}"
         f"Host 10.77.*\n{key}"
     )
-    book = NodeBook(nodes={"n": NodeEntry(address="inner")})
-    with connected(book, "n", torchdeck_home) as connection:
+    node_inventory = NodeInventory(nodes={"n": NodeEntry(address="inner")})
+    with connected(node_inventory, "n", torchdeck_home) as connection:
         assert connection.run("hostname").stdout.decode().strip() == made.name(3)
 
 
@@ -71,8 +71,8 @@ def test_a_proxy_command_is_honoured_and_ended(hosts: Hosts, torchdeck_home: Pat
     known.write_text(made.known_hosts)
     through = f"ssh -F none -i {made.key} -o 'UserKnownHostsFile=\"{known}\"' -W %h:%p root@{made.address(1)}"
     config(f"Host n2\n  HostName {made.address(2)}\n  ProxyCommand {through}\n")
-    book = NodeBook(nodes={"n": NodeEntry(**made.entry(2, address="n2"))})
-    with connected(book, "n", torchdeck_home) as connection:
+    node_inventory = NodeInventory(nodes={"n": NodeEntry(**made.entry(2, address="n2"))})
+    with connected(node_inventory, "n", torchdeck_home) as connection:
         assert connection.run("hostname").stdout.decode().strip() == made.name(2)
         assert len(sessions(made)) > 0
     wait_until(lambda: len(sessions(made)) == 0, 20, "the proxy command's connection to end")
@@ -81,9 +81,9 @@ def test_a_proxy_command_is_honoured_and_ended(hosts: Hosts, torchdeck_home: Pat
 def test_a_proxy_command_that_fails_is_quoted(hosts: Hosts, torchdeck_home: Path) -> None:
     made = hosts(1)
     config("Host n1\n  ProxyCommand echo no way out >&2\n")
-    book = NodeBook(nodes={"n": NodeEntry(**made.entry(1, address="n1"))})
+    node_inventory = NodeInventory(nodes={"n": NodeEntry(**made.entry(1, address="n1"))})
     with pytest.raises(UnreachableError, match=r"node n: .*no way out"):
-        connected(book, "n", torchdeck_home)
+        connected(node_inventory, "n", torchdeck_home)
 
 
 def test_each_host_on_the_way_must_be_logged_in_to_and_its_key_be_right(
@@ -92,20 +92,22 @@ def test_each_host_on_the_way_must_be_logged_in_to_and_its_key_be_right(
     made = hosts(2)
     password = made.allow_passwords(1)
     gateway = NodeEntry(**made.entry(1, key="~/no-such-key"))
-    book = NodeBook(nodes={"gateway": gateway, "n": NodeEntry(**made.entry(2, jump=["gateway"]))})
+    node_inventory = NodeInventory(
+        nodes={"gateway": gateway, "n": NodeEntry(**made.entry(2, jump=["gateway"]))}
+    )
     with pytest.raises(NeedsLoginError, match="node gateway: "):
-        connected(book, "n", torchdeck_home)
+        connected(node_inventory, "n", torchdeck_home)
     person = Person(passwords=[password])
-    connected(book, "n", torchdeck_home, person).close()
+    connected(node_inventory, "n", torchdeck_home, person).close()
     assert person.asked == [("password", f"root@{made.address(1)}:22")]
     made.change_host_key(1)
     with pytest.raises(HostKeyChangedError, match="node gateway: "):
-        connected(book, "n", torchdeck_home, Person(trusts=True))
+        connected(node_inventory, "n", torchdeck_home, Person(trusts=True))
 
 
 def test_what_a_jump_host_cannot_reach_is_said_with_its_reason(hosts: Hosts, torchdeck_home: Path) -> None:
     made = hosts(2)
-    book = NodeBook(
+    node_inventory = NodeInventory(
         nodes={
             "gateway": NodeEntry(**made.entry(1)),
             "n": NodeEntry(**made.entry(2, port=23, jump=["gateway"])),
@@ -114,10 +116,10 @@ def test_what_a_jump_host_cannot_reach_is_said_with_its_reason(hosts: Hosts, tor
     with pytest.raises(
         UnreachableError, match=r"node n: .*port 23, cannot be reached: the host before it says"
     ):
-        connected(book, "n", torchdeck_home)
+        connected(node_inventory, "n", torchdeck_home)
     made.configure(1, "AllowTcpForwarding no")
     with pytest.raises(UnreachableError, match="the host before it says"):
-        connected(book, "n", torchdeck_home)
+        connected(node_inventory, "n", torchdeck_home)
 
 
 def sessions(made: TestHosts) -> list[str]:

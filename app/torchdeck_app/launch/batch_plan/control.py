@@ -28,7 +28,7 @@ from torchdeck.use_cases.batch_plan_build import (
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.files.notice import Answer, Notice
-from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
+from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -116,7 +116,7 @@ class BatchPlanDialog(QDialog):
         self.setWindowTitle("Build the batch plan")
         self.setMinimumWidth(520)
         self._run_file = run_file
-        self.budget = CalmSpinBox()
+        self.budget = QuietSpinBox()
         self.budget.setRange(1, 1 << 30)
         self.budget.setSingleStep(1024)
         self.budget.setValue(usual.token_budget)

@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor
 
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.shown_text import shown
+from torchdeck_app.launch.check.appearance import LOOKS
 from torchdeck_app.launch.check.grid import Grid
-from torchdeck_app.launch.check.looks import LOOKS
 from torchdeck_app.launch.check.rows import CheckRow
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip

@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck_app.launch.check.board import CellDetail, CheckTable, connect
+from torchdeck_app.launch.check.appearance import LOOKS, REMEDIES
+from torchdeck_app.launch.check.check_table import CellDetail, CheckTable, connect
 from torchdeck_app.launch.check.grid import Grid, grid_of
-from torchdeck_app.launch.check.looks import LOOKS, REMEDIES
 from torchdeck_app.launch.check.rows import CheckRow, by_node, verdict
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon

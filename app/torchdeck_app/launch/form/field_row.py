@@ -55,7 +55,7 @@ class FieldRow(QWidget):
             state: what it shows at first.
             folder: that paths are relative to.
             parent: Qt's owner.
-            node_names: what the node book has.
+            node_names: what the node inventory has.
         """
         super().__init__(parent)
         self._theme = theme

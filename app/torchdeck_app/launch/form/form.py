@@ -62,7 +62,7 @@ class ConfigForm(QWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """A form of `document`; `node_names` gives what the node book has."""
+        """A form of `document`; `node_names` gives what the node inventory has."""
         super().__init__(parent)
         self._theme = theme
         self._node_names = node_names

@@ -52,7 +52,7 @@ class PreviewPane(QWidget):
         *,
         run_nodes: RunNodes | None = None,
     ) -> None:
-        """A pane for what `service` previews; `run_nodes` is the node book against the document."""
+        """A pane for what `service` previews; `run_nodes` is the node inventory against the document."""
         super().__init__(parent)
         self.setAccessibleName("Preview")
         self._service = service

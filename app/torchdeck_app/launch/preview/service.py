@@ -17,7 +17,7 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.launch.preview.free_now import has_local, has_moved
-from torchdeck_app.launch.preview.placement.model import BoardModel, board_model
+from torchdeck_app.launch.preview.placement.model import RankGridModel, board_model
 from torchdeck_app.launch.preview.state import Checked, PreviewState
 
 TRACING = "tracing the model"
@@ -52,14 +52,14 @@ class PreviewService(QObject):
             home: TORCHDECK_HOME.
             parent: Qt's owner.
             previewer: instead of one for `home`.
-            reach: how nodes of the node book are reached; None: nobody is asked for a login.
+            reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
         """
         super().__init__(parent)
         self._operations = operations
         self._previewer = Previewer(home, reach) if previewer is None else previewer
         self._state = PreviewState()
         self._newest: Checked | None = None
-        self._planning: Operation[tuple[Previewed, BoardModel | None]] | None = None
+        self._planning: Operation[tuple[Previewed, RankGridModel | None]] | None = None
         self._again = False
         self._tracing: Operation[None] | None = None
         self._key = ""
@@ -138,7 +138,7 @@ class PreviewService(QObject):
         checked, loaded, previewer = self._newest, self._newest.loaded, self._previewer
         shown = self._state.board
 
-        def call(_progress: Callable[[str], None], cancel: Cancel) -> tuple[Previewed, BoardModel | None]:
+        def call(_progress: Callable[[str], None], cancel: Cancel) -> tuple[Previewed, RankGridModel | None]:
             made = previewer.preview(loaded, cancel.check)
             board = None if made.preview is None else board_model(made.preview, made.inventory)
             # most edits leave all ranks as they are: what is the very same need not be painted again
@@ -160,7 +160,7 @@ class PreviewService(QObject):
         checked: Checked,
         loaded: LoadedConfig,
         made: Previewed,
-        board: BoardModel | None,
+        board: RankGridModel | None,
     ) -> None:
         self.free.seen(made.inventory)
         if self._stop_waiting(documents):
@@ -187,7 +187,7 @@ class PreviewService(QObject):
         return False
 
     def _show(
-        self, checked: Checked, loaded: LoadedConfig, made: Previewed, board: BoardModel | None
+        self, checked: Checked, loaded: LoadedConfig, made: Previewed, board: RankGridModel | None
     ) -> None:
         known: dict[str, Any] = {"held": made.held, "cancelled": made.given_up}
         if made.preview is None:

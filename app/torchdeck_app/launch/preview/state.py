@@ -11,7 +11,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
 from torchdeck.trust.held import Held
-from torchdeck_app.launch.preview.placement.model import BoardModel
+from torchdeck_app.launch.preview.placement.model import RankGridModel
 
 
 class Checked(Protocol):
@@ -47,7 +47,7 @@ class PreviewState:
     """The preview is of an earlier document."""
     version: int = -1
     """Of the document that was looked at."""
-    board: BoardModel | None = None
+    board: RankGridModel | None = None
     """The preview's ranks on the machines that could be used."""
     waiting: str = ""
     """What the next preview waits for, where that takes long."""

@@ -7,9 +7,9 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck_app.nodes.cards.looks import HELPS, LOOKS
+from torchdeck_app.nodes.cards.appearance import HELPS, LOOKS
 from torchdeck_app.nodes.cards.words import (
     address_words,
     cpu_words,
@@ -224,7 +224,7 @@ class NodeCard(Panel):
         self.help_button = QPushButton()
         self.help_button.clicked.connect(lambda: self.help_asked.emit(self.name))
         self.python_button = QPushButton("Edit …")
-        self.python_button.setToolTip("Change what the node book says of its Python")
+        self.python_button.setToolTip("Change what the node inventory says of its Python")
         self.python_button.setAccessibleName(f"Edit the Python of {self.name}")
         self.python_button.clicked.connect(lambda: self.edit_asked.emit(self.name))
         row = QHBoxLayout()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 from torchdeck.quantities import size
 from torchdeck_app.nodes.live.python_fix import python_fault, python_fix

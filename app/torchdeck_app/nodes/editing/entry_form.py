@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QLabel, QLineEdit, QSizePolicy, QVBoxLayout, QWidget
 
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label
 

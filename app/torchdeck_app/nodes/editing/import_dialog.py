@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.nodes.book.file import book_path, change_book
-from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.book.text import with_node
+from torchdeck.nodes.inventory.file import change_inventory, inventory_path
+from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.nodes.inventory.text import with_node
 from torchdeck.nodes.ssh.config_hosts import ConfigHost, hosts_of
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
@@ -140,7 +140,7 @@ class ImportDialog(QDialog):
 
     def _item(self, host: ConfigHost) -> QTreeWidgetItem:
         known = host.name in self._present
-        where = f"{host.where}   (is in the node book)" if known else host.where
+        where = f"{host.where}   (is in the node inventory)" if known else host.where
         item = QTreeWidgetItem([shown(host.name), shown(where)])
         item.setToolTip(0, plain_tip(host.name))
         item.setToolTip(1, plain_tip(where))
@@ -176,19 +176,19 @@ class ImportDialog(QDialog):
                     text = with_node(text, name, entry)
             return text
 
-        path = book_path(self._logins.home)
+        path = inventory_path(self._logins.home)
         self.import_button.setEnabled(False)
         self._operations.run(
-            "writing the node book",
-            lambda _progress, _cancel: change_book(path, add),
-            done=lambda book: self._imported(book, list(entries)),
+            "writing the node inventory",
+            lambda _progress, _cancel: change_inventory(path, add),
+            done=lambda node_inventory: self._imported(node_inventory, list(entries)),
             failed=self._refused,
         )
 
-    def _imported(self, _book: NodeBook, names: list[str]) -> None:
+    def _imported(self, _node_inventory: NodeInventory, names: list[str]) -> None:
         self.imported.emit(names)
         self.accept()
 
     def _refused(self, error: Exception) -> None:
-        self.said.setText(f"The node book was not changed: {error}")
+        self.said.setText(f"The node inventory was not changed: {error}")
         self._count()

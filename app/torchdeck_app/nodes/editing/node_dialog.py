@@ -22,11 +22,11 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.config.problems import ConfigError, undotted
-from torchdeck.nodes.book.file import book_path, change_book
-from torchdeck.nodes.book.problems import made_entry
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.book.text import with_node
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.file import change_inventory, inventory_path
+from torchdeck.nodes.inventory.problems import made_entry
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
+from torchdeck.nodes.inventory.text import with_node
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
@@ -43,7 +43,7 @@ _TRYING = "Trying it out …"
 
 
 class NodeDialog(QDialog):
-    """Writes the node book when it is accepted; a node that does not answer may be written, too."""
+    """Writes the node inventory when it is accepted; a node that does not answer may be written, too."""
 
     saved = Signal(str)
     """The node's name; the book has it now."""
@@ -53,7 +53,7 @@ class NodeDialog(QDialog):
         theme: Theme,
         operations: Operations,
         logins: Logins,
-        book: NodeBook,
+        node_inventory: NodeInventory,
         name: str = "",
         parent: QWidget | None = None,
     ) -> None:
@@ -69,12 +69,17 @@ class NodeDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Edit {shown(name)}" if name else "Add a node")
-        self._operations, self._logins, self._book, self._old = operations, logins, book, name
+        self._operations, self._logins, self._node_inventory, self._old = (
+            operations,
+            logins,
+            node_inventory,
+            name,
+        )
         self._is_saving = False
         self.name = QLineEdit(name)
         self.name.setReadOnly(bool(name))
         self.name.setPlaceholderText("what run files call it, such as gpu0")
-        entry = book.nodes.get(name)
+        entry = node_inventory.nodes.get(name)
         self.form = EntryForm(self.name, {} if entry is None else entry.model_dump(exclude_defaults=True))
         self.steps = StepList(theme)
         self.test = NodeTest(logins, self)
@@ -99,7 +104,7 @@ class NodeDialog(QDialog):
         """What is typed; None, said at the fields, where it is no node."""
         name = self.name.text().strip()
         problems: dict[str, str] = {}
-        if not self._old and (name in self._book.nodes or name in self._book.groups):
+        if not self._old and (name in self._node_inventory.nodes or name in self._node_inventory.groups):
             problems["name"] = "This name is taken"
         try:
             made = made_entry(name, self.form.values())
@@ -119,12 +124,12 @@ class NodeDialog(QDialog):
         if entry is None or self._is_saving:
             return
         self._is_saving = True
-        name, path = self.name.text().strip(), book_path(self._logins.home)
+        name, path = self.name.text().strip(), inventory_path(self._logins.home)
         self.save_button.setEnabled(False)
         self._operations.run(
-            "writing the node book",
-            lambda _progress, _cancel: change_book(path, lambda text: with_node(text, name, entry)),
-            done=lambda _book: self._saved(name),
+            "writing the node inventory",
+            lambda _progress, _cancel: change_inventory(path, lambda text: with_node(text, name, entry)),
+            done=lambda _node_inventory: self._saved(name),
             failed=self._refused,
         )
 
@@ -178,7 +183,7 @@ class NodeDialog(QDialog):
     def _refused(self, error: Exception) -> None:
         self._is_saving = False
         self.save_button.setEnabled(True)
-        self._error.setText(f"The node book was not changed: {error}")
+        self._error.setText(f"The node inventory was not changed: {error}")
         self._error.show()
 
 

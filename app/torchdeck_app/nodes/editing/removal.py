@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from torchdeck.nodes.book.file import book_path, change_book, parse_book
-from torchdeck.nodes.book.removal import without
-from torchdeck.nodes.book.text import with_node
+from torchdeck.nodes.inventory.file import change_inventory, inventory_path, parse_inventory
+from torchdeck.nodes.inventory.removal import without
+from torchdeck.nodes.inventory.text import with_node
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.question import Choice, ask
 
 _LOST = (
-    "The node book says nothing of it any more, and groups are without it. Nothing on the node itself is "
+    "The node inventory and its groups no longer have this node. Nothing on the node itself is "
     "touched, and runs that are there go on."
 )
 
@@ -52,7 +52,7 @@ class Removal:
         changed: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._owner, self._operations, self._path = owner, operations, book_path(logins.home)
+        self._owner, self._operations, self._path = owner, operations, inventory_path(logins.home)
         self._removed, self._changed, self._failed = removed, changed, failed
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
@@ -62,7 +62,7 @@ class Removal:
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self._owner,
-            f"Remove {name} from the node book?",
+            f"Remove {name} from the node inventory?",
             _LOST,
             (
                 Choice("Remove", roles.DestructiveRole, lambda: self._remove(name)),
@@ -77,13 +77,13 @@ class Removal:
         def put_back(text: str) -> str:
             if text == removed.after:
                 return removed.before
-            entry = parse_book(removed.before, str(self._path)).nodes[removed.name]
+            entry = parse_inventory(removed.before, str(self._path)).nodes[removed.name]
             return with_node(text, removed.name, entry)
 
         self._operations.run(
-            "writing the node book",
-            lambda _progress, _cancel: change_book(self._path, put_back),
-            done=lambda _book: self._changed(),
+            "writing the node inventory",
+            lambda _progress, _cancel: change_inventory(self._path, put_back),
+            done=lambda _node_inventory: self._changed(),
             failed=lambda error: self._failed(f"{removed.name} was not put back: {error}"),
         )
 
@@ -93,10 +93,10 @@ class Removal:
 
             def take_out(text: str) -> str:
                 texts.append(text)
-                texts.append(without(text, parse_book(text, str(self._path)), [name]))
+                texts.append(without(text, parse_inventory(text, str(self._path)), [name]))
                 return texts[-1]
 
-            change_book(self._path, take_out)
+            change_inventory(self._path, take_out)
             return Removed(name, texts[0], texts[-1])
 
         def done(removed: Removed) -> None:
@@ -104,7 +104,7 @@ class Removal:
             self._changed()
 
         self._operations.run(
-            "writing the node book",
+            "writing the node inventory",
             call,
             done=done,
             failed=lambda error: self._failed(f"{name} was not removed: {error}"),

@@ -9,12 +9,12 @@ from typing import Literal
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import major_minor
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
-from torchdeck.nodes.probe.probing import talk
+from torchdeck.nodes.probe.probe_session import ProbeError
+from torchdeck.nodes.probe.probing import open_probe_session
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.errors import (
     HostKeyChangedError,
@@ -56,7 +56,7 @@ def try_node(
         tell: called in this thread.
     """
     try:
-        target = target_for(name, entry, reach.book(), reach.home)
+        target = target_for(name, entry, reach.node_inventory(), reach.home)
     except (TargetError, ConfigError) as error:
         tell(Step(ANSWERS, "failed", _sentence(error)))
         return
@@ -70,8 +70,10 @@ def try_node(
         return connection
 
     try:
-        with talk(name, entry, connected, limit) as conversation:
-            facts = facts_from(name, conversation.ask(ProbeRequest.FACTS, limit, home=entry.home, folders=[]))
+        with open_probe_session(name, entry, connected, limit) as probe_session:
+            facts = facts_from(
+                name, probe_session.ask(ProbeRequest.FACTS, limit, home=entry.home, folders=[])
+            )
     except SshError as error:
         for step in _of_connection(error):
             tell(step)

@@ -11,11 +11,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.book.file import book_path
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import facts_from
-from torchdeck.nodes.probe.probing import Connect, talk
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
+from torchdeck.nodes.probe.probing import Connect, open_probe_session
 from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError, SshError
 from torchdeck_app.bridge.logins import Logins
@@ -25,7 +25,7 @@ from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, sta
 
 AT_ONCE = 8
 """Nodes that are connected to at a time: keys are exchanged by this process."""
-BOOK_INTERVAL = 2.0
+INVENTORY_INTERVAL = 2.0
 """Seconds between two looks at the book, which other programs change too."""
 _DELIVERY = 250
 """Milliseconds between two deliveries to the GUI thread."""
@@ -34,9 +34,9 @@ _DELIVERY = 250
 class LiveNodes(QObject):
     """Watches each node by a thread of its own. All methods are for the GUI thread."""
 
-    book_changed = Signal(object)
-    """A NodeBook: what it has now."""
-    book_failed = Signal(Exception)
+    inventory_changed = Signal(object)
+    """A NodeInventory: what it has now."""
+    inventory_failed = Signal(Exception)
     """It cannot be read."""
     seen = Signal(object)
     """A tuple of NodeSight: those that are new."""
@@ -50,17 +50,19 @@ class LiveNodes(QObject):
         self._news: dict[str, NodeSight] = {}
         self._lock = threading.Lock()
         self._gate = threading.Semaphore(AT_ONCE)
-        self._poller: Poller[NodeBook] = Poller("the node book", logins.quiet.book, BOOK_INTERVAL, self)
-        self._poller.changed.connect(self._take_book)
-        self._poller.failed.connect(self.book_failed)
+        self._poller: Poller[NodeInventory] = Poller(
+            "the node inventory", logins.quiet.node_inventory, INVENTORY_INTERVAL, self
+        )
+        self._poller.changed.connect(self._take_inventory)
+        self._poller.failed.connect(self.inventory_failed)
         self._clock = QTimer(self)
         self._clock.setInterval(_DELIVERY)
         self._clock.timeout.connect(self._deliver)
 
     @property
-    def book_file(self) -> Path:
+    def inventory_file(self) -> Path:
         """Where the book lies."""
-        return book_path(self._logins.home)
+        return inventory_path(self._logins.home)
 
     @property
     def entries(self) -> Mapping[str, NodeEntry]:
@@ -116,8 +118,8 @@ class LiveNodes(QObject):
             if sight.standing in WAITS:
                 self.retry(name, asking=False)
 
-    def _take_book(self, book: NodeBook) -> None:
-        self._entries = dict(book.nodes)
+    def _take_inventory(self, node_inventory: NodeInventory) -> None:
+        self._entries = dict(node_inventory.nodes)
         for name in [name for name in self._sights if name not in self._entries]:
             del self._sights[name]
         for name, watch in list(self._watches.items()):
@@ -125,7 +127,7 @@ class LiveNodes(QObject):
                 watch.stop()
                 del self._watches[name]
                 self._sights.pop(name, None)
-        self.book_changed.emit(book)
+        self.inventory_changed.emit(node_inventory)
         self._watch_all()
 
     def _watch_all(self) -> None:
@@ -243,15 +245,15 @@ class NodeWatch:
         if wanted:  # else what was wrong stays to be read while it is tried again by itself
             self._say(standing=Standing.REACHING, why="", fix="")
         reach = self._gated if asking is None else asking
-        with talk(self.name, self.entry, reach, REACH_LIMIT) as conversation:
+        with open_probe_session(self.name, self.entry, reach, REACH_LIMIT) as probe_session:
             folders = [self.entry.working_dir] if self.entry.working_dir else []
-            answer = conversation.ask(ProbeRequest.FACTS, REACH_LIMIT, home=self.entry.home, folders=folders)
+            answer = probe_session.ask(ProbeRequest.FACTS, REACH_LIMIT, home=self.entry.home, folders=folders)
             facts = facts_from(self.name, answer)
             self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="", fix="")
             count = 0
             while not self._is_stopped:
                 self._wants_retry = False  # it is reached
-                self._sample(conversation, with_runs=count % RUNS_EVERY == 0)
+                self._sample(probe_session, with_runs=count % RUNS_EVERY == 0)
                 count += 1
                 self._rest(INTERVAL)
 
@@ -261,10 +263,10 @@ class NodeWatch:
                 raise ProbeError(f"node {name} is not wanted any more")
             return self._connect(name, limit)
 
-    def _sample(self, conversation: Conversation, *, with_runs: bool) -> None:
+    def _sample(self, probe_session: ProbeSession, *, with_runs: bool) -> None:
         facts = self._sight.facts
         devices = [] if facts is None else [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
-        answer = conversation.ask(
+        answer = probe_session.ask(
             ProbeRequest.SAMPLE, ANSWER_LIMIT, home=self.entry.home, devices=devices, runs=with_runs
         )
         sample = sample_from(self.name, answer)

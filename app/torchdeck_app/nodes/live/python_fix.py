@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.contract.inventory import major_minor
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.start_line import chosen_by
 
@@ -17,7 +17,7 @@ _NAMES = {
 
 
 def python_fix(entry: NodeEntry) -> str:
-    """Where the node book names what does not run."""
+    """Where the node inventory names what does not run."""
     return f"Name another {_NAMES[chosen_by(entry)]} for it"
 
 

@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 
 from torchdeck.contract.inventory import Device
 from torchdeck.nodes.activity import DeviceActivity, Owner
-from torchdeck.nodes.probe.conversation import ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
+from torchdeck.nodes.probe.probe_session import ProbeError, PythonEndedError
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
 
 Number = Annotated[float, Field(allow_inf_nan=False)]

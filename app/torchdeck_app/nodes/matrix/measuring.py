@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.preflight.remote.connections import Connected, connect_all
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import facts_from
-from torchdeck.nodes.probe.probing import talk
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
+from torchdeck.nodes.probe.probing import open_probe_session
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.nodes.training_address import TrainingAddressError, training_address
 
@@ -69,11 +69,11 @@ def measure(
         ConfigError: the book cannot be read.
         ProbeError: a node stopped answering.
     """
-    book = reach.book()
-    entries = {name: book.nodes[name] for name in names if name in book.nodes}
-    talks: dict[str, Conversation] = {}
+    node_inventory = reach.node_inventory()
+    entries = {name: node_inventory.nodes[name] for name in names if name in node_inventory.nodes}
+    talks: dict[str, ProbeSession] = {}
     addresses: dict[str, str] = {}
-    silent = {name: f"{name} is not in the node book" for name in names if name not in entries}
+    silent = {name: f"{name} is not in the node inventory" for name in names if name not in entries}
     with ExitStack() as stack:
         progress(f"reaching {len(entries)} nodes")
         for name, found in _each(list(entries), lambda name: _open(name, entries[name], reach)):
@@ -99,11 +99,11 @@ def _each(names: Sequence[str], call: Callable[[str], T]) -> list[tuple[str, T]]
         return list(zip(names, pool.map(call, names), strict=True))
 
 
-def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, Conversation] | str:
+def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, ProbeSession] | str:
     """A conversation with a node and what closes it, or why there is none."""
     stack = ExitStack()
     try:
-        return stack, stack.enter_context(talk(name, entry, reach.connect, LIMIT))
+        return stack, stack.enter_context(open_probe_session(name, entry, reach.connect, LIMIT))
     except (SshError, ProbeError) as error:
         stack.close()
         return str(error)
@@ -115,11 +115,11 @@ def _hosts(reach: Connector, names: Sequence[str]) -> list[str]:
 
 
 def _address(
-    name: str, entry: NodeEntry, conversation: Conversation, hosts: Sequence[str]
+    name: str, entry: NodeEntry, probe_session: ProbeSession, hosts: Sequence[str]
 ) -> tuple[str, str]:
     """What the others reach it by, or empty and why that is not known."""
     try:
-        answer = conversation.ask(ProbeRequest.FACTS, LIMIT, home=entry.home, folders=[], peers=list(hosts))
+        answer = probe_session.ask(ProbeRequest.FACTS, LIMIT, home=entry.home, folders=[], peers=list(hosts))
         return training_address(name, entry, facts_from(name, answer)).address, ""
     except (ProbeError, SshError, TrainingAddressError) as error:
         return "", str(error)

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
@@ -35,10 +35,7 @@ _TEACH = (
     "says how long that takes, and sends 8 MiB. A way that is closed makes a run hang; here it is red, with "
     "the reason."
 )
-_FEW = (
-    "Once the node book has two nodes, it can be measured here how quick and how wide the ways between them "
-    "are."
-)
+_FEW = "Once the node inventory has two nodes, latency and bandwidth between them can be measured here."
 _MOST_SAID = 6
 _LINES = 2
 """Of a cell: how quick, and how wide."""
@@ -97,19 +94,19 @@ class MatrixView(QWidget):
         items = [self.nodes.item(row) for row in range(self.nodes.count())]
         return [item.text() for item in items if item.checkState() is Qt.CheckState.Checked]
 
-    def show_nodes(self, book: NodeBook) -> None:
+    def show_nodes(self, node_inventory: NodeInventory) -> None:
         """These can be chosen; what was chosen stays so."""
         known = {self.nodes.item(row).text() for row in range(self.nodes.count())}
         chosen = set(self.chosen)
         self.nodes.clear()
-        for name in book.nodes:
+        for name in node_inventory.nodes:
             item = QListWidgetItem(name)
             item.setToolTip(plain_tip(name))
             is_on = name in chosen or name not in known
             item.setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
             self.nodes.addItem(item)
-        self._left.setVisible(len(book.nodes) > 1)
-        self.empty.set_sentence(_TEACH if len(book.nodes) > 1 else _FEW)
+        self._left.setVisible(len(node_inventory.nodes) > 1)
+        self.empty.set_sentence(_TEACH if len(node_inventory.nodes) > 1 else _FEW)
         self._count()
 
     def stop(self) -> None:

@@ -41,7 +41,7 @@ class AttachDialog(QDialog):
         self.node = QComboBox()
         self.node.addItems(list(nodes))
         self.node.setAccessibleName("Node")
-        self.node.setToolTip("Any node of the run that is in the node book")
+        self.node.setToolTip("Any node of the run that is in the node inventory")
         self.run = QLineEdit(LATEST)
         self.run.setAccessibleName("Run")
         self.run.setToolTip("Its id, the beginning of it, its name, or latest")

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QWidget
 
 from torchdeck.launching.control.reattach import Reattached, reattach
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.runs.attaching.dialog import AttachDialog
@@ -46,19 +46,19 @@ class RunsElsewhere(QWidget):
     def ask(self) -> None:
         """Open the dialog, once the book is read."""
         self._operations.run(
-            "reading the node book",
-            lambda _progress, _cancel: self._logins.quiet.book(),
+            "reading the node inventory",
+            lambda _progress, _cancel: self._logins.quiet.node_inventory(),
             done=self._open,
-            failed=lambda error: self.failed.emit(f"The node book cannot be read: {error}"),
+            failed=lambda error: self.failed.emit(f"The node inventory cannot be read: {error}"),
         )
 
-    def _open(self, book: NodeBook) -> None:
+    def _open(self, node_inventory: NodeInventory) -> None:
         if self._dialog is not None:
             return
-        if not book.nodes:
+        if not node_inventory.nodes:
             self.failed.emit("There are no nodes yet: add the run's in Nodes")
             return
-        self._dialog = AttachDialog(tuple(book.nodes), self.window())
+        self._dialog = AttachDialog(tuple(node_inventory.nodes), self.window())
         self._dialog.attach_asked.connect(self._attach)
         self._dialog.finished.connect(self._closed)
         self._dialog.open()

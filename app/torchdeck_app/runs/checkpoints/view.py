@@ -28,7 +28,7 @@ from torchdeck_app.runs.checkpoints.list import CheckpointList
 from torchdeck_app.runs.checkpoints.rows import going_on
 from torchdeck_app.runs.checkpoints.work import exported, verified
 from torchdeck_app.runs.commands.abilities import abilities
-from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.empty_state import EmptyState
@@ -51,7 +51,7 @@ _TIPS = {
 }
 
 
-class CheckpointsView(RunRoom):
+class CheckpointsView(RunPanel):
     """Looks at the run's checkpoint directory while it is seen."""
 
     resume_asked = Signal()

@@ -92,7 +92,7 @@ def _delete(view: RunView, living_alone: Sequence[str]) -> str:
     if not view.is_over:
         return f"the run is {view.state.value.lower()}: stop it first"
     if living_alone:
-        return f"ranks of it go on without their lead on {', '.join(living_alone)}: stop it first"
+        return f"ranks of it go on without their leader on {', '.join(living_alone)}: stop it first"
     return "processes of it are still alive" if view.processes_alive else ""
 
 

@@ -31,7 +31,7 @@ _Call = Callable[[Callable[[str], None], Cancel], object]
 
 
 @dataclass(frozen=True)
-class Aside:
+class Deleted:
     """Runs that were deleted and can still be put back."""
 
     names: tuple[str, ...]
@@ -130,7 +130,7 @@ class RunCommands(QObject):
     def delete(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
         """Set runs (name, layout) aside; whoever hears `deleted` removes them or puts them back."""
 
-        def call(progress: Callable[[str], None], _cancel: object) -> tuple[Aside, list[tuple[str, str]]]:
+        def call(progress: Callable[[str], None], _cancel: object) -> tuple[Deleted, list[tuple[str, str]]]:
             gone, errors = [], []
             for name, layout in runs:
                 progress(f"deleting {name}")
@@ -139,9 +139,9 @@ class RunCommands(QObject):
                 except Exception as error:  # noqa: BLE001 - said beside the run it is about
                     errors.append((layout.root.name, f"it cannot be deleted: {error}"))
             names, ids, folders = zip(*gone, strict=True) if gone else ((), (), ())
-            return Aside(names, ids, folders), errors
+            return Deleted(names, ids, folders), errors
 
-        def done(outcome: tuple[Aside, list[tuple[str, str]]]) -> None:
+        def done(outcome: tuple[Deleted, list[tuple[str, str]]]) -> None:
             aside, errors = outcome
             if aside.folders:
                 self.deleted.emit(aside)
@@ -151,7 +151,7 @@ class RunCommands(QObject):
 
         self._operations.run("deleting runs", call, done=done)
 
-    def put_back(self, aside: Aside) -> None:
+    def put_back(self, aside: Deleted) -> None:
         """Undo a deletion."""
         self._operations.run(
             "putting runs back",
@@ -160,7 +160,7 @@ class RunCommands(QObject):
             failed=lambda error: self.failed.emit("", f"a run cannot be put back: {error}"),
         )
 
-    def remove(self, aside: Aside) -> None:
+    def remove(self, aside: Deleted) -> None:
         """Delete for good what was set aside, and what nodes have of it that can be logged in to unasked."""
 
         def call(progress: Callable[[str], None], _cancel: object) -> list[NodeDeletion]:

@@ -16,7 +16,7 @@ from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.configuration.grid import GridTable
 from torchdeck_app.runs.configuration.reading import Configuration, read_configuration
-from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.table.columns import COLUMNS, Row, lasted
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
@@ -48,7 +48,7 @@ class CompareView(QWidget):
         if left_out:
             self._say(f"The first {MOST} of the selected runs; {left_out:,} more are left out.")
         names = names_of(self.entries)
-        self.plots = PlotBoard(theme, self.entries[0].layout)
+        self.plots = PlotGrid(theme, self.entries[0].layout)
         self.plots.set_runs([entry.layout for entry in self.entries], names)
         self.values = GridTable("Values at the end")
         self.configuration = GridTable("Differences of the configurations")

@@ -24,7 +24,7 @@ from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.configuration.grid import GridTable
 from torchdeck_app.runs.configuration.reading import Configuration, read_configuration
-from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
@@ -35,7 +35,7 @@ _OFFERED = 200
 """Other runs in the list, the newest."""
 
 
-class ConfigurationView(RunRoom):
+class ConfigurationView(RunPanel):
     """Reads the run's file when it is first seen; it never changes."""
 
     def __init__(

@@ -18,13 +18,13 @@ from torchdeck_app.runs.logs.area import LogArea
 from torchdeck_app.runs.logs.bar import LogBar
 from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
 from torchdeck_app.runs.logs.reader import LogReader
-from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import label
 
 
-class LogView(RunRoom):
+class LogView(RunPanel):
     """Lines of all ranks or of one: followed, searched, coloured by level."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:

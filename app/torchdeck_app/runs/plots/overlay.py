@@ -32,11 +32,11 @@ def paint_state(painter: QPainter, frame: Frame, data: PlotData, title: str, pal
     if data.odd_count:
         values = "value is" if data.odd_count == 1 else "values are"
         text = f"{data.odd_count:,} {values} NaN or infinite"
-        box = quiet_place(frame, data, _box(text))
+        box = quiet_page(frame, data, _box(text))
         _paint_words(painter, box, text, palette.bad, palette)
 
 
-def quiet_place(frame: Frame, data: PlotData, box: QRectF) -> QRectF:
+def quiet_page(frame: Frame, data: PlotData, box: QRectF) -> QRectF:
     """The box in the corner of the plot through which the fewest lines go; the lower left of equals."""
     area = frame.area.adjusted(4, 2, -4, -12)
     places = []

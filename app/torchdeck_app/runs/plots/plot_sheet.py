@@ -16,7 +16,7 @@ from torchdeck_app.runs.plots.catalogue import LOSS, Metric
 from torchdeck_app.runs.plots.exchange import Moments, PlotData
 from torchdeck_app.runs.plots.geometry import Scale
 from torchdeck_app.runs.plots.legend import ValueBox
-from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.runs.plots.markers import Mark
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT
 from torchdeck_app.runs.plots.readout import Entry
 from torchdeck_app.runs.plots.text import RIGHT_MIDDLE, plot_font

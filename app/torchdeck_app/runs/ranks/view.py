@@ -23,11 +23,11 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.feed import Feed
+from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.runs.ranks.map import HeatMap
 from torchdeck_app.runs.ranks.reading import Asked, Matrix, MatrixReader
 from torchdeck_app.runs.ranks.straggler import sentence
-from torchdeck_app.runs.room import RunRoom
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.empty_state import EmptyState
@@ -41,7 +41,7 @@ _KINDS: tuple[XKind, ...] = ("step", "relative")
 _WHAT: dict[XKind, str] = {"step": "step", "relative": "second"}
 
 
-class RankHeatMap(RunRoom):
+class RankHeatMap(RunPanel):
     """A metric of every rank over time, as a heat map; who lags behind is named in a sentence."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:

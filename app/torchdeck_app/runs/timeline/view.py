@@ -14,7 +14,7 @@ from torchdeck.quantities import duration, moment
 from torchdeck.runs.timeline import Happening, TimelineReader
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.poller import Poller
-from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
@@ -24,7 +24,7 @@ from torchdeck_app.widgets.tooltip import plain_tip
 _INTERVAL = 1.0
 
 
-class TimelineView(RunRoom):
+class TimelineView(RunPanel):
     """Follows the journals while it is seen."""
 
     happened = Signal(object)

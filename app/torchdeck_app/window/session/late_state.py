@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from torchdeck_app.window.session.kept_state import KeptState
+from torchdeck_app.window.session.saved_state import SavedState
 
 PATIENCE = 20.0
 """Seconds after which the window goes on without."""
@@ -22,7 +22,7 @@ class LateState(QObject):
     waiting = Signal(float)
     """Seconds that it has taken, while that is long; 0 once it is over."""
 
-    def __init__(self, kept: KeptState, parent: QObject) -> None:
+    def __init__(self, kept: SavedState, parent: QObject) -> None:
         super().__init__(parent)
         self._kept = kept
         self._began = 0.0

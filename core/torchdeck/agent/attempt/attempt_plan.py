@@ -30,7 +30,7 @@ class PreparedAttempt(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the lead says of an attempt on several nodes."""
+    """What the leader says of an attempt on several nodes."""
 
     port: int
     resume: ResumePoint | None
@@ -56,7 +56,7 @@ def prepare_attempt(
         number: of the attempt, from 1.
         shipped: the folder with our package, for the ranks' PYTHONPATH.
         damaged: told (path, why) of every checkpoint that was passed over for its hashes.
-        given: port and checkpoint, where the lead has chosen them for all nodes.
+        given: port and checkpoint, where the leader has chosen them for all nodes.
 
     Raises:
         AttemptError: the checkpoint that was asked for is not sound, or none that there are is.

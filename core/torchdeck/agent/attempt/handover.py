@@ -1,4 +1,4 @@
-"""What an agent gets on standard input and nowhere else: the run's token, the lead's address, secrets.
+"""What an agent gets on standard input and nowhere else: the run's token, the leader's address, secrets.
 
 It is one line of JSON, `{"token": text, "lead": {"address", "port"} | null, "secrets": {name: value}}`, or
 nothing at all where a run on one node has no secrets. It stays in memory: the holder hands it to the next
@@ -33,16 +33,16 @@ class Handover(NamedTuple):
     """What was handed over."""
 
     token: str = ""
-    lead: tuple[str, int] | None = None
-    """Where the lead listens: (address, port); None at the lead itself, or on one node."""
+    leader: tuple[str, int] | None = None
+    """Where the leader listens: (address, port); None at the leader itself, or on one node."""
     secrets: Mapping[str, str] = {}
 
     def line(self) -> bytes:
         """As it is handed on; nothing where there is nothing."""
         if self == NOTHING:
             return b""
-        lead = None if self.lead is None else {"address": self.lead[0], "port": self.lead[1]}
-        value = {"token": self.token, "lead": lead, "secrets": dict(self.secrets)}
+        leader = None if self.leader is None else {"address": self.leader[0], "port": self.leader[1]}
+        value = {"token": self.token, "lead": leader, "secrets": dict(self.secrets)}
         return json.dumps(value).encode() + b"\n"
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
@@ -101,16 +101,16 @@ def handover_from(line: bytes) -> Handover:
         raise HandoverError("standard input is not one line of JSON") from error
     if not isinstance(value, dict):
         raise HandoverError("standard input is not a JSON object")
-    token, lead, secrets = value.get("token", ""), value.get("lead"), value.get("secrets", {})
+    token, leader, secrets = value.get("token", ""), value.get("lead"), value.get("secrets", {})
     texts = isinstance(secrets, dict) and all(isinstance(text, str) for text in secrets.values())
     if not isinstance(token, str) or not texts:
         raise HandoverError("token is a text, and secrets an object of texts")
-    return Handover(token, None if lead is None else _address(lead), secrets)
+    return Handover(token, None if leader is None else _address(leader), secrets)
 
 
-def _address(lead: Any) -> tuple[str, int]:
-    address = lead.get("address") if isinstance(lead, dict) else None
-    port = lead.get("port") if isinstance(lead, dict) else None
+def _address(leader: Any) -> tuple[str, int]:
+    address = leader.get("address") if isinstance(leader, dict) else None
+    port = leader.get("port") if isinstance(leader, dict) else None
     if not isinstance(address, str) or type(port) is not int or not 0 < port < 65536:
         raise HandoverError("lead is an object of an address and a port, or null")
     return address, port

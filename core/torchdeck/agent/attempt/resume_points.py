@@ -133,7 +133,7 @@ def check_point(folder: Path, point: ResumePoint) -> None:
     if found is not None and not found.complete:
         raise AttemptError(f"cannot resume from step {point.step}: {found.why}")
     if step != point.step:
-        raise AttemptError(f"cannot resume: {folder} holds step {step} here, and {point.step} on the lead")
+        raise AttemptError(f"cannot resume: {folder} holds step {step} here, and {point.step} on the leader")
 
 
 def _sound(

@@ -76,21 +76,23 @@ class Abandon(NamedTuple):
 
 
 class GoAlone(NamedTuple):
-    """The attempt's ranks here go on without a lead: after them torchrun is not to wait for other nodes'."""
+    """The attempt's ranks here go on without a leader: after them torchrun is not to wait for other
+    nodes'.
+    """
 
     node: str
     attempt: int
 
 
 class GoTogether(NamedTuple):
-    """The lead is back and has not given the node up: torchrun waits for other nodes' ranks again."""
+    """The leader is back and has not given the node up: torchrun waits for other nodes' ranks again."""
 
     node: str
     attempt: int
 
 
 class CloseAttempt(NamedTuple):
-    """The lead has judged the attempt: the node's part of it is over."""
+    """The leader has judged the attempt: the node's part of it is over."""
 
     attempt: int
     outcome: Outcome
@@ -101,7 +103,7 @@ class Depart(NamedTuple):
 
     why: str
     may_return: bool = False
-    """The lead was only given up: the node may have an agent again in this life of the run."""
+    """The leader was only given up: the node may have an agent again in this life of the run."""
 
 
 class AnnounceRunning(NamedTuple):
@@ -137,7 +139,7 @@ class Kill(NamedTuple):
     node: str
 
 
-class Sweep(NamedTuple):
+class CleanUp(NamedTuple):
     """torchrun is gone: end what it left (SIGTERM, `grace` seconds, SIGKILL); answer with NodeClean."""
 
     node: str
@@ -209,7 +211,7 @@ Command = (
     | TouchStop
     | Terminate
     | Kill
-    | Sweep
+    | CleanUp
     | EndAttempt
     | AnnounceRestart
     | AnnounceLeftOut

@@ -1,6 +1,6 @@
 """The gang's decisions, for any number of nodes: events in, commands out. No files, processes or clocks.
 
-One gang is decided by one agent, the lead. An attempt lives from LaunchAttempt until every node said
+One gang is decided by one agent, the leader. An attempt lives from LaunchAttempt until every node said
 NodeClean; then it is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at
 before every start.
 """
@@ -15,9 +15,9 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.attempt_state import AttemptState, Ending
 from torchdeck.agent.gang.escalation import Escalation
 from torchdeck.agent.gang.events import StopRequested
-from torchdeck.agent.gang.gathering import Gathering, refusal_text
 from torchdeck.agent.gang.gone_node import not_answering, ranks_on
-from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.ready_barrier import ReadyBarrier, refusal_text
+from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang.recovery import Recovery, Restart
 from torchdeck.agent.gang.verdict import describe_failure, final_state
 from torchdeck.contract.plan.elastic import Elastic
@@ -46,12 +46,12 @@ class Gang:
         """Lead `nodes`; with `elastic` the gang may go on without who fails for good."""
         self.phase: GangPhase = GangPhase.PREPARING
         self.number = 0
-        self.intent: Intent | None = None
+        self.intent: StopIntent | None = None
         self.deadline: float | None = None
         self._policy = policy
         self._nodes = tuple(nodes)
         self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
-        self._gathering = Gathering(nodes)
+        self._ready_barrier = ReadyBarrier(nodes)
         self._escalation = Escalation(policy)
         self._reason = StartReason.FIRST
         self._attempt = AttemptState(0)
@@ -79,32 +79,36 @@ class Gang:
             return []
         return self._attempt_event(event, now)
 
-    def resume(self, past: Past, now: float) -> list[do.Command]:
+    def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
         """Go on where the journal of an earlier agent of this run ends."""
-        self.number = past.attempt
-        self._recovery.resume(past)
+        self.number = recovered.attempt
+        self._recovery.resume(recovered)
         self._nodes = self._recovery.roster.nodes
-        self._gathering.change(self._nodes)
-        if past.stop is not None:
-            self.intent = Intent(*past.stop)
-        if past.gang_open:
-            self._attempt = AttemptState(past.attempt)
+        self._ready_barrier.change(self._nodes)
+        if recovered.stop is not None:
+            self.intent = StopIntent(*recovered.stop)
+        if recovered.gang_open:
+            self._attempt = AttemptState(recovered.attempt)
             self._attempt.launched = set(self._nodes)
-            self._attempt.progressed = self._attempt.announced = past.running
-            self.phase = GangPhase.RUNNING if past.running else GangPhase.STARTING
+            self._attempt.progressed = self._attempt.announced = recovered.running
+            self.phase = GangPhase.RUNNING if recovered.running else GangPhase.STARTING
             if self.intent is not None:
-                return self._end_attempt(StopKind.NOW if past.signalled else self.intent.kind, now)
+                return self._end_attempt(StopKind.NOW if recovered.signalled else self.intent.kind, now)
             # the watch tells of a hang once, and what it was to lead to may not have begun
-            return [] if past.hang is None else self._hang(on.HangFlagged(self.number, *past.hang), now)
-        if past.attempt == 0 or past.outcome is None:
+            return (
+                []
+                if recovered.hang is None
+                else self._hang(on.HangFlagged(self.number, *recovered.hang), now)
+            )
+        if recovered.attempt == 0 or recovered.outcome is None:
             if self.intent is not None:
                 return self._finish(*final_state(self.intent.why, self.intent.detail, None))
             return []
-        self._reason = past.restart_reason or StartReason.RESTART
-        if past.restart_reason is not None and self.intent is None:
+        self._reason = recovered.restart_reason or StartReason.RESTART
+        if recovered.restart_reason is not None and self.intent is None:
             self.phase, self.deadline = GangPhase.WAITING, now + self._policy.restart_delay
             return []
-        return self._go_on(past.outcome, past.failure, now)
+        return self._go_on(recovered.outcome, recovered.failure, now)
 
     # before an attempt
 
@@ -113,7 +117,7 @@ class Gang:
     ) -> list[do.Command]:
         if isinstance(event, on.NodeReady):
             self._recovery.heard(event.node, there=True)
-            if not self._gathering.ready(event.node) or self.phase is not GangPhase.PREPARING:
+            if not self._ready_barrier.ready(event.node) or self.phase is not GangPhase.PREPARING:
                 return []
             self.phase = GangPhase.LEASING
             return [do.AcquireLeases(node) for node in self._nodes]
@@ -121,10 +125,10 @@ class Gang:
             return []
         if isinstance(event, on.LeasesHeld):
             return self._leases_held(event, now)
-        return self._launch(StartReason.FIRST) if self._gathering.granted(event.node) else []
+        return self._launch(StartReason.FIRST) if self._ready_barrier.granted(event.node) else []
 
     def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
-        holding, news = self._gathering.refused(event)
+        holding, news = self._ready_barrier.refused(event)
         given_back: list[do.Command] = [do.ReleaseLeases(node) for node in holding]
         if not self._policy.queue:
             refused = do.AnnounceRefused(event.held_by)
@@ -140,7 +144,7 @@ class Gang:
         self._nodes = self._recovery.roster.nodes
         told = do.AnnounceLeftOut(*change)
         self.phase, self.deadline = GangPhase.PREPARING, None
-        if not self._gathering.change(self._nodes):
+        if not self._ready_barrier.change(self._nodes):
             return [told]
         self.phase = GangPhase.LEASING
         return [told, *(do.AcquireLeases(node) for node in self._nodes)]
@@ -210,7 +214,7 @@ class Gang:
         if not attempt.torchrun_gone(node, code, completed=completed):
             return []
         grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
-        orders: list[do.Command] = [do.Sweep(node, self.number, grace)]
+        orders: list[do.Command] = [do.CleanUp(node, self.number, grace)]
         if not attempt.alive(self._nodes):
             self.deadline = now + grace + SWEEP_SLACK
         elif attempt.ending is None and code != 0:
@@ -257,7 +261,7 @@ class Gang:
     # stopping
 
     def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
-        before, self.intent = self.intent, Intent.after(self.intent, event)
+        before, self.intent = self.intent, StopIntent.after(self.intent, event)
         if self.intent is before:
             again = (
                 event.kind is StopKind.NOW
@@ -337,7 +341,7 @@ class Gang:
         return [do.Finish(state, why)]
 
 
-class Intent(NamedTuple):
+class StopIntent(NamedTuple):
     """A wish to stop. It never goes away, it only gets more urgent."""
 
     kind: StopKind
@@ -345,7 +349,7 @@ class Intent(NamedTuple):
     detail: str
 
     @classmethod
-    def after(cls, before: Intent | None, event: StopRequested) -> Intent:
+    def after(cls, before: StopIntent | None, event: StopRequested) -> StopIntent:
         """The wish with `event` heard too; `before` itself where that is as urgent.
 
         Who wished first stays named.

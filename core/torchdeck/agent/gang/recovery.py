@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.gang.attempt_state import AttemptState
 from torchdeck.agent.gang.events import Failure
-from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import StartReason
@@ -65,12 +65,12 @@ class Recovery:
         ranks, asked = self.roster.world_size, self._elastic.full.world_size
         return "all ranks finished" if ranks == asked else f"all ranks finished, {ranks} in place of {asked}"
 
-    def resume(self, past: Past) -> None:
+    def resume(self, recovered: RecoveredState) -> None:
         """Go on where the journal ends."""
-        self._restarts, self._port_retries = past.restarts, past.port_retries
-        self._never_ran = past.never_ran
-        self._ran, self._suspect = past.ran, past.suspect
-        self.left_out = past.left_out
+        self._restarts, self._port_retries = recovered.restarts, recovered.port_retries
+        self._never_ran = recovered.never_ran
+        self._ran, self._suspect = recovered.ran, recovered.suspect
+        self.left_out = recovered.left_out
         self.roster = self._elastic.without(self.left_out) or self._elastic.full
 
     def running(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from torchdeck.agent.gpus.nvidia_smi import gpu_facts
 from torchdeck.agent.probe import files, network, pythons, run_folders, run_stop, runs, system
-from torchdeck.agent.probe.reach import Listener, reach
+from torchdeck.agent.probe.reachability import Listener, reach
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.process_title import set_process_title
@@ -149,7 +149,7 @@ def clean(question: Mapping[str, Any]) -> dict[str, Any]:
         `ended`: run id → processes that got a signal; `kept`: runs that are supervised; `left`: processes
         that do not end.
     """
-    from torchdeck.agent.processes.ending import Sweep
+    from torchdeck.agent.processes.ending import OrphanCleanup
 
     here = {str(run["run_id"]): run for run in runs.running()}
     ended: dict[str, int] = {}
@@ -163,7 +163,7 @@ def clean(question: Mapping[str, Any]) -> dict[str, Any]:
         if here[run_id]["supervised"]:
             kept.append(run_id)
             continue
-        sweep = Sweep(run_id, None, grace, CLEAN_LIMIT, time.monotonic())
+        sweep = OrphanCleanup(run_id, None, grace, CLEAN_LIMIT, time.monotonic())
         ended[run_id] = len(sweep.survivors())
         while (still := sweep.step(time.monotonic())) is None:
             time.sleep(0.05)
@@ -192,7 +192,7 @@ def reached(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _home(question: Mapping[str, Any]) -> Path:
-    """TORCHDECK_HOME on this node: as the node book says, the environment, or where it is by default."""
+    """TORCHDECK_HOME on this node: as the node inventory says, the environment, or where it is by default."""
     named = question.get("home") or os.environ.get(HOME_VARIABLE)
     if named:
         return Path(str(named)).expanduser()

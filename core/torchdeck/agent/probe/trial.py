@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.processes.ending import Sweep
+from torchdeck.agent.processes.ending import OrphanCleanup
 from torchdeck.contract.processes import RUN_ID_VARIABLE, without_run_variables
 
 GRACE = 0.5
@@ -90,7 +90,7 @@ class Trial:
         child, self._child = self._child, None
         if child is None:
             return {"left": 0}
-        sweep = Sweep(self._run_id, None, GRACE, GIVE_UP, time.monotonic())
+        sweep = OrphanCleanup(self._run_id, None, GRACE, GIVE_UP, time.monotonic())
         while (left := sweep.step(time.monotonic())) is None:
             child.poll()
             time.sleep(0.02)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from torchdeck.contract.processes import ProcessIdentity, descendants, processes_of_run, read_stat
 
 
-class Sweep:
+class OrphanCleanup:
     """SIGTERM, a grace, SIGKILL, until nothing is left; never blocks, each `step` looks once.
 
     Attributes:
@@ -86,7 +86,7 @@ class Sweep:
 
 def kill_all(run_id: str, torchrun: ProcessIdentity | None, node: str = "") -> int:
     """SIGKILL to everything of the run, once; how many got it. SIGKILL ends stopped processes too."""
-    sweep = Sweep(run_id, torchrun, 0.0, 0.0, 0.0, node)
+    sweep = OrphanCleanup(run_id, torchrun, 0.0, 0.0, 0.0, node)
     alive = sweep.survivors()
     for process in alive:
         process.send(signal.SIGKILL)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.housekeeping import Housekeeping
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
@@ -99,12 +99,12 @@ class Observation:
         complete = [info for info in own if info.complete]
         return str(complete[-1].path) if complete else ""
 
-    def know(self, past: Past) -> None:
+    def know(self, recovered: RecoveredState) -> None:
         """Leave out what earlier agents journaled."""
-        self._checkpoints = CheckpointWatch(self._directory, self._layout.root.name, past.checkpoints)
+        self._checkpoints = CheckpointWatch(self._directory, self._layout.root.name, recovered.checkpoints)
 
     def read_plan(self, attempt: int, *, leads: bool = True) -> LaunchPlan:
-        """The plan of an attempt, its slots filled: the lead's, or what a follower wrote for its own node.
+        """The plan of an attempt, its slots filled: the leader's, or what a follower wrote for its own node.
 
         Raises:
             PlanFormatError: it is damaged; it was whole when the attempt began.
@@ -116,16 +116,16 @@ class Observation:
         except PlanFormatError as error:
             raise PlanFormatError(f"{path}: {error}") from error
 
-    def begin(self, attempt: int, plan: LaunchPlan, past: Past) -> None:
+    def begin(self, attempt: int, plan: LaunchPlan, recovered: RecoveredState) -> None:
         """Watch the ranks that `plan` gives to `attempt`, of which `past` is journaled already."""
         self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
         layout = self._layout.attempt(attempt)
         self._attempt = attempt
         self._watch = RankWatch(layout, self._ranks, self._clock)
-        self._journaled = set(past.exited)
+        self._journaled = set(recovered.exited)
         self._trained.clear()
         self._up_told = False
-        self._hangs = HangWatch(self._plan.policy.hang_after, past.hung)
+        self._hangs = HangWatch(self._plan.policy.hang_after, recovered.hung)
         stdout = self._plan.stdout
         followed = self._ranks if stdout.enabled else []
         self._printed = PrintedNumbers(

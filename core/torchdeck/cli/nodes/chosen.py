@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.cli.nodes.lookup import NodesUsageError, book_file
+from torchdeck.cli.nodes.lookup import NodesUsageError, inventory_file
 
 if TYPE_CHECKING:
-    from torchdeck.nodes.book.schema import NodeEntry
     from torchdeck.nodes.connector import Connector
+    from torchdeck.nodes.inventory.schema import NodeEntry
     from torchdeck.nodes.ssh.credentials import Asker
     from torchdeck.nodes.ssh.target import SshTarget
 
@@ -61,13 +61,13 @@ def chosen_nodes(asked: Sequence[str], around: Around = nullcontext) -> ChosenNo
         NodesUsageError: the book has no nodes.
     """
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.nodes.book.names import named_nodes
     from torchdeck.nodes.connector import Connector
+    from torchdeck.nodes.inventory.names import named_nodes
 
-    home = book_file().parent
+    home = inventory_file().parent
     reach = Connector(home, InTurn(terminal_asker(home), around))
-    book = reach.book()
-    names = named_nodes(book, list(asked)) if asked else list(book.nodes)
+    node_inventory = reach.node_inventory()
+    names = named_nodes(node_inventory, list(asked)) if asked else list(node_inventory.nodes)
     if not names:
         raise NodesUsageError("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` writes one down")
-    return ChosenNodes(reach, {name: book.nodes[name] for name in names})
+    return ChosenNodes(reach, {name: node_inventory.nodes[name] for name in names})

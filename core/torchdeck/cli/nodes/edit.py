@@ -1,4 +1,4 @@
-"""`torchdeck nodes add`, `edit`, `group` and `remove`: changes to the node book."""
+"""`torchdeck nodes add`, `edit`, `group` and `remove`: changes to the node inventory."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.lookup import NodesUsageError, book_file, says_what_is_wrong
-from torchdeck.nodes.book.address import taken_apart
+from torchdeck.cli.nodes.lookup import NodesUsageError, inventory_file, says_what_is_wrong
+from torchdeck.nodes.inventory.address import taken_apart
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+    from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 WAY = ("address", "port", "user", "key", "jump")
 """Keys that say how a node is reached: where none of them changes, its host key is known as before."""
 
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands; the options of nodes are those of the schema."""
-    add = commands.add_parser("add", help="write a node into the node book")
+    add = commands.add_parser("add", help="write a node into the node inventory")
     add.add_argument("name", metavar="NAME", help="what the node is called in run files")
     add.add_argument("address", metavar="ADDRESS", help=_help("address"))
     _add_options(add, without=("address",))
     add.set_defaults(handler=run_add)
 
-    edit = commands.add_parser("edit", help="change what the node book says of one or several nodes")
+    edit = commands.add_parser("edit", help="change what the node inventory says of one or several nodes")
     edit.add_argument("name", metavar="NAME", help="a node, a range such as gpu[1-3], a group, tag:TAG")
     _add_options(edit, without=())
     edit.add_argument(
@@ -40,7 +40,7 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     group.add_argument("--json", action="store_true", help="print one JSON object")
     group.set_defaults(handler=run_group)
 
-    remove = commands.add_parser("remove", help="take nodes or groups out of the node book")
+    remove = commands.add_parser("remove", help="take nodes or groups out of the node inventory")
     remove.add_argument("names", nargs="+", metavar="NAME", help="the name of a node or group")
     remove.add_argument("--json", action="store_true", help="print one JSON object")
     remove.set_defaults(handler=run_remove)
@@ -49,29 +49,29 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run_add(args: argparse.Namespace) -> int:
     """Add a node; 2 when its name is taken or a value will not do."""
-    from torchdeck.nodes.book.file import change_book, read_book
-    from torchdeck.nodes.book.problems import made_entry
-    from torchdeck.nodes.book.text import with_node
+    from torchdeck.nodes.inventory.file import change_inventory, read_inventory
+    from torchdeck.nodes.inventory.problems import made_entry
+    from torchdeck.nodes.inventory.text import with_node
 
-    path = book_file()
-    if args.name in read_book(path).nodes:
+    path = inventory_file()
+    if args.name in read_inventory(path).nodes:
         raise NodesUsageError(
             f"there is a node {args.name} already; `torchdeck nodes edit {args.name}` changes it"
         )
     entry = made_entry(args.name, _given(args))
-    change_book(path, lambda text: with_node(text, args.name, entry))
+    change_inventory(path, lambda text: with_node(text, args.name, entry))
     return _tell(args, "added", args.name, entry)
 
 
 @says_what_is_wrong
 def run_edit(args: argparse.Namespace) -> int:
     """Change nodes, all or none; 2 if there is none of that name or a value will not do."""
-    from torchdeck.nodes.book.file import change_book, read_book
-    from torchdeck.nodes.book.schema import NodeEntry
-    from torchdeck.nodes.book.text import with_node
+    from torchdeck.nodes.inventory.file import change_inventory, read_inventory
+    from torchdeck.nodes.inventory.schema import NodeEntry
+    from torchdeck.nodes.inventory.text import with_node
 
-    path = book_file()
-    before = _nodes(read_book(path), args.name)
+    path = inventory_file()
+    before = _nodes(read_inventory(path), args.name)
     unknown = [key for key in args.unset if key not in NodeEntry.model_fields]
     if unknown:
         raise NodesUsageError(f"there is no key {unknown[0]}; there are {', '.join(NodeEntry.model_fields)}")
@@ -86,7 +86,7 @@ def run_edit(args: argparse.Namespace) -> int:
             "change the addresses one by one"
         )
     after = {name: _changed(name, entry, given, args.unset) for name, entry in before.items()}
-    change_book(
+    change_inventory(
         path, lambda text: functools.reduce(lambda so_far, new: with_node(so_far, *new), after.items(), text)
     )
     if args.json and len(after) > 1:
@@ -100,13 +100,15 @@ def run_edit(args: argparse.Namespace) -> int:
 @says_what_is_wrong
 def run_group(args: argparse.Namespace) -> int:
     """Make or replace a group; 2 when a name leads to no node."""
-    from torchdeck.nodes.book.file import change_book
-    from torchdeck.nodes.book.names import named_nodes
-    from torchdeck.nodes.book.schema import NodeGroup
-    from torchdeck.nodes.book.text import with_group
+    from torchdeck.nodes.inventory.file import change_inventory
+    from torchdeck.nodes.inventory.names import named_nodes
+    from torchdeck.nodes.inventory.schema import NodeGroup
+    from torchdeck.nodes.inventory.text import with_group
 
-    book = change_book(book_file(), lambda text: with_group(text, args.name, NodeGroup(nodes=args.nodes)))
-    nodes = named_nodes(book, [args.name])
+    node_inventory = change_inventory(
+        inventory_file(), lambda text: with_group(text, args.name, NodeGroup(nodes=args.nodes))
+    )
+    nodes = named_nodes(node_inventory, [args.name])
     if args.json:
         print(json_text({"group": args.name, "nodes": nodes}))
     else:
@@ -117,26 +119,26 @@ def run_group(args: argparse.Namespace) -> int:
 @says_what_is_wrong
 def run_remove(args: argparse.Namespace) -> int:
     """Remove nodes and groups, nodes out of their groups too; 2 when one is not there."""
-    from torchdeck.nodes.book.file import change_book, read_book
-    from torchdeck.nodes.book.removal import without
+    from torchdeck.nodes.inventory.file import change_inventory, read_inventory
+    from torchdeck.nodes.inventory.removal import without
 
-    path = book_file()
-    book = read_book(path)
+    path = inventory_file()
+    node_inventory = read_inventory(path)
     for name in args.names:
-        if name not in book.nodes and name not in book.groups:
-            there = ", ".join([*book.nodes, *book.groups])
+        if name not in node_inventory.nodes and name not in node_inventory.groups:
+            there = ", ".join([*node_inventory.nodes, *node_inventory.groups])
             raise NodesUsageError(f"there is no node or group {name} to remove; there is {there or 'none'}")
-    change_book(path, lambda text: without(text, book, args.names))
+    change_inventory(path, lambda text: without(text, node_inventory, args.names))
     print(json_text({"removed": args.names}) if args.json else f"removed {', '.join(args.names)}")
     return 0
 
 
-def _nodes(book: NodeBook, text: str) -> dict[str, NodeEntry]:
+def _nodes(node_inventory: NodeInventory, text: str) -> dict[str, NodeEntry]:
     """The nodes that `text` names, by name."""
-    from torchdeck.nodes.book.names import NodeNamesError, named_nodes
+    from torchdeck.nodes.inventory.names import NodeNamesError, named_nodes
 
     try:
-        return {name: book.nodes[name] for name in named_nodes(book, [text])}
+        return {name: node_inventory.nodes[name] for name in named_nodes(node_inventory, [text])}
     except NodeNamesError as error:
         sentence = str(error)
         told = (
@@ -148,14 +150,14 @@ def _nodes(book: NodeBook, text: str) -> dict[str, NodeEntry]:
 
 
 def _changed(name: str, entry: NodeEntry, given: dict[str, Any], unset: list[str]) -> NodeEntry:
-    from torchdeck.nodes.book.problems import made_entry
+    from torchdeck.nodes.inventory.problems import made_entry
 
     values = {**entry.model_dump(exclude_defaults=True), **given}
     return made_entry(name, {key: value for key, value in values.items() if key not in unset})
 
 
 def _add_options(parser: argparse.ArgumentParser, without: tuple[str, ...]) -> None:
-    from torchdeck.nodes.book.schema import NodeEntry
+    from torchdeck.nodes.inventory.schema import NodeEntry
 
     for name, field in NodeEntry.model_fields.items():
         if name in without:
@@ -181,7 +183,7 @@ def _type(field: FieldInfo) -> type[int | str]:
 
 
 def _help(name: str) -> str:
-    from torchdeck.nodes.book.schema import NodeEntry
+    from torchdeck.nodes.inventory.schema import NodeEntry
 
     text = str(NodeEntry.model_fields[name].description)
     begin = text[:1] if text[:2].isupper() else text[:1].lower()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.lookup import book_file, says_what_is_wrong
+from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
 
 if TYPE_CHECKING:
     from torchdeck.nodes.ssh.credentials import Asker, Credentials
@@ -51,15 +51,17 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Connect to each; 3 when one of them cannot be connected to."""
-    from torchdeck.nodes.book.file import read_book
-    from torchdeck.nodes.book.names import named_nodes
+    from torchdeck.nodes.inventory.file import read_inventory
+    from torchdeck.nodes.inventory.names import named_nodes
     from torchdeck.nodes.ssh.credentials import Credentials
     from torchdeck.nodes.ssh.keyring_store import Keyring, names_of
     from torchdeck.nodes.ssh.target import target_of
 
-    path = book_file()
-    book = read_book(path)
-    targets = [target_of(name, book, path.parent) for name in named_nodes(book, args.nodes)]
+    path = inventory_file()
+    node_inventory = read_inventory(path)
+    targets = [
+        target_of(name, node_inventory, path.parent) for name in named_nodes(node_inventory, args.nodes)
+    ]
     keyring, credentials = Keyring(path.parent), Credentials()
     if args.keyring == "forget":
         gone = keyring.forget(name for target in targets for name in names_of(target))

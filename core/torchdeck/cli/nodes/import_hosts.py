@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.lookup import NodesUsageError, book_file, says_what_is_wrong
+from torchdeck.cli.nodes.lookup import NodesUsageError, inventory_file, says_what_is_wrong
 
 if TYPE_CHECKING:
     from torchdeck.nodes.ssh.config_hosts import ConfigHost
@@ -19,7 +19,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "import",
-        help="write hosts of ~/.ssh/config into the node book",
+        help="write hosts of ~/.ssh/config into the node inventory",
         description="Without HOST: shows the hosts of the SSH config. An imported node's address is the Host "
         "of ~/.ssh/config, so that all that stands under it there (IdentityFile, ProxyCommand, ...) goes on "
         "counting; of another file the host's address, user, port, key and jump hosts are written down.",
@@ -38,11 +38,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Show or import; 2 when a host is not in the file. Nodes that are in the book stay as they are."""
-    from torchdeck.nodes.book.file import change_book, read_book
-    from torchdeck.nodes.book.text import with_node
+    from torchdeck.nodes.inventory.file import change_inventory, read_inventory
+    from torchdeck.nodes.inventory.text import with_node
 
-    path = book_file()
-    present = read_book(path).nodes
+    path = inventory_file()
+    present = read_inventory(path).nodes
     file = Path(args.file or "~/.ssh/config").expanduser()
     found = _found(file, path.parent)
     chosen = found if args.all else [host for host in found if _is_named(host.name, args.hosts)]
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
                 text = with_node(text, host.name, host.entry)
         return text
 
-    change_book(path, add)
+    change_inventory(path, add)
     return _tell(args, [host.name for host in new], [host for host in chosen if host not in new])
 
 
@@ -93,9 +93,9 @@ def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present
         return 0
     width = max(len(host.name) for host in found)
     for host in found:
-        note = "   (is in the node book)" if host.name in present else ""
+        note = "   (is in the node inventory)" if host.name in present else ""
         print(f"{host.name.ljust(width)}  {host.where}{note}")
-    print("`torchdeck nodes import HOST ...` writes some into the node book, `--all` all")
+    print("`torchdeck nodes import HOST ...` writes some into the node inventory, `--all` all")
     return 0
 
 
@@ -104,7 +104,7 @@ def _tell(args: argparse.Namespace, imported: list[str], left: list[ConfigHost])
         print(json_text({"imported": imported, "left": [host.name for host in left]}))
         return 0
     for host in left:
-        why = "is in the node book already" if host.entry is not None else host.where
+        why = "is in the node inventory already" if host.entry is not None else host.where
         print(f"torchdeck: {host.name} {why}", file=sys.stderr)
     print(f"imported {', '.join(imported)}" if imported else "nothing was imported")
     return 0

@@ -1,4 +1,4 @@
-"""`torchdeck nodes list`: what the node book says."""
+"""`torchdeck nodes list`: what the node inventory says."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, print_table, room, told
-from torchdeck.cli.nodes.lookup import book_file, says_what_is_wrong
+from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
 
 if TYPE_CHECKING:
-    from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+    from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 
 HEADINGS = ("NAME", "ADDRESS", "THROUGH", "PYTHON", "DEVICES", "TRAINING", "TAGS")
 BY_WEIGHT = ("NAME", "ADDRESS", "PYTHON", "DEVICES", "TAGS", "THROUGH", "TRAINING")
@@ -19,7 +19,7 @@ BY_WEIGHT = ("NAME", "ADDRESS", "PYTHON", "DEVICES", "TAGS", "THROUGH", "TRAININ
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("list", help="what the node book says; reaches for no node")
+    parser = commands.add_parser("list", help="what the node inventory says; reaches for no node")
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone")
     parser.add_argument("--json", action="store_true", help="print one JSON object, with all keys")
     parser.set_defaults(handler=run)
@@ -28,36 +28,36 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Print the nodes and groups; 2 when a name leads to no node or the book is wrong."""
-    from torchdeck.nodes.book.file import read_book
-    from torchdeck.nodes.book.names import named_nodes
+    from torchdeck.nodes.inventory.file import read_inventory
+    from torchdeck.nodes.inventory.names import named_nodes
 
-    path = book_file()
-    book = read_book(path)
-    names = named_nodes(book, args.nodes) if args.nodes else list(book.nodes)
-    groups = {name: named_nodes(book, [name]) for name in book.groups}
+    path = inventory_file()
+    node_inventory = read_inventory(path)
+    names = named_nodes(node_inventory, args.nodes) if args.nodes else list(node_inventory.nodes)
+    groups = {name: named_nodes(node_inventory, [name]) for name in node_inventory.groups}
     if args.json:
-        nodes = [{"name": name, **book.nodes[name].model_dump()} for name in names]
+        nodes = [{"name": name, **node_inventory.nodes[name].model_dump()} for name in names]
         print(json_text({"file": str(path), "nodes": nodes, "groups": groups}, indent=1))
         return 0
-    if not book.nodes:
+    if not node_inventory.nodes:
         print("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` writes one down, and")
         print("`torchdeck nodes import` shows the hosts of ~/.ssh/config")
         return 0
-    _print_table(book, names)
+    _print_table(node_inventory, names)
     if not args.nodes:
         for name, members in groups.items():
             print(f"group {name}: {', '.join(members)}")
     return 0
 
 
-def _print_table(book: NodeBook, names: list[str]) -> None:
+def _print_table(node_inventory: NodeInventory, names: list[str]) -> None:
     from rich.text import Text
 
     from torchdeck.cli.console import make_console
 
     console = make_console()
     width = room(console)
-    rows = [(name, *_cells(book.nodes[name])) for name in names]
+    rows = [(name, *_cells(node_inventory.nodes[name])) for name in names]
     if width is not None:
         python = HEADINGS.index("PYTHON")
         rows = [(*row[:python], _tail(row[python], width // 3), *row[python + 1 :]) for row in rows]

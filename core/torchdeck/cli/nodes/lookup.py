@@ -1,4 +1,4 @@
-"""The node book that a command line is about, and how commands say what is wrong with it."""
+"""The node inventory that a command line is about, and how commands say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Handler = Callable[[argparse.Namespace], int]
 
 
 class NodesUsageError(Refusal):
-    """A command line that makes no sense with this node book; the message says why."""
+    """A command line that makes no sense with this node inventory; the message says why."""
 
     page = "machines#the-node-inventory"
 
     is_usage = True
 
 
-def book_file() -> Path:
-    """Where the node book of this home lies. Raises NodesUsageError."""
-    from torchdeck.nodes.book.file import book_path
+def inventory_file() -> Path:
+    """Where the node inventory of this home lies. Raises NodesUsageError."""
+    from torchdeck.nodes.inventory.file import inventory_path
     from torchdeck.runs.home import torchdeck_home
 
     try:
-        return book_path(torchdeck_home())
+        return inventory_path(torchdeck_home())
     except Refusal as error:
         raise NodesUsageError(error.finding, fix=error.fix, page=error.page) from error
 

@@ -33,7 +33,7 @@ POLL = 0.1
 AWAY = 15.0
 """Seconds without its link after which a node is not waited for, where nothing is left on the others."""
 ALONE_LIMIT = 600.0
-"""Seconds after the end of a run for ranks to save and end that go on without the lead."""
+"""Seconds after the end of a run for ranks to save and end that go on without the leader."""
 
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
@@ -131,9 +131,9 @@ def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
 def _wait(layout: RunLayout, carrier: RequestCarrier, *, now: bool = False) -> RunView:
     """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting.
 
-    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached; or,
+    A leader that is cut away for good never says so: then, until nothing is left where nodes are reached; or,
     if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
-    ended that go on without the lead, but not for ever.
+    ended that go on without the leader, but not for ever.
     """
     follower, alone, notes = RunFollower(layout), _WaitAlone(layout), StopNotes(_note)
     while now or not _is_left_to_the_away(follower.links):

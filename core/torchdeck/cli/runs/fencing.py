@@ -17,10 +17,10 @@ def keep_fencing(layout: RunLayout, view: RunView) -> None:
     if not view.unfenced or not view.is_over or view.controller_alive:
         return
     from torchdeck.launching.control.taking_over import ensure_controller
-    from torchdeck.nodes.book.file import book_path, read_book
+    from torchdeck.nodes.inventory.file import inventory_path, read_inventory
 
     try:
-        if read_book(book_path(layout.home.root)).nodes.keys() >= set(view.unfenced):
+        if read_inventory(inventory_path(layout.home.root)).nodes.keys() >= set(view.unfenced):
             ensure_controller(layout)
     except Refusal as error:
         print(f"torchdeck: run {view.id} has no controller: {error}", file=sys.stderr)

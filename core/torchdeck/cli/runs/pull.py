@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launching.pull.results import sources_of
     from torchdeck.nodes.connector import Connector
-    from torchdeck.nodes.probe.conversation import ProbeError
+    from torchdeck.nodes.probe.probe_session import ProbeError
     from torchdeck.nodes.ssh.errors import SshError
 
     layout = find_run(args.id)

@@ -67,7 +67,7 @@ def ranges(given: Given) -> Iterator[Finding]:
 
 
 def _enough(given: Given, least: int) -> Iterator[Finding]:
-    """Enough machines are described, if any are; those of the node book are counted where it is read."""
+    """Enough machines are described, if any are; those of the node inventory are counted where it is read."""
     there = len(described_names(given.config))
     if least <= there or not there:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.config.starts.shipped_texts import ShippedTexts
+from torchdeck.config.starts.bundled_texts import BundleTexts
 from torchdeck.contract.refusal import Refusal
 
 
@@ -10,7 +10,7 @@ class UnknownExampleError(Refusal, ValueError):
     """There is no example of that name."""
 
 
-_EXAMPLES = ShippedTexts("example", "examples", ".py", UnknownExampleError)
+_EXAMPLES = BundleTexts("example", "examples", ".py", UnknownExampleError)
 
 
 def example_names() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from torchdeck.config.starts.shipped_texts import ShippedTexts
+from torchdeck.config.starts.bundled_texts import BundleTexts
 from torchdeck.contract.refusal import Refusal
 
 DEFAULT = "quickstart"
@@ -14,7 +14,7 @@ class UnknownPresetError(Refusal, ValueError):
     """There is no preset of that name."""
 
 
-_PRESETS = ShippedTexts("preset", "presets", ".toml", UnknownPresetError, DEFAULT)
+_PRESETS = BundleTexts("preset", "presets", ".toml", UnknownPresetError, DEFAULT)
 
 
 def preset_names() -> list[str]:

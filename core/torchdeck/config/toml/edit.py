@@ -13,7 +13,7 @@ from typing import Any
 
 from torchdeck.config.problems import dotted
 from torchdeck.config.toml.document import Document, KeyPath, parse, scan
-from torchdeck.config.toml.edit_places import (
+from torchdeck.config.toml.edit_positions import (
     block_of,
     inserted,
     line_end,

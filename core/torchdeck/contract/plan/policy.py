@@ -51,11 +51,11 @@ class Policy:
     """After this long a run is stopped with a checkpoint; None: no limit."""
     system_interval: float = 1.0
     node_grace: float = 120.0
-    """A node whose agent has been silent to the lead for so long is given up; so is a silent lead."""
+    """A node whose agent has been silent to the leader for so long is given up; so is a silent lead."""
     node_silent: float = 15.0
     """After this long a silent node is flagged."""
     unattended: str = "stop"
-    """What a node's ranks do when its lead is given up: `stop` or `continue`."""
+    """What a node's ranks do when its leader is given up: `stop` or `continue`."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field; what concerns several nodes only where it is not as usual.

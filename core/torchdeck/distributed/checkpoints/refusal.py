@@ -1,4 +1,4 @@
-"""Why torch refused a file that it reads as tensors alone, in words that lead nobody to trust it."""
+"""Why torch refused a file that it reads as tensors alone, in words that leader nobody to trust it."""
 
 from __future__ import annotations
 

@@ -226,7 +226,9 @@ class CheckpointStore:
     def _led(
         self, what: str, action: Callable[[], object], disks: Disks | None = None, *, but_first: bool = False
     ) -> None:
-        """`action` on the ranks that lead, each for the directory of its node; `but_first`: not on rank 0."""
+        """`action` on the ranks that leader, each for the directory of its node; `but_first`: not on rank
+        0.
+        """
         rank = self._peers.rank
         leads = (disks or self._disks).leads(rank) and not (but_first and rank == 0)
         self._peers.step(what, lambda: action() if leads else None)

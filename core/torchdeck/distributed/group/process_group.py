@@ -83,7 +83,10 @@ class PendingSum:
     """
 
     def __init__(
-        self, values: torch.Tensor | list[float], work: dist.Work | None = None, board: Board | None = None
+        self,
+        values: torch.Tensor | list[float],
+        work: dist.Work | None = None,
+        board: SharedMemoryReducer | None = None,
     ) -> None:
         self._values = values
         self._work = work
@@ -133,7 +136,7 @@ class ProcessGroup:
                 os.environ.update(config.variables())
         elif self._joined:
             check_joined(place, self.device)
-        self._board: Board | None = None
+        self._board: SharedMemoryReducer | None = None
         if self._joined and self.device.type == "cpu" and place.local_world_size == self.world_size > 1:
             self._board = open_board(self.rank, self.world_size, timeout)
 
@@ -202,11 +205,11 @@ _LONGEST_PAUSE = 1e-3
 _NAME = re.compile(r"(torchdeck-\w{1,64})?")
 
 
-class BoardError(RuntimeError):
+class RankGridError(RuntimeError):
     """A rank did not bring in its numbers."""
 
 
-class Board:
+class SharedMemoryReducer:
     """Places for the numbers of every rank, for two sums: none can be further ahead of another.
 
     All ranks make the same sums in the same order, and each waits for one before it begins the next.
@@ -240,7 +243,7 @@ class Board:
         """The `count` sums, once every rank has written; ranks are added in their order.
 
         Raises:
-            BoardError: a rank has ended, or did not write in time; the message names it.
+            RankGridError: a rank has ended, or did not write in time; the message names it.
         """
         ranks = [self._numbers(rank, count) for rank in range(self._world_size)]
         return [sum(column) for column in zip(*ranks, strict=True)]
@@ -254,9 +257,9 @@ class Board:
         while (found := self._look(rank, count)) is None:
             waited = time.monotonic() - (began := began or time.monotonic())
             if waited > _LOOK_FOR_DEAD and self._has_ended(rank):
-                raise BoardError(f"rank {rank} has ended while the others wait for its loss")
+                raise RankGridError(f"rank {rank} has ended while the others wait for its loss")
             if waited > self._timeout:
-                raise BoardError(f"rank {rank} did not say its loss within {self._timeout:.0f} s")
+                raise RankGridError(f"rank {rank} did not say its loss within {self._timeout:.0f} s")
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause + 1e-5)
         return found
@@ -292,7 +295,7 @@ def size_for(world_size: int) -> int:
     return 2 * world_size * _PLACE
 
 
-def open_board(rank: int, world_size: int, timeout: float) -> Board | None:
+def open_board(rank: int, world_size: int, timeout: float) -> SharedMemoryReducer | None:
     """A board for all ranks of the default process group, which all call this; None where they share no
     memory."""
     with _shared_name(rank, world_size) as name:
@@ -305,7 +308,7 @@ def open_board(rank: int, world_size: int, timeout: float) -> Board | None:
     if not seen:
         os.close(file)
         return None
-    board = Board(file, rank=rank, world_size=world_size, timeout=timeout)
+    board = SharedMemoryReducer(file, rank=rank, world_size=world_size, timeout=timeout)
     dist.barrier()  # nobody asks whether a rank lives before it can tell
     return board
 
@@ -329,7 +332,7 @@ def _shared_name(rank: int, world_size: int) -> Iterator[str]:
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BoardError("rank 0 named no file for the sums of all ranks")
+        raise RankGridError("rank 0 named no file for the sums of all ranks")
     return name
 
 

@@ -13,15 +13,15 @@ from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.schedules import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
+from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
 from torchdeck.distributed.trainer.monitoring.phases import Phases
+from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
-from torchdeck.distributed.trainer.stop import StopWish
+from torchdeck.distributed.trainer.stop import StopSource
 from torchdeck.distributed.trainer.throughput import Throughput
 
 
@@ -35,10 +35,10 @@ class LoopParts:
     evaluation: Evaluation | None
     early_stopping: EarlyStopping
     saving: Saving
-    cadence: SaveCadence
-    stop: StopWish
+    cadence: SaveSchedule
+    stop: StopSource
     phases: Phases
-    drift: DriftCheck
+    drift: DivergenceCheck
     hooks: Sequence[Callback]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class StopWish(Protocol):
+class StopSource(Protocol):
     """Where a rank learns that training is to stop."""
 
     def wished(self) -> bool:

@@ -19,19 +19,19 @@ from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
-from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
+from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
 from torchdeck.distributed.trainer.monitoring.phases import Phases
 from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
+from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
-from torchdeck.distributed.trainer.stop import StopFlag, StopWish
+from torchdeck.distributed.trainer.stop import StopFlag, StopSource
 from torchdeck.environment import RunContext
 
 
@@ -65,7 +65,7 @@ class Trainer:
         *,
         parts: TrainingParts | None = None,
         progress: Progress | None = None,
-        stop: StopWish | None = None,
+        stop: StopSource | None = None,
     ) -> None:
         self._settings = settings
         self._recipe = recipe
@@ -180,10 +180,10 @@ class Trainer:
             evaluation=self._evaluation(datasets.heldout),
             early_stopping=self._early_stopping,
             saving=self._saving,
-            cadence=SaveCadence(self._settings.checkpoint, leads=strategy.is_main_process),
+            cadence=SaveSchedule(self._settings.checkpoint, leads=strategy.is_main_process),
             stop=self._stop,
             phases=phases,
-            drift=DriftCheck(strategy, self.parts.model),
+            drift=DivergenceCheck(strategy, self.parts.model),
             hooks=hooks,
         )
 

@@ -16,8 +16,8 @@ from torchdeck.contract.file_names import name_of, text_of
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.code.beside import link_what_stays
 from torchdeck.launching.code.digests import Digests
+from torchdeck.launching.code.linked_files import link_what_stays
 from torchdeck.launching.code.scan import MAX_BYTES
 from torchdeck.launching.code.secret_contents import SMALL, SecretSearch, secret_in
 from torchdeck.plan.code_paths import is_copied

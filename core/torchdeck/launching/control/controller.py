@@ -33,9 +33,9 @@ from torchdeck.launching.control.run_secrets import Entrusted, read_entrusted
 from torchdeck.launching.control.transport import Transport
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.launching.leader.leader_watch import LeaderWatch
-from torchdeck.launching.leader.unled_nodes import UnledNodes
+from torchdeck.launching.leader.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.private_memory import keep_memory_private
-from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.launching.runtime_bundle import BundleError, ship
 from torchdeck.runs.replay.history import RunHistory
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Controller:
         }
         self._life = life_of_run(layout)
         self._said = ""
-        self._unled = UnledNodes(layout, nodes, epoch, journal)
+        self._leaderless = LeaderlessNodes(layout, nodes, epoch, journal)
         self._elastic = Elastic.of_plan(plan)
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
@@ -99,7 +99,7 @@ class Controller:
             if not self._keep(node, history):
                 return False
         self._forward()
-        self._unled.forward(history)
+        self._leaderless.forward(history)
         self._look_for_leader(history)
         return True
 
@@ -118,7 +118,7 @@ class Controller:
         A lost node is waited for until it answers, however long that takes: the run may live on there.
         """
         self._fence.look(history)
-        return self._unled.go_on(history, time.monotonic()) or bool(history.unfenced)
+        return self._leaderless.go_on(history, time.monotonic()) or bool(history.unfenced)
 
     def check(self) -> None:
         """Whether this controller still has the run. Raises SupersededError."""
@@ -148,7 +148,7 @@ class Controller:
             return self._give_up(error)
 
     def _give_up(self, error: AgentUnavailableError) -> bool:
-        """A node cannot take part: without the lead there is nothing, another's gang is told to end."""
+        """A node cannot take part: without the leader there is nothing, another's gang is told to end."""
         self._journal.append("transport_failed", node=error.node, why=str(error))
         self._keepers.pop(error.node, None)
         if error.node == self._lead.node:
@@ -158,13 +158,13 @@ class Controller:
         return True  # who leads does without the node after launch.node_grace, as long as that is allowed
 
     def _handover(self, transport: Transport) -> bytes | None:
-        """What an agent started now is handed; None where it must wait: for the lead, or for the code."""
+        """What an agent started now is handed; None where it must wait: for the leader, or for the code."""
         refused = self._nodes.code_refused(transport.node)
         if refused:
             raise AgentUnavailableError(transport.node, refused)
         if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._life):
             return None
-        if self._files.gave_up_lead(transport.node) and not self._leads():
+        if self._files.gave_up_leader(transport.node) and not self._leads():
             return None
         stranger = self._handovers.is_stranger(self._files.listening)
         if stranger and not self._token.look(self._files.history, transport.node):
@@ -172,7 +172,7 @@ class Controller:
         return self._handovers.line(transport.node, self._files.listening)
 
     def _leads(self) -> bool:
-        """Whether the lead is known to live: a node that has given it up may be heard by it again."""
+        """Whether the leader is known to live: a node that has given it up may be heard by it again."""
         return self._nodes.lives(self._lead.node, self._files.history) is True
 
     def _forward(self) -> None:
@@ -212,7 +212,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
-    except (PlanFormatError, NewerFormatError, ShippingError, OSError) as error:
+    except (PlanFormatError, NewerFormatError, BundleError, OSError) as error:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None:
         return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)

@@ -37,7 +37,7 @@ class GangToken:
     """Asks until it is known, and never waits for an answer: the run's lock is held while it looks.
 
     Args:
-        transports: all nodes, the lead first.
+        transports: all nodes, the leader first.
         handovers: are told what is found.
         patience: seconds to wait for a node that may know it, and is not reached or does not tell:
             `launch.node_grace`, after which the gang has given up what is there.
@@ -79,7 +79,7 @@ class GangToken:
             Whether the token is known, or a new one is right.
 
         Raises:
-            AgentUnavailableError: the lead lives, and nobody has told for all of the patience.
+            AgentUnavailableError: the leader lives, and nobody has told for all of the patience.
         """
         now = self._clock()
         if now - self._looked >= PAUSE:
@@ -120,12 +120,12 @@ class GangToken:
 
     def _given_up(self, living: Sequence[_Question], wanting: str) -> bool:
         """Nobody is waited for any more."""
-        lead = self._questions[0]
-        if lead in living:  # it keeps the token that it has
+        leader = self._questions[0]
+        if leader in living:  # it keeps the token that it has
             self._settled("given up")
             raise AgentUnavailableError(
                 wanting,
-                f"the agent on {wanting} cannot be started: the one on {lead.transport.node}, which leads, "
+                f"the agent on {wanting} cannot be started: the one on {leader.transport.node}, which leads, "
                 f"lives and has not said the gang's token for {self._patience:g} s (launch.node_grace)",
             )
         for question in living:

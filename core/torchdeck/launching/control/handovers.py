@@ -1,4 +1,6 @@
-"""What each agent of a run is handed on standard input: the gang's token, where its lead listens, secrets."""
+"""What each agent of a run is handed on standard input: the gang's token, where its leader listens,
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ TOKEN_BYTES = 32
 
 
 class Handovers:
-    """Of one controller. The gang's token is in no file: who starts the lead makes it, others are told it.
+    """Of one controller. The gang's token is in no file: who starts the leader makes it, others are told it.
 
     Args:
         plan: the run's.
@@ -31,7 +33,7 @@ class Handovers:
 
         Args:
             node: which.
-            listening: where the lead listens in this life of the run, as its journal says; None: nowhere yet.
+            listening: where the leader listens in this session of the run, by its journal; None: nowhere yet.
         """
         own = {name: self._values[name] for name in self._names[node] if name in self._values}
         if self._alone:

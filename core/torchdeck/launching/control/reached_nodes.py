@@ -38,7 +38,7 @@ QUIET_TICK = 0.1
 
 
 class NodesNotKnownError(Refusal):
-    """A node of the run is not in the node book here; the message says which."""
+    """A node of the run is not in the node inventory here; the message says which."""
 
     page = "machines#the-node-inventory"
 
@@ -47,7 +47,7 @@ class ReachedNodes:
     """Transports of a run, and what belongs to those that are links: what is sent, and links.json.
 
     Attributes:
-        transports: in the order of the plan; the lead's first.
+        transports: in the order of the plan; the leader's first.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ReachedNodes:
             early: links that were begun beforehand; what of them is not taken is closed.
 
         Raises:
-            NodesNotKnownError: a node is not in the node book, or the book is damaged.
+            NodesNotKnownError: a node is not in the node inventory, or the book is damaged.
         """
         self._layout = layout
         self._has_code = layout.code_manifest.exists()

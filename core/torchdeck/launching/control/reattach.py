@@ -20,17 +20,17 @@ from torchdeck.launching.control.reached_nodes import NodesNotKnownError, Reache
 from torchdeck.launching.launcher import journal_created
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
-from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.launching.runtime_bundle import BundleError, ship
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.opening import open_probe_session
+from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
-from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP
 
 LIMIT = 20.0
 """Seconds for the node that is asked."""
-LEAD_LIMIT = 60.0
+LEADER_LIMIT = 60.0
 """Seconds for the link to the lead to be up, without which nothing is known of the run."""
 OTHERS_LIMIT = 10.0
 """Seconds more for the others, which a controller goes on trying."""
@@ -73,18 +73,18 @@ def reattach(
 
     Args:
         reach: how nodes are connected to; its home is where the run comes to lie.
-        node: any node of the run, in the node book.
+        node: any node of the run, in the node inventory.
         asked: the run's id, the beginning of it, its name, or `latest`.
         on_news: told what is waited for.
         check: asked again and again; what it raises ends the waiting, and leaves nothing here.
 
     Raises:
-        ReattachError: there is no such run there, or this machine cannot reach its lead.
-        ConfigError, SshError, ProbeError, ShippingError, OSError: see their messages.
+        ReattachError: there is no such run there, or this machine cannot reach its leader.
+        ConfigError, SshError, ProbeError, BundleError, OSError: see their messages.
     """
-    entry = reach.book().nodes[node]
-    with talk(node, entry, reach.connect, LIMIT) as conversation:
-        files = RemoteFiles(conversation, node)
+    entry = reach.node_inventory().nodes[node]
+    with open_probe_session(node, entry, reach.connect, LIMIT) as probe_session:
+        files = RemoteFiles(probe_session, node)
         runs = files.runs(entry.home)
         run_id = _named(node, runs, asked)
         layout = Home(reach.home).run(run_id)
@@ -93,7 +93,7 @@ def reattach(
         content = files.content(f"{runs.folder}/{run_id}/plan.json", PLAN_LIMIT)
     check()
     plan = _plan(node, content)
-    _check_nodes(plan, frozenset(reach.book().nodes))
+    _check_nodes(plan, frozenset(reach.node_inventory().nodes))
     return _made(reach, layout, plan, content, on_news, check)
 
 
@@ -128,7 +128,7 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
     missing = [name for name in names if name not in known]
     if missing:
         raise ReattachError(
-            f"the run's node {missing[0]} is not in the node book here",
+            f"the run's node {missing[0]} is not in the node inventory here",
             fix=f"`torchdeck nodes add {missing[0]} ADDRESS`",
         )
 
@@ -166,18 +166,18 @@ def _mirror(
         raise ReattachError(error.finding, fix=error.fix, page=error.page) from error
     nodes.start()
     try:
-        lead, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]
-        on_news(f"connecting to {lead.node}, which leads the run")
-        why = _wait_up([lead], LEAD_LIMIT, check)
+        leader, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]
+        on_news(f"connecting to {leader.node}, which leads the run")
+        why = _wait_up([leader], LEADER_LIMIT, check)
         if why:
-            raise ReattachError(f"node {lead.node} leads the run, and is not reached: {why[lead.node]}")
+            raise ReattachError(f"node {leader.node} leads the run, and is not reached: {why[leader.node]}")
         unreached = _wait_up(others, OTHERS_LIMIT, check)
-        for each in (lead, *(other for other in others if other.node not in unreached)):
+        for each in (leader, *(other for other in others if other.node not in unreached)):
             on_news(f"bringing what node {each.node} has")
             if not _caught_up(each.link, check):
-                if each is lead:
+                if each is leader:
                     raise ReattachError(
-                        f"node {lead.node} leads the run, and the link to it broke", fix="try again"
+                        f"node {leader.node} leads the run, and the link to it broke", fix="try again"
                     )
                 unreached[each.node] = "the link to it broke"
         return unreached
@@ -224,10 +224,10 @@ def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
             journal.append("resumed", finished=finished, origin="another machine")
 
 
-def _lives(layout: RunLayout, lead: str) -> list[int]:
+def _lives(layout: RunLayout, leader: str) -> list[int]:
     """How often the run had finished each time that it was resumed."""
     finishes, lives = 0, []
-    for event in reader_of_node(layout.node(lead)).read_new():
+    for event in reader_of_node(layout.node(leader)).read_new():
         if event.name == "finished":
             finishes += 1
         elif event.name in _BEGINS and finishes and finishes not in lives:
@@ -235,4 +235,4 @@ def _lives(layout: RunLayout, lead: str) -> list[int]:
     return lives
 
 
-__all__ = ["ProbeError", "ReattachError", "Reattached", "ShippingError", "SshError", "reattach"]
+__all__ = ["BundleError", "ProbeError", "ReattachError", "Reattached", "SshError", "reattach"]

@@ -51,11 +51,11 @@ def write_request(layout: RunLayout, kind: str, origin: str, detail: str = "") -
         OSError: the control folder cannot be written.
     """
     request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin, detail)
-    place_request(layout.control, request)
+    page_request(layout.control, request)
     return request
 
 
-def place_request(folder: Path, request: Request) -> None:
+def page_request(folder: Path, request: Request) -> None:
     """Lay a request into `folder`: whole, or, where the disk is full, as an empty file whose name says it.
 
     Raises:

@@ -19,7 +19,7 @@ class RunFiles:
     """
 
     def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
-        """`nodes`: all of the run's, the lead's first."""
+        """`nodes`: all of the run's, the leader's first."""
         self.history = RunHistory()
         self.forwarded: set[str] = set()
         self._listening: tuple[str, int] | None = None
@@ -40,7 +40,7 @@ class RunFiles:
                 before = self.history.agent_life(node)
                 self.history.node_event(node, event)
                 if node == self._lead:
-                    self._of_lead(event, another_life=self.history.agent_life(node) != before)
+                    self._of_leader(event, another_life=self.history.agent_life(node) != before)
                 self._of_agent(node, event)
         return self.history
 
@@ -53,8 +53,8 @@ class RunFiles:
         """Whether the agent of `node` has said that it has no more to do in this life of the run."""
         return node in self._left and self.history.agent_life(node) == life
 
-    def gave_up_lead(self, node: str) -> bool:
-        """Whether the agent of `node` has departed because its lead did not answer any more."""
+    def gave_up_leader(self, node: str) -> bool:
+        """Whether the agent of `node` has departed because its leader did not answer any more."""
         return node in self._may_return
 
     def _of_agent(self, node: str, event: Event) -> None:
@@ -64,7 +64,7 @@ class RunFiles:
         elif event.name == "node_finished":
             (self._may_return if event.fields.get("may_return") is True else self._left).add(node)
 
-    def _of_lead(self, event: Event, *, another_life: bool) -> None:
+    def _of_leader(self, event: Event, *, another_life: bool) -> None:
         if event.name == "finished" or another_life:
             self._listening = None
         elif event.name == "listening":

@@ -207,7 +207,7 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
 
 
 def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) -> None:
-    """Refuse while ranks go on without their lead, or may.
+    """Refuse while ranks go on without their leader, or may.
 
     They know nothing of another life, and would write beside it.
     """
@@ -221,7 +221,7 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
         alone = seen_alone(nodes, follower.links, time.time())
         if alone.living:
             raise NotResumableError(
-                f"run {layout.root.name} goes on without its lead on {', '.join(alone.living)}, as "
+                f"run {layout.root.name} goes on without its leader on {', '.join(alone.living)}, as "
                 'launch.unattended = "continue" asks',
                 fix="wait for the end of these ranks, or end them with "
                 f"`torchdeck runs stop {layout.root.name}`; then resume",
@@ -236,7 +236,7 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
 def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
     """Why nothing begins beside them: a life begins with all nodes, whatever range it may come down to."""
     return (
-        f"ranks of run {layout.root.name} went on without their lead on {', '.join(nodes)} when it was heard "
+        f"ranks of run {layout.root.name} ran without leader on {', '.join(nodes)} when it was heard "
         f"of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start anew "
         "without it: distributed.nodes says who takes part, and checkpoint.resume from where"
     )
@@ -280,12 +280,12 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
         "checkpoint": checkpoint,
         "attempt": found.attempt,
     }
-    lead = _plan(layout).nodes[0].name
-    if lead != LOCALHOST:
+    leader = _plan(layout).nodes[0].name
+    if leader != LOCALHOST:
         with JournalWriter(layout.journal) as journal:
             journal.append("lost", **end, life=life_of_run(layout), nodes=[])
         return
-    node = layout.node(lead)
+    node = layout.node(leader)
     node.root.mkdir(parents=True, exist_ok=True)
     lock = take_lock(node.lock)
     if lock is None:

@@ -14,7 +14,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
-from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.requests import Request, page_request
 
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""
@@ -108,7 +108,7 @@ class LocalTransport:
 
     def deliver(self, request: Request) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place_request(self._files.inbox, request)
+        page_request(self._files.inbox, request)
 
     def ask_handover(self) -> bytes:
         ask = HandoverAsk(self._files.inbox)

@@ -8,7 +8,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
-from torchdeck.launching.control.requests import Request, place_request, write_request
+from torchdeck.launching.control.requests import Request, page_request, write_request
 
 _POLL = 0.1
 
@@ -24,7 +24,7 @@ def ask_to_stop(layout: RunLayout, kind: str, origin: str) -> Request:
     request = write_request(layout, kind, origin)
     inbox = layout.node(LOCALHOST).inbox
     if inbox.is_dir():
-        place_request(inbox, request)
+        page_request(inbox, request)
     return request
 
 

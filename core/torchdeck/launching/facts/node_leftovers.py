@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.contract.layout import Home
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.node_deletion import REACH_LIMIT, NodeDeletion
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.folders.deletion import run_of
 from torchdeck.runs.folders.node_parts import left_on_nodes
@@ -95,8 +95,8 @@ def _known(home: Path) -> set[str]:
 
 def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
     try:
-        with reach.talk(name, REACH_LIMIT) as talk:
-            home = reach.book().nodes[name].home
+        with reach.open_probe_session(name, REACH_LIMIT) as talk:
+            home = reach.node_inventory().nodes[name].home
             said = talk.ask(ProbeRequest.RUN_FOLDERS, LIMIT, known=sorted(known), home=home)
         sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
         return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))

@@ -17,7 +17,7 @@ from torchdeck.launching.facts.profile_cache import ProfileCache, profile_key
 from torchdeck.launching.facts.tracing_process import TracingFailedError, trace_in_process
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.preflight.interpreter import check_interpreter
-from torchdeck.launching.shipping import ShippingError
+from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.tracing.request import REQUEST_VERSION, PlannedBatch, WantedTrace
@@ -160,7 +160,7 @@ def trace_profile(
         cache.write(asked.key, answer)
     except TracingFailedError as error:
         raise ProfilingError(str(error), certain=error.certain) from error
-    except (ShippingError, ProfileFormatError) as error:
+    except (BundleError, ProfileFormatError) as error:
         raise ProfilingError(str(error)) from error
     return profile
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.compiled import compile_cache
 from torchdeck.contract.layout import Home
-from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.launching.runtime_bundle import BundleError, ship
 
 _READ_SIZE = 1 << 16
 _TAIL = 4096
@@ -69,7 +69,7 @@ def trace_in_process(
 
     Raises:
         TracingFailedError: it says that it cannot, ends without an answer, or takes too long.
-        ShippingError: its code cannot be put in place.
+        BundleError: its code cannot be put in place.
     """
     with _shipped(home) as shipped:
         process = _start(config, interpreter, _environment(config, shipped))
@@ -86,7 +86,7 @@ def _shipped(home: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             folder = ship(home)
-        except ShippingError as error:
+        except BundleError as error:
             try:
                 elsewhere = stack.enter_context(TemporaryDirectory(prefix="torchdeck-"))
             except OSError:

@@ -82,7 +82,7 @@ class LeaderWatch:
             return Follower.AWAY
         if node in history.nodes.go_on_alone and lives:
             return Follower.SERVES
-        if node in history.nodes.gave_up_lead:
+        if node in history.nodes.gave_up_leader:
             return Follower.ENDS if self._nodes.has_ranks(node) else Follower.ENDED
         return Follower.SERVES if lives else Follower.EMPTY
 

@@ -1,4 +1,4 @@
-"""Nodes whose ranks go on without their lead, and after its end: launch.unattended = "continue"."""
+"""Nodes whose ranks go on without their leader, and after its end: launch.unattended = "continue"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Alone(NamedTuple):
 
 
 def nodes_alone(layout: RunLayout) -> tuple[str, ...]:
-    """Nodes whose ranks go on without the lead, which may have ended; as far as it is told here.
+    """Nodes whose ranks go on without the leader, which may have ended; as far as it is told here.
 
     Raises:
         NewerFormatError: the run is from a newer Torchdeck.

@@ -14,6 +14,7 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.preflight.data import check_data
 from torchdeck.launching.preflight.devices import check_devices
+from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.folders import check_checkpoint_folder, check_home, check_room
 from torchdeck.launching.preflight.here import check_here
 from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
@@ -21,12 +22,11 @@ from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port
 from torchdeck.launching.preflight.ports import check_ports
 from torchdeck.launching.preflight.precision import check_precision
-from torchdeck.launching.preflight.reach import check_reach
+from torchdeck.launching.preflight.reachability import check_reach
 from torchdeck.launching.preflight.resume import check_resume
-from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.sources import check_sources
 from torchdeck.launching.preflight.trust import check_trust
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ __all__ = ["Check", "check_model", "failures", "preflight"]
 def preflight(
     config: RunConfig,
     plan: LaunchPlan | None,
-    found: Survey,
+    found: ClusterFacts,
     home: Path,
     reach: Connector | None = None,
     disks: MutableMapping[str, str] | None = None,
@@ -78,7 +78,7 @@ def preflight(
 def _here(
     config: RunConfig,
     plan: LaunchPlan | None,
-    found: Survey,
+    found: ClusterFacts,
     home: Path,
     node: str,
     disks: Mapping[str, str] = MappingProxyType({}),
@@ -88,7 +88,7 @@ def _here(
     return [*_checks(config, plan, found, home, node, disks), name.result()]
 
 
-def _sources(config: RunConfig, found: Survey, node: str) -> Iterator[Check]:
+def _sources(config: RunConfig, found: ClusterFacts, node: str) -> Iterator[Check]:
     user_path = config.run.env.get("PYTHONPATH", found.environ.get("PYTHONPATH", ""))
     yield from check_sources(config.run, node, user_path)
     yield from check_trust(config, found.held, node)
@@ -107,7 +107,7 @@ def _is_unasked(facts: InterpreterFacts) -> bool:
 def _checks(
     config: RunConfig,
     plan: LaunchPlan | None,
-    found: Survey,
+    found: ClusterFacts,
     home: Path,
     node: str,
     disks: Mapping[str, str],

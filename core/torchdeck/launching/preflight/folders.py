@@ -12,7 +12,7 @@ from pathlib import Path
 from torchdeck.agent.probe.system import nearest
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inodes import inodes_left, why_refused
-from torchdeck.launching.preflight.room import Room, check_free
+from torchdeck.launching.preflight.disk_space import Room, check_free
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.runs.home import HomeError, check_private
 

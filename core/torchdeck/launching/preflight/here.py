@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchdeck.agent.probe.system import kills_after_logout, memory_facts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.room import check_shared_memory
+from torchdeck.launching.preflight.disk_space import check_shared_memory
 from torchdeck.plan.check import Check, ok, warning
 
 

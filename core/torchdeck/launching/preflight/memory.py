@@ -9,7 +9,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.prediction import PredictedMemory
-from torchdeck.launching.prepare import Survey, missing
+from torchdeck.launching.prepare import ClusterFacts, missing
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.memory.fullness import MemoryPreview, is_one, make_memory, ranks_text
 from torchdeck.plan.shares import shares_of
@@ -26,7 +26,7 @@ _OF_THE_BATCH = ("activations", "logits", "inputs")
 """Terms that a smaller microbatch or shorter samples make smaller."""
 
 
-def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator[Check]:
+def check_memory(config: RunConfig, plan: LaunchPlan, found: ClusterFacts) -> Iterator[Check]:
     """The prediction in `plan` against what each node has; nothing where none was asked for."""
     if config.limits.memory == "off":
         return
@@ -80,7 +80,7 @@ def _needs(memory: MemoryPreview) -> str:
     return f"{what}, and {_there(group)}"
 
 
-def _change(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview) -> str:
+def _change(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, memory: MemoryPreview) -> str:
     """The cheapest change of the config by which the run fits; empty where there is none, or no need."""
     if memory.verdict in _FINE:
         return ""
@@ -91,7 +91,7 @@ def _change(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPr
     return "" if change is None else change.sentence
 
 
-def _judged(config: RunConfig, found: Survey, memory: MemoryPreview, node: str, change: str) -> Check:
+def _judged(config: RunConfig, found: ClusterFacts, memory: MemoryPreview, node: str, change: str) -> Check:
     """One node's ranks, the fullest of them.
 
     Args:
@@ -113,7 +113,7 @@ def _judged(config: RunConfig, found: Survey, memory: MemoryPreview, node: str, 
     return warning("memory", node, what, help_)
 
 
-def _unhelped(name: str, found: Survey) -> str:
+def _unhelped(name: str, found: ClusterFacts) -> str:
     """What is left to do about the largest term, `name`, where no change of the config suffices."""
     if found.known.profile is None:
         return _GENERAL  # nothing could be tried

@@ -7,14 +7,18 @@ from pathlib import Path
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.preflight.disk_space import checkpoint_bytes, profiled_bytes, share_of
 from torchdeck.launching.preflight.folders import check_room
-from torchdeck.launching.preflight.room import checkpoint_bytes, profiled_bytes, share_of
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
 
 
 def check_model(
-    config: RunConfig, plan: LaunchPlan, found: Survey, home: Path, disks: Mapping[str, str] | None = None
+    config: RunConfig,
+    plan: LaunchPlan,
+    found: ClusterFacts,
+    home: Path,
+    disks: Mapping[str, str] | None = None,
 ) -> Iterator[Check]:
     """Memory of every node, and disks that are too small for the checkpoints of a model that was traced.
 
@@ -43,7 +47,7 @@ def check_model(
                 yield now  # the others were said before the model was known
 
 
-def _disks(config: RunConfig, found: Survey, home: Path, node: str, checkpoint: int) -> list[Check]:
+def _disks(config: RunConfig, found: ClusterFacts, home: Path, node: str, checkpoint: int) -> list[Check]:
     probed = found.remote.probed.get(node)
     if probed is None:
         return list(check_room(config, home, node, checkpoint))

@@ -12,7 +12,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
-from torchdeck.launching.preflight.remote.talks import talks_with
+from torchdeck.launching.preflight.remote.probe_sessions import probe_sessions_with
 from torchdeck.launching.pull import checkpoints
 from torchdeck.launching.pull.fetching import NotWholeError, fetch_checked
 from torchdeck.nodes.connector import Connector
@@ -56,20 +56,20 @@ class Sources:
 @contextmanager
 def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterator[Sources]:
     """Conversations with the run's other nodes while the block lasts. Raises ConfigError, SshError."""
-    book = reach.book()
+    node_inventory = reach.node_inventory()
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     refused = {
-        node.name: f"node {node.name} is not in the node book here"
+        node.name: f"node {node.name} is not in the node inventory here"
         for node in remote
-        if node.name not in book.nodes
+        if node.name not in node_inventory.nodes
     }
     with ExitStack() as stack:
-        asked = [node for node in remote if node.name in book.nodes]
-        talks = stack.enter_context(talks_with(asked, reach, REACH_LIMIT))
+        asked = [node for node in remote if node.name in node_inventory.nodes]
+        talks = stack.enter_context(probe_sessions_with(asked, reach, REACH_LIMIT))
         places = {}
-        for name, conversation in talks.with_node.items():
-            files = RemoteFiles(conversation, name)
-            places[name] = (files, f"{files.runs(book.nodes[name].home).folder}/{layout.root.name}")
+        for name, probe_session in talks.with_node.items():
+            files = RemoteFiles(probe_session, name)
+            places[name] = (files, f"{files.runs(node_inventory.nodes[name].home).folder}/{layout.root.name}")
         yield Sources(places, {**refused, **talks.refused})
 
 

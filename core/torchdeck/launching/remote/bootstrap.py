@@ -19,7 +19,7 @@ from typing import Any
 import torchdeck.agent.link.loader
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.launching.remote.stream import ByteStream
-from torchdeck.launching.shipping import PACKAGE, ShippingError
+from torchdeck.launching.runtime_bundle import PACKAGE, BundleError
 from torchdeck.shown_text import shown_line
 
 # Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
@@ -61,14 +61,14 @@ def packed(shipped: Path) -> bytes:
     """The archive of a shipped folder, as the loader takes it.
 
     Raises:
-        ShippingError: it cannot be read.
+        BundleError: it cannot be read.
     """
     package = shipped / PACKAGE
     try:
         paths = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         content = {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
     except OSError as error:
-        raise ShippingError(f"{shipped} cannot be read", error.strerror) from error
+        raise BundleError(f"{shipped} cannot be read", error.strerror) from error
     # in the order that gave the folder its name
     names = sorted(content)
     head = json.dumps([[name, len(content[name])] for name in names]).encode("ascii") + b"\n"
@@ -120,7 +120,7 @@ class Bootstrap:
             BootstrapError: the node cannot be used.
             TimeoutError: it took too long.
             OSError: the way to it is gone.
-            ShippingError: the shipped folder cannot be read.
+            BundleError: the shipped folder cannot be read.
         """
         self._answers.give(limit)
         told = _measured(json.dumps(order).encode("ascii"))

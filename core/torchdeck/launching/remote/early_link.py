@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.launching.remote.bootstrap import Bootstrap
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.schema import NodeEntry
 
 
 class EarlyLink(NamedTuple):

@@ -10,10 +10,10 @@ from torchdeck.config.problems import ConfigError
 from torchdeck.launching.remote.bootstrap import Bootstrap
 from torchdeck.launching.remote.early_link import EarlyLink
 from torchdeck.launching.remote.node_dial import dial_of
-from torchdeck.launching.shipping import ship
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.nodes.background import in_background
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.schema import NodeEntry
 
 LIMIT = 30.0
 """Seconds for connecting, and again for what the node's Python loads."""
@@ -35,7 +35,7 @@ class EarlyLinks:
     def begin(self, node: str) -> None:
         """Connect to a node of the book, and have it load what an agent needs; waits for nothing."""
         try:
-            entry = self._reach.book().nodes.get(node)
+            entry = self._reach.node_inventory().nodes.get(node)
         except ConfigError:
             return
         if entry is None or node in self._links:

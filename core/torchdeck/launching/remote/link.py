@@ -20,7 +20,7 @@ from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
 from torchdeck.launching.remote.shared_token import SharedToken
 from torchdeck.launching.remote.stream import ByteStream
-from torchdeck.launching.shipping import ShippingError
+from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 
 CONNECT_LIMIT = 30.0
@@ -206,7 +206,7 @@ class NodeLink:
             return NEEDS_LOGIN, str(error), LOGIN_DELAY
         except (RefusedError, MirrorRefusedError, FrameError) as error:
             return REFUSED, str(error), LOGIN_DELAY
-        except (BootstrapError, ShippingError) as error:
+        except (BootstrapError, BundleError) as error:
             return REFUSED, str(error), None
         except OSError as error:  # LinkLostError and TimeoutError are
             return LOST, str(error) or type(error).__name__, None

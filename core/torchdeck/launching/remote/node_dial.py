@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
-from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.start_line import python_line
 
 

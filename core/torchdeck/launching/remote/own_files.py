@@ -12,10 +12,10 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
     """Whether a mirrored file, by its path in the run directory, is written on `node`.
 
-    The plan of an attempt is the lead's, and a rank's files are its node's. If the gang may go on
+    The plan of an attempt is the leader's, and a rank's files are its node's. If the gang may go on
     without some node or rank, any rank may be on any node in a later attempt.
     """
-    lead = plan.nodes[0].name == node
+    leader = plan.nodes[0].name == node
     yields = Elastic.of_plan(plan).yields
     ranks = {placed.rank for placed in plan.ranks if yields or placed.node == node}
 
@@ -24,6 +24,6 @@ def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
         if rank is not None:
             return rank in ranks
         parts = path.split("/")
-        return lead or parts[0] != "attempts" or len(parts) > 3
+        return leader or parts[0] != "attempts" or len(parts) > 3
 
     return own

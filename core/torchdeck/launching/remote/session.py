@@ -13,7 +13,7 @@ from torchdeck.agent.link.names import NOTHING
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.clock import ClockOffsets
-from torchdeck.launching.remote.disk_room import DiskRoom
+from torchdeck.launching.remote.disk_space import DiskRoom
 from torchdeck.launching.remote.mirror import Mirror, have_json
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.quantities import size

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from torchdeck.contract.inventory import Device, InterpreterFacts, NodeInfo
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.probe_session import ProbeError
 
 Count = Annotated[int, Field(ge=0, le=2**63)]
 Text = Annotated[str, Field(max_length=4096)]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 
 MOST_STDERR = 64 * 2**10
@@ -69,13 +69,13 @@ class LocalProcess:
 
 
 @contextmanager
-def talk_here(name: str, python: str) -> Iterator[Conversation]:
+def probe_session_here(name: str, python: str) -> Iterator[ProbeSession]:
     """A conversation with `python` of this machine. Raises ProbeError where it does not answer."""
     try:
         process = LocalProcess(python)
     except OSError as error:
         raise ProbeError(f"node {name}: {python} cannot be started: {error.strerror}") from error
     try:
-        yield Conversation(process, f"node {name}")
+        yield ProbeSession(process, f"node {name}")
     finally:
         process.close()

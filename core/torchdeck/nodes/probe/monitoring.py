@@ -12,10 +12,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said, Text, facts_from
-from torchdeck.nodes.probe.probing import LIMIT, Connect, Question, fields_of, talk
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
+from torchdeck.nodes.probe.probing import LIMIT, Connect, Question, fields_of, open_probe_session
 from torchdeck.nodes.ssh.errors import NeedsLoginError, SshError
 
 INTERVAL = 1.0
@@ -121,8 +121,8 @@ class Monitor:
             before = self._now[name].heard
             wait = None
             try:
-                with talk(name, self._entries[name], self._connect, LIMIT) as conversation:
-                    self._follow(name, conversation)
+                with open_probe_session(name, self._entries[name], self._connect, LIMIT) as probe_session:
+                    self._follow(name, probe_session)
                 return
             except NeedsLoginError as error:
                 self._lost(name, error)
@@ -133,15 +133,15 @@ class Monitor:
             # not all of a hundred nodes at once
             self._closed.wait((wait or delay) * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
 
-    def _follow(self, name: str, conversation: Conversation) -> None:
+    def _follow(self, name: str, probe_session: ProbeSession) -> None:
         entry = self._entries[name]
-        facts = facts_from(name, conversation.ask(ProbeRequest.FACTS, LIMIT, **fields_of(entry, Question())))
+        facts = facts_from(name, probe_session.ask(ProbeRequest.FACTS, LIMIT, **fields_of(entry, Question())))
         devices = [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
         runs, count, due = facts.runs, 0, time.monotonic()
         while not self._closed.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._interval, time.monotonic())
             looks = count % RUNS_EVERY == 0
-            answer = conversation.ask(
+            answer = probe_session.ask(
                 ProbeRequest.SAMPLE, SAMPLE_LIMIT, home=entry.home, devices=devices, runs=looks
             )
             sample = _sample(name, answer)

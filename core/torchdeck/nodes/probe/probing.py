@@ -11,10 +11,10 @@ from typing import Any
 
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.background import in_background
-from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError, understood
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Cleaned, NodeFacts, facts_from
-from torchdeck.nodes.probe.talking import LIMIT, Connect, Talking, left, talk
+from torchdeck.nodes.probe.opening import LIMIT, Connect, Talking, left, open_probe_session
+from torchdeck.nodes.probe.probe_session import ClockOffset, ProbeError, PythonEndedError, understood
 from torchdeck.nodes.ssh.errors import (
     HostKeyChangedError,
     HostKeyRevokedError,
@@ -31,9 +31,9 @@ __all__ = [
     "Question",
     "clean_node",
     "fields_of",
+    "open_probe_session",
     "probe_node",
     "probe_nodes",
-    "talk",
 ]
 
 CLOCK_LIMIT = 5.0
@@ -110,11 +110,11 @@ def probe_node(
     """Look at one node; what goes wrong stands in the result."""
     started = time.monotonic()
     try:
-        with (talking or talk)(name, entry, connect, question.limit) as conversation:
-            until = time.monotonic() + question.limit - conversation.spent
-            said = conversation.ask(ProbeRequest.FACTS, left(until), **fields_of(entry, question))
+        with (talking or open_probe_session)(name, entry, connect, question.limit) as probe_session:
+            until = time.monotonic() + question.limit - probe_session.spent
+            said = probe_session.ask(ProbeRequest.FACTS, left(until), **fields_of(entry, question))
             facts = facts_from(name, said)
-            clock = conversation.clock(min(CLOCK_LIMIT, left(until)))
+            clock = probe_session.clock(min(CLOCK_LIMIT, left(until)))
     except PythonEndedError as error:
         fix = f"`torchdeck nodes edit {name} --{chosen_by(entry)} …` names another"
         return Probed(name, time.monotonic() - started, error=str(error), fix=fix)
@@ -144,8 +144,8 @@ def clean_node(
     Raises:
         SshError, ProbeError: it cannot be reached, or did not answer.
     """
-    with talk(name, entry, connect, limit) as conversation:
-        answer = conversation.ask(ProbeRequest.CLEAN, limit, run_ids=list(run_ids), home=entry.home)
+    with open_probe_session(name, entry, connect, limit) as probe_session:
+        answer = probe_session.ask(ProbeRequest.CLEAN, limit, run_ids=list(run_ids), home=entry.home)
     with understood(name):
         return Cleaned.model_validate(answer).model_dump()
 

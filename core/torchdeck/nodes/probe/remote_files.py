@@ -11,8 +11,8 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, ValidationError
 
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.quantities import size
 
 ASK_LIMIT = 60.0
@@ -56,12 +56,12 @@ class RemoteFile(NamedTuple):
 class RemoteFiles:
     """Asks one node. All raise ProbeError or SshError."""
 
-    def __init__(self, conversation: Conversation, node: str) -> None:
-        self._talk = conversation
+    def __init__(self, probe_session: ProbeSession, node: str) -> None:
+        self._talk = probe_session
         self._node = node
 
     def runs(self, home: str | None) -> RemoteRuns:
-        """What lies in TORCHDECK_HOME there, which the node book may name."""
+        """What lies in TORCHDECK_HOME there, which the node inventory may name."""
         try:
             found = _Runs.model_validate(self._talk.ask(ProbeRequest.RUNS, ASK_LIMIT, home=home))
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Hosts of an SSH config as nodes: what each Host would be in the node book."""
+"""Hosts of an SSH config as nodes: what each Host would be in the node inventory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.config.problems import ConfigError
-from torchdeck.nodes.book.problems import made_entry
-from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory.problems import made_entry
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.ssh.config_commands import CommandGate
 from torchdeck.nodes.ssh.config_file import SYSTEM_CONFIG, SshConfig
 from torchdeck.trust.trust_list import TrustList

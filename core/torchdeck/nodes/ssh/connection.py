@@ -24,8 +24,8 @@ from torchdeck.nodes.ssh.login import log_in
 from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 from torchdeck.nodes.ssh.remote_process import RemoteProcess, close_channel
+from torchdeck.nodes.ssh.route import Route, open_route
 from torchdeck.nodes.ssh.target import SshTarget
-from torchdeck.nodes.ssh.way import Way, open_way
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Connection:
         self.target = target
         self.seconds = 0.0
         """That its making took, without those in which a person was asked."""
-        self._hops: list[tuple[Transport, Way]] = []
+        self._hops: list[tuple[Transport, Route]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -171,17 +171,17 @@ class Connection:
     def close(self) -> None:
         """Close it and the hops before it. What runs on the node goes on."""
         hops, self._hops = self._hops, []
-        for transport, way in reversed(hops):
+        for transport, route in reversed(hops):
             transport.close()
-            way.close()
+            route.close()
 
     def add_hop(self, target: SshTarget, asked: Asked, deadline: float) -> None:
         """Go one host further; what `connect` does for each host on the way."""
-        way = open_way(target, self.transport if self._hops else None, deadline)
-        transport = _transport(way)
-        self._hops.append((transport, way))
+        route = open_route(target, self.transport if self._hops else None, deadline)
+        transport = _transport(route)
+        self._hops.append((transport, route))
         try:
-            _handshake(transport, target, way, deadline)
+            _handshake(transport, target, route, deadline)
             log_in(transport, target, asked, deadline)
         except UnreachableError as error:
             if time.monotonic() >= deadline:
@@ -243,18 +243,18 @@ def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
         raise refused
 
 
-def _transport(way: Way) -> Transport:
+def _transport(route: Route) -> Transport:
     from paramiko import Transport
 
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is raised, and said there
-    transport = Transport(way.stream, default_window_size=WINDOW, default_max_packet_size=PACKET)
+    transport = Transport(route.stream, default_window_size=WINDOW, default_max_packet_size=PACKET)
     options = transport.get_security_options()
     options.ciphers = [name for name in CIPHERS if name in options.ciphers]
     options.digests = [name for name in MACS if name in options.digests]
     return transport
 
 
-def _handshake(transport: Transport, target: SshTarget, way: Way, deadline: float) -> None:
+def _handshake(transport: Transport, target: SshTarget, route: Route, deadline: float) -> None:
     """Agree on ciphers and judge the key that the host shows.
 
     Raises:
@@ -275,7 +275,7 @@ def _handshake(transport: Transport, target: SshTarget, way: Way, deadline: floa
         transport.start_client(timeout=remaining)
         shown = transport.get_remote_server_key()  # fails where the limit ended the negotiation
     except (SSHException, EOFError, OSError) as error:
-        why = way.complaint() or reason(error)
+        why = route.complaint() or reason(error)
         raise UnreachableError(
             target.name, f"{target.host}, port {target.port}: SSH did not start ({why})"
         ) from error

@@ -57,6 +57,6 @@ class HostKeyRevokedError(HostKeyChangedError):
 
 
 class TargetError(SshError):
-    """What the node book or the SSH config says does not lead to a host."""
+    """What the node inventory or the SSH config says does not lead to a host."""
 
     is_usage = True

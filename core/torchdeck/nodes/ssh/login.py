@@ -123,7 +123,7 @@ class _Login:
             self.target.name,
             f"{self.target.login} lets nobody in with what is known: {', '.join([*what, *self.trouble])}. "
             f"It takes {', '.join(methods) or 'nothing that is known here'}. Name a key that it knows in the "
-            f"node book{',' if asking_helps else ' or'} load one into an agent (ssh-add){or_ask}",
+            f"node inventory{',' if asking_helps else ' or'} load one into an agent (ssh-add){or_ask}",
             asking_helps=asking_helps,
         )
 
@@ -156,7 +156,7 @@ class _Login:
             return NeedsLoginError(
                 self.target.name,
                 f"{self.target.login} hung up after {self.refused + 1} keys: servers allow few. Name the "
-                "right one as key in the node book, or set IdentitiesOnly in the SSH config",
+                "right one as key in the node inventory, or set IdentitiesOnly in the SSH config",
                 asking_helps=False,
             )
         return UnreachableError(

@@ -1,4 +1,4 @@
-"""Where an SSH connection goes and how: an entry of the node book, laid over the user's SSH config."""
+"""Where an SSH connection goes and how: an entry of the node inventory, laid over the user's SSH config."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.layout import Home
-from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, jump_parts
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.inventory.address import RIGHT_HOP, hop_fault, jump_parts
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.config_commands import REFUSED
 from torchdeck.nodes.ssh.config_file import SshConfig, config_words
 from torchdeck.nodes.ssh.errors import TargetError
@@ -64,7 +64,9 @@ class SshTarget:
         return (host,) if self.port == DEFAULT_PORT else (f"[{host}]:{self.port}", host)
 
 
-def target_of(name: str, book: NodeBook, home: Path, config: SshConfig | None = None) -> SshTarget:
+def target_of(
+    name: str, node_inventory: NodeInventory, home: Path, config: SshConfig | None = None
+) -> SshTarget:
     """The way to the node called `name`.
 
     Args:
@@ -76,17 +78,17 @@ def target_of(name: str, book: NodeBook, home: Path, config: SshConfig | None = 
     Raises:
         TargetError: it is not in the book, its jump hosts lead in a circle, or the SSH config is faulty.
     """
-    entry = book.nodes.get(name)
+    entry = node_inventory.nodes.get(name)
     if entry is None:
-        raise TargetError(name, "it is not in the node book; `torchdeck nodes list` shows what is")
-    return target_for(name, entry, book, home, config)
+        raise TargetError(name, "it is not in the node inventory; `torchdeck nodes list` shows what is")
+    return target_for(name, entry, node_inventory, home, config)
 
 
 def target_for(
-    name: str, entry: NodeEntry, book: NodeBook, home: Path, config: SshConfig | None = None
+    name: str, entry: NodeEntry, node_inventory: NodeInventory, home: Path, config: SshConfig | None = None
 ) -> SshTarget:
     """As `target_of`, for an entry that need not be in the book (yet)."""
-    finder = _Finder(book, home, config or SshConfig.of_user())
+    finder = _Finder(node_inventory, home, config or SshConfig.of_user())
     target, jumps = finder.of_entry(name, entry)
     return replace(target, jumps=finder.flat(jumps, (name,)))
 
@@ -95,7 +97,7 @@ def target_for(
 class _Finder:
     """Makes targets; each comes with the jump hosts that its own settings name, as they are written there."""
 
-    book: NodeBook
+    node_inventory: NodeInventory
     home: Path
     config: SshConfig
 
@@ -128,7 +130,7 @@ class _Finder:
         return tuple(hops)
 
     def _of_hop(self, written: str) -> tuple[SshTarget, list[str]]:
-        entry = self.book.nodes.get(written)
+        entry = self.node_inventory.nodes.get(written)
         if entry is not None:
             return self.of_entry(written, entry)
         parts = jump_parts(written)

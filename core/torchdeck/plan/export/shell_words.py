@@ -83,13 +83,13 @@ def environment(node: NodePlan) -> dict[str, str]:
     """Variable → its value as a word; the shipped folder is left out of PYTHONPATH."""
     found = {}
     for name, value in node.env.items():
-        rest = without_shipped(value)
+        rest = without_bundle(value)
         if rest or rest == value:
             found[name] = word(rest)
     return found
 
 
-def without_shipped(text: str) -> str:
+def without_bundle(text: str) -> str:
     """`text`, a path of modules, without the shipped folder and the node's own; any other text as it is."""
     pieces = split(text)
     if ("", "shipped") not in pieces:

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.plan.prediction import PredictedData
 from torchdeck.plan.memory.fullness import MemoryPreview
-from torchdeck.plan.preview.board import Board
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.headline import headline
+from torchdeck.plan.preview.rank_grid import RankGrid
 from torchdeck.plan.preview.sizes import size_values
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def document(preview: Preview) -> dict[str, Any]:
     }
 
 
-def _placement(board: Board) -> dict[str, Any]:
+def _placement(board: RankGrid) -> dict[str, Any]:
     return {
         "world_size": board.world_size,
         "shard": board.shard,

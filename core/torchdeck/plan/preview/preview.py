@@ -13,7 +13,7 @@ from torchdeck.plan.batch import explain_batch
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.fullness import MemoryPreview, make_memory
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.preview.board import Board, make_board
+from torchdeck.plan.preview.rank_grid import RankGrid, make_rank_grid
 from torchdeck.plan.shares import shares_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Preview:
     """A plan laid out. Ranks that need the same stand together; `make_rank` lays out a single one."""
 
     plan: LaunchPlan
-    board: Board
+    board: RankGrid
     arithmetic: tuple[str, ...]
     """One sentence a line; empty for scripts."""
     data: DataPreview | None
@@ -62,7 +62,7 @@ def make_preview(
     data = _data(config, plan, known)
     return Preview(
         plan=plan,
-        board=make_board(plan, shares, spec),
+        board=make_rank_grid(plan, shares, spec),
         arithmetic=_arithmetic(plan, data),
         data=data,
         memory=_memory(plan, spec, known),

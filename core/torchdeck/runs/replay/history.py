@@ -1,6 +1,6 @@
 """What a run's journals say, taken in event by event. No clocks, no files, no processes.
 
-Of several nodes the lead alone says how the run goes: started, running, stopped, finished. The others tell
+Of several nodes the leader alone says how the run goes: started, running, stopped, finished. The others tell
 what happens on them: their ranks' exits, hangs, checkpoints. Journals are read one after the other, and
 arrive late from other nodes, so nothing may hang on the order of events of two nodes.
 """
@@ -175,7 +175,7 @@ class RunHistory:
         elif event.name == "node_finished":
             self.nodes.agent_departed(node)
         elif event.name in ("lead_lost", "lead_back"):
-            self.nodes.said_of_the_lead(node, event)
+            self.nodes.leader_sentence(node, event)
         elif event.name == "leased":
             self._leased(node, event)
         elif event.name == "agent_failed":
@@ -264,9 +264,9 @@ class RunHistory:
             self.nodes.uses(node, event)
         known = self.attempts.get(number)
         if node in self.nodes.followers:
-            # it takes part; what it says of its ranks is not lost if the lead's journal comes later
+            # it takes part; what it says of its ranks is not lost if the leader's journal comes later
             self.attempts[number] = known or read.attempt(number, event)
-        elif known is not None and self.attempt == number:  # the lead has said that all nodes begin it
+        elif known is not None and self.attempt == number:  # the leader has said that all nodes begin it
             self.attempts[number] = dataclasses.replace(known, resume=read.text(event.fields, "resume"))
         else:
             self._begin_attempt(number, event)
@@ -350,7 +350,7 @@ class RunHistory:
         step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
         seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
         seen = CheckpointSeen(step, path, seconds, size, event.time, node)
-        # on disks of their own each node tells of it: what lies with the lead is shown
+        # on disks of their own each node tells of it: what lies with the leader is shown
         known = self.checkpoint
         if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
             self.checkpoint = seen

@@ -12,22 +12,22 @@ class NodesSeen:
     Attributes:
         followers: nodes whose agent follows another node's.
         departed: followers for which the run is over.
-        silent: nodes that the lead has not heard for a while → its `node_silent` or `node_lost`.
-        unled: nodes that have given up the lead → what launch.unattended has their ranks do.
-        gave_up_lead: nodes whose last word of the lead is that it is given up; their agent may have departed.
-        lead_lost: nodes → when by their own clocks they said so last.
-        clocks: seconds that a node's clock is ahead of the lead's, and by how much that may be wrong.
+        silent: nodes that the leader has not heard for a while → its `node_silent` or `node_lost`.
+        leaderless: nodes that have given up the leader → what launch.unattended has their ranks do.
+        gave_up_leader: nodes that last reported the leader as given up; their agent may have ended.
+        leader_lost: nodes → when by their own clocks they said so last.
+        clocks: seconds that a node's clock is ahead of the leader's, and by how much that may be wrong.
     """
 
     def __init__(self) -> None:
         self.followers: set[str] = set()
         self.departed: set[str] = set()
         self.silent: dict[str, Event] = {}
-        self.unled: dict[str, str] = {}
-        self.gave_up_lead: set[str] = set()
-        self.lead_lost: dict[str, float] = {}
+        self.leaderless: dict[str, str] = {}
+        self.gave_up_leader: set[str] = set()
+        self.leader_lost: dict[str, float] = {}
         self._deserted: dict[str, float] = {}
-        """Nodes on which nothing lives that could say more → their `lead_lost` that this ends."""
+        """Nodes on which nothing lives that could say more → their `leader_lost` that this ends."""
         self.clocks: dict[str, tuple[float, float]] = {}
         self._devices: dict[str, tuple[str, ...]] = {}
         self._asked: Event | None = None
@@ -35,9 +35,9 @@ class NodesSeen:
 
     @property
     def go_on_alone(self) -> tuple[str, ...]:
-        """Nodes whose ranks go on without the lead, and after its end."""
-        going = (node for node, unattended in self.unled.items() if unattended == "continue")
-        return tuple(node for node in going if self._deserted.get(node) != self.lead_lost[node])
+        """Nodes whose ranks go on without the leader, and after its end."""
+        going = (node for node, unattended in self.leaderless.items() if unattended == "continue")
+        return tuple(node for node in going if self._deserted.get(node) != self.leader_lost[node])
 
     @property
     def untold(self) -> tuple[str, ...]:
@@ -61,23 +61,23 @@ class NodesSeen:
             self.silent.clear()  # who leads begins to listen anew
             self.followers.discard(node)  # it may have followed in an earlier life
         self.departed.discard(node)
-        self.gave_up_lead.discard(node)
-        self.unled.pop(node, None)
+        self.gave_up_leader.discard(node)
+        self.leaderless.pop(node, None)
 
     def agent_departed(self, node: str) -> None:
         """The run is over for a follower."""
         self.departed.add(node)
-        self.unled.pop(node, None)
+        self.leaderless.pop(node, None)
 
-    def said_of_the_lead(self, node: str, event: Event) -> None:
-        """What a follower says of the lead."""
+    def leader_sentence(self, node: str, event: Event) -> None:
+        """What a follower says of the leader."""
         if event.name == "lead_lost":
-            self.unled[node] = read.text(event.fields, "unattended", "stop")
-            self.lead_lost[node] = event.time
-            self.gave_up_lead.add(node)
+            self.leaderless[node] = read.text(event.fields, "unattended", "stop")
+            self.leader_lost[node] = event.time
+            self.gave_up_leader.add(node)
         else:
-            self.unled.pop(node, None)
-            self.gave_up_lead.discard(node)
+            self.leaderless.pop(node, None)
+            self.gave_up_leader.discard(node)
 
     def uses(self, node: str, event: Event) -> None:
         """A node leased devices, or began an attempt with them."""
@@ -93,7 +93,7 @@ class NodesSeen:
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
     def said(self, event: Event) -> None:
-        """What the lead says of a node, or a controller of the token, or of a node that is deserted."""
+        """What the leader says of a node, or a controller of the token, or of a node that is deserted."""
         if event.name in ("token_asked", "token_settled"):
             self._asked = event if event.name == "token_asked" else None
             return

@@ -9,9 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import Problem
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck_app.launch.check.board import CheckTable
+from torchdeck_app.launch.check.appearance import LOOKS
+from torchdeck_app.launch.check.check_table import CheckTable
 from torchdeck_app.launch.check.grid import grid_of
-from torchdeck_app.launch.check.looks import LOOKS
 from torchdeck_app.launch.check.panel import CheckPanel
 from torchdeck_app.launch.check.rows import check_rows
 from torchdeck_app.theme.theme import Theme

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.plan.check import failed, ok, warning
 from torchdeck.plan.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.panel import CheckPanel
@@ -78,7 +78,7 @@ def make_plan(folder: Path, steps: int = 5, nproc: int = 2) -> LaunchPlan:
         "launch": {"max_restarts": steps},
     }
     config = config_from_dict(table, folder)
-    return plan_from(config, survey(config, environ={}))
+    return plan_from(config, cluster_facts(config, environ={}))
 
 
 def test_what_differs_between_plans(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The field of a run's nodes offers what the node book has."""
+"""The field of a run's nodes offers what the node inventory has."""
 
 import tomllib
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from shiboken6 import delete
 
 from support.form_user import User
 from support.run_files import MINIMAL
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry, NodeGroup
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.launch.form.controls.make import NodesControl
-from torchdeck_app.launch.place import names_in
+from torchdeck_app.launch.launch_page import names_in
 from torchdeck_app.theme.theme import Theme
 
 NAMES = ["all", "a", "b", "tag:fast"]
@@ -28,12 +28,12 @@ def user(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[User]:
 
 
 def test_the_book_names_groups_nodes_and_tags() -> None:
-    book = NodeBook(
+    node_inventory = NodeInventory(
         nodes={"a": NodeEntry(address="x", tags=["fast"]), "b": NodeEntry(address="y", tags=["fast"])},
         groups={"all": NodeGroup(nodes=["a", "b"])},
     )
-    assert list(names_in(book)) == NAMES
-    assert names_in(NodeBook()) == ()
+    assert list(names_in(node_inventory)) == NAMES
+    assert names_in(NodeInventory()) == ()
 
 
 def test_names_are_chosen_and_taken_back(user: User) -> None:

@@ -13,7 +13,7 @@ from support.launch_place import Make
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import launcher
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.theme.theme import Theme
 
 
@@ -36,10 +36,10 @@ def home(tmp_path: Path) -> Path:
 def make(
     qtbot: QtBot, theme: Theme, operations: Operations, home: Path, tmp_path: Path, started: list[RunLayout]
 ) -> Iterator[Make]:
-    places: list[LaunchPlace] = []
+    places: list[LaunchPage] = []
 
-    def made() -> LaunchPlace:
-        place = LaunchPlace(theme, operations, home, drafts=tmp_path / "drafts")
+    def made() -> LaunchPage:
+        place = LaunchPage(theme, operations, home, drafts=tmp_path / "drafts")
         place.resize(1280, 720)
         place.show()
         qtbot.waitExposed(place)
@@ -59,5 +59,5 @@ def make(
 
 
 @pytest.fixture
-def place(make: Make) -> LaunchPlace:
+def place(make: Make) -> LaunchPage:
     return make()

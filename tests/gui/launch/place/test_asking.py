@@ -10,7 +10,7 @@ from support.hosts import TestHosts
 from support.launch_place import opened, write_script
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.theme.theme import Theme
 
 SLOW = 30_000
@@ -32,7 +32,7 @@ def test_a_password_is_asked_for_once_somebody_looks(
     file = write_script(tmp_path)
     file.write_text(f'{file.read_text()}nodes = ["node1"]\n')
     logins = make_logins(torchdeck_home, person)
-    place = LaunchPlace(theme, operations, torchdeck_home, drafts=tmp_path / "drafts", logins=logins)
+    place = LaunchPage(theme, operations, torchdeck_home, drafts=tmp_path / "drafts", logins=logins)
     qtbot.addWidget(place)
     opened(qtbot, place, file)
     service = place.service

@@ -81,7 +81,7 @@ def editor(window: Window) -> Seen:
 def test_a_node_is_dragged_into_a_run_and_another_out_of_it(screen: Desktop, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(RUN_FILE)
     with screen.window(tmp_path, "run.toml") as window:
-        window.wait("Nodes of the node book", seconds=60)
+        window.wait("Nodes of the node inventory", seconds=60)
         window.key("ctrl+t")
         window.wait_until(lambda: window.look("# mine"), "the run file's text")
         window.settle()

@@ -16,10 +16,10 @@ from torchdeck.config.starts.presets import preset_names, preset_text
 from torchdeck.contract.journal import Event
 from torchdeck.quantities import moment
 from torchdeck_app.launch.files.diff_dialog import DiffDialog
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 
 
-def test_the_first_start_offers_every_preset(qtbot: QtBot, place: LaunchPlace) -> None:
+def test_the_first_start_offers_every_preset(qtbot: QtBot, place: LaunchPage) -> None:
     qtbot.waitUntil(lambda: len(place.start_page.cards) == len(preset_names()), timeout=30_000)
     assert not has_document(place)
     assert not place.actions_here.launch.isEnabled()
@@ -34,7 +34,7 @@ def test_the_first_start_offers_every_preset(qtbot: QtBot, place: LaunchPlace) -
     place.service.cancel_tracing()
 
 
-def test_form_and_text_are_views_of_one_document(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_form_and_text_are_views_of_one_document(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Ctrl+T changes between them, Ctrl+Z takes back what was done in either."""
     opened(qtbot, place, write_script(tmp_path))
     place.document.set_value(("distributed", "nproc"), 2)
@@ -54,7 +54,7 @@ def test_form_and_text_are_views_of_one_document(qtbot: QtBot, place: LaunchPlac
     assert place.document.table["distributed"]["nproc"] == 2
 
 
-def test_searching_is_for_the_view_in_sight(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_searching_is_for_the_view_in_sight(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Ctrl+F from within a field as from the text: one shortcut, and no other of the same keys."""
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: "run" in place.form.groups, timeout=30_000)
@@ -69,7 +69,7 @@ def test_searching_is_for_the_view_in_sight(qtbot: QtBot, place: LaunchPlace, tm
     assert place.editor.bar.field.hasFocus()
 
 
-def test_what_is_being_typed_is_saved_too(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_what_is_being_typed_is_saved_too(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Ctrl+S needs no Enter before it."""
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: "distributed" in place.form.groups, timeout=30_000)
@@ -83,7 +83,7 @@ def test_what_is_being_typed_is_saved_too(qtbot: QtBot, place: LaunchPlace, tmp_
 
 
 def test_text_that_is_no_toml_leads_from_the_form_to_its_line(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT + "what is this\n")
@@ -94,7 +94,7 @@ def test_text_that_is_no_toml_leads_from_the_form_to_its_line(
     assert place.editor.area.current_line() == 6
 
 
-def test_a_damaged_file_is_changed_from_nowhere(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_damaged_file_is_changed_from_nowhere(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     run_file = write_script(tmp_path)
     run_file.write_bytes(SCRIPT.encode() + b"# f\xfc\n")
     opened(qtbot, place, run_file)
@@ -111,7 +111,7 @@ def test_a_damaged_file_is_changed_from_nowhere(qtbot: QtBot, place: LaunchPlace
     assert place.document.text == text
 
 
-def test_a_problem_leads_to_its_line(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_problem_leads_to_its_line(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     opened(qtbot, place, write_script(tmp_path))
     place.show_view("toml")
     place.document.set_text(SCRIPT.replace("nproc", "nprok"))
@@ -125,7 +125,7 @@ def test_a_problem_leads_to_its_line(qtbot: QtBot, place: LaunchPlace, tmp_path:
     assert place.editor.area.current_line() == 4
 
 
-def test_a_plan_that_does_not_fit_is_a_problem_too(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_plan_that_does_not_fit_is_a_problem_too(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT.replace('"cpu"', "[0, 1]"))
     opened(qtbot, place, run_file)
@@ -137,7 +137,7 @@ def test_a_plan_that_does_not_fit_is_a_problem_too(qtbot: QtBot, place: LaunchPl
     assert row.state.problems
 
 
-def test_a_script_gets_a_run_file(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_script_gets_a_run_file(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)\n")
     place.open_path(tmp_path / "train.py")
     qtbot.waitUntil(lambda: has_document(place), timeout=30_000)
@@ -148,7 +148,7 @@ def test_a_script_gets_a_run_file(qtbot: QtBot, place: LaunchPlace, tmp_path: Pa
     qtbot.waitUntil(lambda: place.toolbar.marker.text() == "", timeout=30_000)
 
 
-def test_saving_what_has_no_name_asks_for_one(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_saving_what_has_no_name_asks_for_one(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     place.open_text(SCRIPT, None, "clone of a/b")
     qtbot.waitUntil(lambda: has_document(place), timeout=30_000)
     press(place, Qt.Key.Key_S)
@@ -161,7 +161,7 @@ def test_saving_what_has_no_name_asks_for_one(qtbot: QtBot, place: LaunchPlace, 
     dialog.reject()
 
 
-def test_what_changed_since_a_run(qtbot: QtBot, place: LaunchPlace, home: Path, tmp_path: Path) -> None:
+def test_what_changed_since_a_run(qtbot: QtBot, place: LaunchPage, home: Path, tmp_path: Path) -> None:
     for run_id, nproc in zip(IDS, ("1", "4", "8"), strict=True):
         created = Event("created", 1e9, 1.0, {"name": f"try {nproc}"})
         make_run(home, [created], run_id=run_id).config.write_text(
@@ -183,7 +183,7 @@ def test_what_changed_since_a_run(qtbot: QtBot, place: LaunchPlace, home: Path, 
     dialog.reject()
 
 
-def test_a_click_in_the_preview_is_one_step(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_click_in_the_preview_is_one_step(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     opened(qtbot, place, write_script(tmp_path))
     place.pane.change_asked.emit({"distributed.nproc": 2, "launch.max_restarts": 1})
     assert place.document.table["launch"] == {"max_restarts": 1}
@@ -213,7 +213,7 @@ def test_a_node_of_the_book_is_put_into_the_run(qtbot: QtBot, home: Path, make: 
     assert place.document.text == run_file.read_text()
 
 
-def test_scripts_are_exported_from_the_menu(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_scripts_are_exported_from_the_menu(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(place.pane.tabs.isVisible, timeout=60_000)
     place.actions_here.export_job.trigger()
@@ -226,7 +226,7 @@ def test_scripts_are_exported_from_the_menu(qtbot: QtBot, place: LaunchPlace, tm
 
 
 def test_there_is_nothing_to_export_without_a_preview(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT.replace("nproc = 1", "nproc = 0"))
@@ -236,7 +236,7 @@ def test_there_is_nothing_to_export_without_a_preview(
     assert not place.actions_here.export_job.isEnabled()
 
 
-def test_everything_has_a_name_and_a_tooltip(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_everything_has_a_name_and_a_tooltip(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Of what this place has made itself."""
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: bool(place.start_page.cards), timeout=30_000)
@@ -258,7 +258,7 @@ def test_everything_has_a_name_and_a_tooltip(qtbot: QtBot, place: LaunchPlace, t
 
 @pytest.mark.parametrize("size", [(1280 - 80, 720 - 60), (1600, 1000)])
 def test_it_fits_a_small_screen(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, size: tuple[int, int]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     """Checks and problems at once make nothing grow out of the window."""
     run_file = write_script(tmp_path)

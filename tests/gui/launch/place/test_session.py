@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 from pytestqt.qtbot import QtBot
 
 from support.launch_place import SCRIPT, Make, has_document, opened, press, write_script
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 
 
 def test_unsaved_edits_are_there_again(qtbot: QtBot, make: Make, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_unsaved_edits_are_there_again(qtbot: QtBot, make: Make, tmp_path: Path)
     qtbot.waitUntil(lambda: "changed on disk" in second.notice.text.text(), timeout=30_000)
 
 
-def test_an_edit_is_told_to_the_session(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_an_edit_is_told_to_the_session(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     opened(qtbot, place, write_script(tmp_path))
     with qtbot.waitSignal(place.state_changed):
         place.document.set_value(("distributed", "nproc"), 7)
@@ -80,14 +80,14 @@ def test_a_preset_with_edits_is_there_again(qtbot: QtBot, make: Make) -> None:
     assert second.file.is_worth_asking
 
 
-def test_a_state_of_another_version_is_passed_over(place: LaunchPlace) -> None:
+def test_a_state_of_another_version_is_passed_over(place: LaunchPage) -> None:
     damaged = {"document": 3, "split": "%%", "recent": {}, "view": "x", "editor": []}
     for state in ({}, damaged, {"document": {"path": 4}}):
         place.restore_state(state)
         assert not has_document(place)
 
 
-def test_choosing_anew_loses_nothing(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_choosing_anew_loses_nothing(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Ctrl+N shows the presets; the way back leads to the same text, and it is kept meanwhile."""
     opened(qtbot, place, write_script(tmp_path))
     place.document.set_value(("distributed", "nproc"), 2)
@@ -101,7 +101,7 @@ def test_choosing_anew_loses_nothing(qtbot: QtBot, place: LaunchPlace, tmp_path:
 
 
 def test_keys_do_not_reach_a_document_that_opens_out_of_sight(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     """While another place is in sight and has nothing yet that takes the keyboard."""
     window, other = QStackedWidget(), QWidget()

@@ -14,11 +14,11 @@ from pytestqt.qtbot import QtBot
 from support.launch_place import SCRIPT, has_document, opened, press, write_script
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.launch.check.rows import CheckRow
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 
 
 def test_launch_from_the_keyboard(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     """Ctrl+Enter twice starts one run; the window is told which."""
     opened(qtbot, place, write_script(tmp_path))
@@ -31,7 +31,7 @@ def test_launch_from_the_keyboard(
 
 
 def test_what_is_said_of_a_start_goes_with_its_document(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     """That it starts all the same is void once it has; what has started is void in another document."""
     run_file = write_script(tmp_path)
@@ -47,7 +47,7 @@ def test_what_is_said_of_a_start_goes_with_its_document(
 
 
 def test_a_text_of_no_file_launches_without_saving(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     """It works in a folder of its own, which is made."""
     write_script(tmp_path)
@@ -61,7 +61,7 @@ def test_a_text_of_no_file_launches_without_saving(
 
 
 def test_a_refused_launch_leads_to_the_list_of_problems(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     """What is wrong is said once: the list has the keyboard, and Enter leads to the line."""
     run_file = write_script(tmp_path)
@@ -82,7 +82,7 @@ def test_a_refused_launch_leads_to_the_list_of_problems(
 
 
 def test_a_check_says_only_what_the_list_of_problems_does_not(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     """A device that is not there stands in the list; what else was looked at, in the panel."""
     run_file = write_script(tmp_path)
@@ -96,7 +96,7 @@ def test_a_check_says_only_what_the_list_of_problems_does_not(
     assert not {row.what for row in place.control.panel.rows} & {row.wrong for row in place.problems.rows}
 
 
-def test_check_lists_everything(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_check_lists_everything(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
     QTest.mouseClick(place.control.check_button, Qt.MouseButton.LeftButton)
@@ -105,9 +105,7 @@ def test_check_lists_everything(qtbot: QtBot, place: LaunchPlace, tmp_path: Path
     assert "script" in [row.name for row in place.control.panel.rows]
 
 
-def test_a_check_right_after_an_edit_is_of_that_edit(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
-) -> None:
+def test_a_check_right_after_an_edit_is_of_that_edit(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """And what was checked of an older text is not shown for it."""
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
@@ -122,14 +120,14 @@ def test_a_check_right_after_an_edit_is_of_that_edit(
     assert place.control.panel.isHidden()
 
 
-def held_folder(place: LaunchPlace) -> Path | None:
+def held_folder(place: LaunchPage) -> Path | None:
     """The folder that the preview asks to trust."""
     held = place.service.state.held
     return None if held is None else held.folder
 
 
 def test_a_python_of_a_strange_folder_is_not_run_unasked(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     """Neither by the preview nor by a check."""
     python = tmp_path / "tools" / "python"
@@ -148,7 +146,7 @@ def test_a_python_of_a_strange_folder_is_not_run_unasked(
 
 
 def test_code_is_asked_about_before_it_runs(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     write_script(tmp_path)
     code = tmp_path / "mine.py"
@@ -175,7 +173,7 @@ def test_code_is_asked_about_before_it_runs(
     qtbot.waitUntil(lambda: bool(started), timeout=20_000)
 
 
-def test_a_check_waits_for_the_trace_under_way(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
+def test_a_check_waits_for_the_trace_under_way(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
     """Nothing is traced twice at a time; Cancel ends the wait."""
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
@@ -194,7 +192,7 @@ def test_a_check_waits_for_the_trace_under_way(qtbot: QtBot, place: LaunchPlace,
 
 
 def test_devices_that_are_held_can_be_waited_for(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path, started: list[RunLayout]
 ) -> None:
     """The button beside the check writes launch.queue, as a step that can be undone, and launches."""
     opened(qtbot, place, write_script(tmp_path))
@@ -206,7 +204,7 @@ def test_devices_that_are_held_can_be_waited_for(
     assert place.document.text == SCRIPT
 
 
-def test_a_batch_plan_that_is_missing_is_built_from_here(qtbot: QtBot, place: LaunchPlace) -> None:
+def test_a_batch_plan_that_is_missing_is_built_from_here(qtbot: QtBot, place: LaunchPage) -> None:
     """The preset for finetuning says what it needs, with the button that makes it."""
     place.new_from_preset("finetune")
     qtbot.waitUntil(lambda: place.notice.topic == "batch plan", timeout=20_000)

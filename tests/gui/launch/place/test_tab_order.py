@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from support.launch_place import opened, write_script
-from torchdeck_app.launch.place import LaunchPlace
+from torchdeck_app.launch.launch_page import LaunchPage
 
 MOST = 80
-"""Presses that lead once around."""
+"""Presses that leader once around."""
 
 
 def way(key: Qt.Key, until: QWidget) -> list[QWidget]:
@@ -26,7 +26,7 @@ def way(key: Qt.Key, until: QWidget) -> list[QWidget]:
 
 
 def test_tab_leads_from_the_form_over_the_preview_to_launch_and_back(
-    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+    qtbot: QtBot, place: LaunchPage, tmp_path: Path
 ) -> None:
     opened(qtbot, place, write_script(tmp_path))
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)

@@ -15,10 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser
-from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.runs.plots.markers import Mark
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.theme.theme import Theme
 
 START = 1e9
@@ -36,15 +36,15 @@ def make(folder: Path, rows: int = 5000, ranks: int = 1) -> None:
 
 
 @pytest.fixture
-def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
-    made = PlotBoard(theme, RunLayout(tmp_path))
+def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotGrid]:
+    made = PlotGrid(theme, RunLayout(tmp_path))
     qtbot.addWidget(made)
     made.resize(1000, 700)
     yield made
     made.closing()
 
 
-def shown(qtbot: QtBot, board: PlotBoard) -> PlotCanvas:
+def shown(qtbot: QtBot, board: PlotGrid) -> PlotCanvas:
     """Open the board and wait for its plots; the loss."""
     board.show()
     board.entered()
@@ -54,9 +54,9 @@ def shown(qtbot: QtBot, board: PlotBoard) -> PlotCanvas:
 
 
 @pytest.fixture
-def follower(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
+def follower(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotGrid]:
     """A second board of the run, which looks at the same moments: what it saw, the first could have seen."""
-    made = PlotBoard(theme, RunLayout(tmp_path))
+    made = PlotGrid(theme, RunLayout(tmp_path))
     qtbot.addWidget(made)
     made.resize(1000, 700)
     make(tmp_path, rows=50)
@@ -65,7 +65,7 @@ def follower(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
     made.closing()
 
 
-def log_more(qtbot: QtBot, follower: PlotBoard, folder: Path, log: str, first: int, last: int) -> None:
+def log_more(qtbot: QtBot, follower: PlotGrid, folder: Path, log: str, first: int, last: int) -> None:
     """The run logs these steps, and whoever follows it has seen them."""
     steps = np.arange(first, last)
     losses = np.full(len(steps), 7.0)
@@ -83,7 +83,7 @@ def drag(canvas: PlotCanvas, first: float, last: float) -> None:
     QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=places[1])
 
 
-def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     board.show()
     board.entered()
     qtbot.waitUntil(lambda: board.answer is not None)
@@ -95,7 +95,7 @@ def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotB
 
 
 def test_dragging_zooms_to_single_rows_and_a_double_click_shows_all(
-    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
     canvas = shown(qtbot, board)
@@ -114,7 +114,7 @@ def test_dragging_zooms_to_single_rows_and_a_double_click_shows_all(
     assert canvas.frame.x == everything
 
 
-def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path)
     canvas = shown(qtbot, board)
     at = QPointF(canvas.frame.area.center())
@@ -139,7 +139,7 @@ def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotBoard,
 
 
 def test_the_cursor_goes_through_all_plots_and_says_its_time(
-    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
     canvas = shown(qtbot, board)
@@ -157,7 +157,7 @@ def test_the_cursor_goes_through_all_plots_and_says_its_time(
 
 
 def test_paused_it_stands_still_and_then_catches_up(
-    qtbot: QtBot, board: PlotBoard, follower: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, follower: PlotGrid, tmp_path: Path
 ) -> None:
     canvas = shown(qtbot, board)
     board.toolbar.pause.trigger()
@@ -171,7 +171,7 @@ def test_paused_it_stands_still_and_then_catches_up(
 
 
 def test_plots_are_hidden_sorted_and_remembered(
-    qtbot: QtBot, board: PlotBoard, theme: Theme, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, theme: Theme, tmp_path: Path
 ) -> None:
     make(tmp_path)
     shown(qtbot, board)
@@ -187,7 +187,7 @@ def test_plots_are_hidden_sorted_and_remembered(
     chooser.shift(-1)
     assert board.sheet.shown == ["step_time", "loss"]
     chooser.accept()
-    again = PlotBoard(theme, RunLayout(tmp_path))
+    again = PlotGrid(theme, RunLayout(tmp_path))
     qtbot.addWidget(again)
     again.restore_state(board.save_state())
     again.resize(1000, 700)
@@ -197,7 +197,7 @@ def test_plots_are_hidden_sorted_and_remembered(
     again.closing()
 
 
-def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path)
     shown(qtbot, board)
     board._choose(board.choices.with_log_y("step_time", on=True))
@@ -209,7 +209,7 @@ def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotBoard,
     assert board.choices.smoothing == pytest.approx(0.99)
 
 
-def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path, ranks=2)
     shown(qtbot, board)
     target = tmp_path / "out.csv"
@@ -229,7 +229,7 @@ def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotBoard, tmp_path: Pat
 
 
 def test_pictures_are_written_and_a_folder_that_is_none_is_said(
-    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path, ranks=12)
     canvas = shown(qtbot, board)
@@ -247,7 +247,7 @@ def test_pictures_are_written_and_a_folder_that_is_none_is_said(
 
 
 def test_marks_stand_under_the_loss_where_they_happened(
-    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     make(tmp_path)
     canvas = shown(qtbot, board)
@@ -263,7 +263,7 @@ def test_marks_stand_under_the_loss_where_they_happened(
     assert places[1][0] == pytest.approx(canvas.frame.across.pixel(2500), abs=1)
 
 
-def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path)
     write_columns(
         segment_path(tmp_path, "log-2"),
@@ -278,7 +278,7 @@ def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotBoard
 
 
 def test_out_of_sight_it_reads_nothing(
-    qtbot: QtBot, board: PlotBoard, follower: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, follower: PlotGrid, tmp_path: Path
 ) -> None:
     canvas = shown(qtbot, board)
     board.left()
@@ -290,7 +290,7 @@ def test_out_of_sight_it_reads_nothing(
     qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
 
 
-def test_a_newer_format_is_said_in_place(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_a_newer_format_is_said_in_place(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path)
     shown(qtbot, board)
     (rank_folder(tmp_path, 0) / "log-9.metrics").write_text("nonsense\n")
@@ -299,7 +299,7 @@ def test_a_newer_format_is_said_in_place(qtbot: QtBot, board: PlotBoard, tmp_pat
     assert len(board.sheet.shown) == 3
 
 
-def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, board: PlotGrid, tmp_path: Path) -> None:
     make(tmp_path, ranks=2)
     shown(qtbot, board)
     shutil.rmtree(tmp_path)

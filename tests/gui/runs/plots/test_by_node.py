@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots.board import PlotBoard
-from torchdeck_app.runs.plots.board_reader import BoardReader
 from torchdeck_app.runs.plots.exchange import Request
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
+from torchdeck_app.runs.plots.plot_reader import PlotReader
 from torchdeck_app.theme.theme import Theme
 
 STEPS = np.arange(20)
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def seen(folder: Path, node: str = "") -> dict[str, list[tuple[str, int, float]]]:
     """Each plot's curves: what the legend calls them, their colour, their newest value."""
-    answer = BoardReader([RunLayout(folder)]).answer(Request(ALL, node=node))
+    answer = PlotReader([RunLayout(folder)]).answer(Request(ALL, node=node))
     assert answer.nodes == ("a", "b")
     return {
         key: [(curve.label, curve.colour, curve.latest or 0.0) for curve in plot.curves]
@@ -57,8 +57,8 @@ def test_a_node_shows_its_ranks_and_its_host_in_their_own_colours(folder: Path) 
 
 
 @pytest.fixture
-def board(qtbot: QtBot, theme: Theme, folder: Path) -> Iterator[PlotBoard]:
-    made = PlotBoard(theme, RunLayout(folder))
+def board(qtbot: QtBot, theme: Theme, folder: Path) -> Iterator[PlotGrid]:
+    made = PlotGrid(theme, RunLayout(folder))
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
@@ -68,7 +68,7 @@ def board(qtbot: QtBot, theme: Theme, folder: Path) -> Iterator[PlotBoard]:
     made.closing()
 
 
-def test_a_node_is_chosen_above_the_plots(qtbot: QtBot, board: PlotBoard) -> None:
+def test_a_node_is_chosen_above_the_plots(qtbot: QtBot, board: PlotGrid) -> None:
     box = board.toolbar.nodes
     assert box.isVisible()
     assert [box.itemText(at) for at in range(box.count())] == ["All nodes", "a", "b"]
@@ -88,7 +88,7 @@ def test_a_node_is_chosen_above_the_plots(qtbot: QtBot, board: PlotBoard) -> Non
 
 def test_a_run_on_one_node_has_none_to_choose(qtbot: QtBot, theme: Theme, folder: Path) -> None:
     RunLayout(folder).plan.write_text(json.dumps({"nodes": [{"name": "a", "nproc": 4}]}))
-    board = PlotBoard(theme, RunLayout(folder))
+    board = PlotGrid(theme, RunLayout(folder))
     qtbot.addWidget(board)
     board.show()
     board.entered()

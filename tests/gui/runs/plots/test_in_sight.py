@@ -11,11 +11,11 @@ from pytestqt.qtbot import QtBot
 from support.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots import readout
-from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
-from torchdeck_app.runs.plots.marks import Mark
-from torchdeck_app.runs.plots.overlay import quiet_place
+from torchdeck_app.runs.plots.markers import Mark
+from torchdeck_app.runs.plots.overlay import quiet_page
 from torchdeck_app.runs.plots.painting import Frame
+from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.plots.plot_sheet import MarkStrip
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.theme.theme import Theme
@@ -35,8 +35,8 @@ def make(folder: Path, ranks: int = 1) -> RunLayout:
 
 
 @pytest.fixture
-def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
-    made = PlotBoard(theme, make(tmp_path / "one"))
+def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotGrid]:
+    made = PlotGrid(theme, make(tmp_path / "one"))
     qtbot.addWidget(made)
     made.resize(800, 245)
     made.show()
@@ -47,7 +47,7 @@ def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
     made.closing()
 
 
-def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot, board: PlotBoard) -> None:
+def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot, board: PlotGrid) -> None:
     qtbot.waitUntil(lambda: not board.sheet.strip.visibleRegion().isEmpty())
     canvas, strip = board.sheet.canvas("loss"), board.sheet.strip
     room = board._scroll.viewport()
@@ -57,7 +57,7 @@ def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot
     qtbot.waitUntil(lambda: canvas.height() == 232)
 
 
-def test_the_axis_box_says_what_is_shown_though_another_was_asked_for(qtbot: QtBot, board: PlotBoard) -> None:
+def test_the_axis_box_says_what_is_shown_though_another_was_asked_for(qtbot: QtBot, board: PlotGrid) -> None:
     box = board.toolbar._axis
     box.setCurrentIndex(box.findText("Tokens"))
     qtbot.waitUntil(lambda: "logs no tokens" in board.toolbar.note.text())
@@ -85,7 +85,7 @@ def test_a_sentence_too_long_for_the_row_has_a_line_of_its_own(qtbot: QtBot, the
 
 
 def test_compared_runs_are_told_by_colour_and_their_series_by_name(
-    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+    qtbot: QtBot, board: PlotGrid, tmp_path: Path
 ) -> None:
     layouts = [RunLayout(tmp_path / "one"), make(tmp_path / "two", ranks=2)]
     board.set_runs(layouts, ["one", "two"])
@@ -109,10 +109,10 @@ def test_what_is_said_of_nan_stands_where_no_line_goes() -> None:
     falling = PlotData((Curve("train", 0, x, np.linspace(4, 0.2, 101)),))
     low = PlotData((Curve("train", 0, x, np.full(101, 0.2)),))
     area = frame.area
-    assert quiet_place(frame, falling, box).bottom() > area.center().y()
-    assert quiet_place(frame, falling, box).left() < area.center().x()
-    assert quiet_place(frame, low, box).bottom() < area.center().y()
-    assert quiet_place(frame, PlotData(), box).bottom() > area.center().y()
+    assert quiet_page(frame, falling, box).bottom() > area.center().y()
+    assert quiet_page(frame, falling, box).left() < area.center().x()
+    assert quiet_page(frame, low, box).bottom() < area.center().y()
+    assert quiet_page(frame, PlotData(), box).bottom() > area.center().y()
 
 
 def test_one_attempt_is_not_called_attempts(qtbot: QtBot, theme: Theme) -> None:

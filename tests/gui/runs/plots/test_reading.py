@@ -13,19 +13,19 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
 from torchdeck_app.runs.plots.bands import band, median
-from torchdeck_app.runs.plots.board_reader import BoardReader
 from torchdeck_app.runs.plots.catalogue import catalogue
 from torchdeck_app.runs.plots.choices import Choices
 from torchdeck_app.runs.plots.exchange import Request
 from torchdeck_app.runs.plots.geometry import stretches
 from torchdeck_app.runs.plots.mapping import Mapping
+from torchdeck_app.runs.plots.plot_reader import PlotReader
 from torchdeck_app.runs.plots.readout import at, latest, nearest_member
 
 LOSS = (("loss", 400),)
 
 
-def reader(*folders: Path) -> BoardReader:
-    return BoardReader([RunLayout(folder) for folder in folders])
+def reader(*folders: Path) -> PlotReader:
+    return PlotReader([RunLayout(folder) for folder in folders])
 
 
 def long_run(folder: Path, rows: int = 50_000, *, rank: int = 0, shift: float = 0.0) -> np.ndarray:

@@ -9,9 +9,9 @@ from support.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.launching.facts.code_tree import code_of_run
-from torchdeck.launching.facts.node_survey import NodeSurvey
+from torchdeck.launching.facts.node_report import NodeReport
 from torchdeck.launching.preflight import preflight
-from torchdeck.launching.prepare import Survey, plan_from
+from torchdeck.launching.prepare import ClusterFacts, plan_from
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.plan.check import Check
@@ -26,8 +26,8 @@ def code_checks(folder: Path, run: dict[str, Any], **entry: Any) -> list[Check]:
     config = config_from_dict(asked, folder)
     node = NodeInfo("n0", "10.0.0.1", (), 8, remote=True, **entry)
     code, warnings = code_of_run(config, folder, home)
-    remote = NodeSurvey(("n0",), (node,), {"n0": PYTHON}, {"n0": Probed("n0", 0.1, node_facts("n0"))})
-    found = Survey(Inventory((node,)), {"n0": PYTHON}, {}, code, warnings, remote=remote)
+    remote = NodeReport(("n0",), (node,), {"n0": PYTHON}, {"n0": Probed("n0", 0.1, node_facts("n0"))})
+    found = ClusterFacts(Inventory((node,)), {"n0": PYTHON}, {}, code, warnings, remote=remote)
     checks = preflight(config, plan_from(config, found), found, home, Connector(home))
     return [check for check in checks if check.name == "code"]
 
@@ -61,7 +61,7 @@ def test_a_working_directory_that_is_too_large_is_refused(tmp_path: Path) -> Non
 
 
 def test_an_empty_working_directory_has_nothing_to_send(tmp_path: Path) -> None:
-    """Ranks could not even enter it there, unless the node book names a folder of the node's own."""
+    """Ranks could not even enter it there, unless the node inventory names a folder of the node's own."""
     folder = tmp_path / "work"
     folder.mkdir()
     run = {"module": "json.tool"}

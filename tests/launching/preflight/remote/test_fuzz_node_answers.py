@@ -15,7 +15,7 @@ from torchdeck.launching.preflight.remote.connections import check_connections, 
 from torchdeck.launching.preflight.remote.parts import disks_of
 from torchdeck.launching.preflight.remote.taken import check_leases
 from torchdeck.launching.preflight.remote.trial import MARK, Limits, run_trial
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 
 PLAN = plan(config(distributed={"nodes": ["n1", "n2"]}), node("n1", gpus=1), node("n2", gpus=1))
 NAMES = ("n1", "n2")
@@ -33,8 +33,8 @@ ANSWERS = (
 
 
 def ask_everything(case: bytes, _place: Path) -> None:
-    def talks() -> Mapping[str, Conversation]:
-        return {name: Conversation(SayingProcess(case), name) for name in NAMES}
+    def talks() -> Mapping[str, ProbeSession]:
+        return {name: ProbeSession(SayingProcess(case), name) for name in NAMES}
 
     def connected() -> None:
         found = connect_all(talks(), dict.fromkeys(NAMES, "127.0.0.1"))

@@ -10,7 +10,7 @@ from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.connections import Connected, check_connections
 from torchdeck.launching.preflight.remote.machine import check_machine
 from torchdeck.launching.preflight.remote.versions import check_versions
-from torchdeck.nodes.probe.conversation import ClockOffset
+from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.plan.check import Check
 
 NODE = NodePlan(

@@ -12,13 +12,13 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.all_checks import all_checks
-from torchdeck.launching.facts.node_looks import survey_nodes
-from torchdeck.launching.facts.node_survey import NodeSurvey
-from torchdeck.launching.facts.stand_ins import stand_ins
-from torchdeck.launching.prepare import Survey, survey
-from torchdeck.nodes.book.file import book_path
-from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.probe.conversation import ClockOffset
+from torchdeck.launching.facts.node_facts import probe_all_nodes
+from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.facts.placeholder_nodes import placeholder_nodes
+from torchdeck.launching.prepare import ClusterFacts, cluster_facts
+from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict
 from torchdeck.plan.check import Check
@@ -53,12 +53,14 @@ def looked_at(
     (folder / "train.py").write_text("")
     asked = {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "n2"], **distributed}}
     config: RunConfig = config_from_dict(asked, folder)
-    book = NodeBook.model_validate(
+    node_inventory = NodeInventory.model_validate(
         {"nodes": {"n1": {"address": "10.0.0.1"}, "n2": {"address": "10.0.0.2", **entry}}}
     )
     probed = {"n1": up("n1"), "n2": second}
-    remote = survey_nodes(("n1", "n2"), book, probed)
-    found = Survey(Inventory(remote.nodes), dict(remote.interpreters), {}, CodeTree(), (), remote=remote)
+    remote = probe_all_nodes(("n1", "n2"), node_inventory, probed)
+    found = ClusterFacts(
+        Inventory(remote.nodes), dict(remote.interpreters), {}, CodeTree(), (), remote=remote
+    )
     checks, misfit = all_checks(config, found, folder / "home")
     assert misfit is not None
     return checks, misfit.problems
@@ -75,7 +77,13 @@ def looked_at(
         ({"interface": "eth9"}, up("n2"), "address", "no interface 'eth9': it has eth0", "--interface …"),
         ({}, up("n2", routes=[]), "address", "no way to the other nodes", "--training-address"),
         ({"training_address": "10.0.0.1"}, up("n2"), "address", "same address as n1", "--training-address"),
-        ({"devices": [0, 1]}, up("n2"), "devices", "has no GPU 0, 1, which the node book", "--unset devices"),
+        (
+            {"devices": [0, 1]},
+            up("n2"),
+            "devices",
+            "has no GPU 0, 1, which the node inventory",
+            "--unset devices",
+        ),
         (
             {"devices": [0, 1]},
             up("n2", gpu={"devices": [], "driver": "", "cuda": "", "error": "the driver is gone"}),
@@ -87,7 +95,7 @@ def looked_at(
             {"devices": [0, 7]},
             up("n2", gpu={"devices": [gpu(0)], "driver": "5", "cuda": "12", "error": ""}),
             "devices",
-            "has no GPU 7, which the node book names: it has 0",
+            "has no GPU 7, which the node inventory names: it has 0",
             "--devices …",
         ),
     ],
@@ -110,10 +118,10 @@ def test_each_cause_is_one_failed_check_of_its_node(
 
 
 def test_gpus_of_the_book_may_be_away_where_the_run_asks_for_the_cpu() -> None:
-    book = NodeBook.model_validate({"nodes": {"n1": {"address": "a", "devices": [0]}}})
+    node_inventory = NodeInventory.model_validate({"nodes": {"n1": {"address": "a", "devices": [0]}}})
     probed = {"n1": up("n1")}
-    assert survey_nodes(("n1",), book, probed, with_gpus=False).faults == ()
-    assert [fault.check for fault in survey_nodes(("n1",), book, probed).faults] == ["devices"]
+    assert probe_all_nodes(("n1",), node_inventory, probed, with_gpus=False).faults == ()
+    assert [fault.check for fault in probe_all_nodes(("n1",), node_inventory, probed).faults] == ["devices"]
 
 
 def test_several_faults_are_all_told(tmp_path: Path) -> None:
@@ -141,27 +149,31 @@ def test_what_is_wrong_with_the_run_file_is_told_beside_a_node_at_fault(
 
 
 def test_nothing_is_guessed_where_no_node_is_well() -> None:
-    book = NodeBook.model_validate({"nodes": {"n2": {"address": "10.0.0.2"}}})
+    node_inventory = NodeInventory.model_validate({"nodes": {"n2": {"address": "10.0.0.2"}}})
     asked = {"run": {"script": "t.py"}, "distributed": {"nodes": ["n2"], "backend": "nccl"}}
-    remote = survey_nodes(("n2",), book, {"n2": AWAY})
-    assert stand_ins(config_from_dict(asked, "/code"), remote, Inventory(()), {}) is None
+    remote = probe_all_nodes(("n2",), node_inventory, {"n2": AWAY})
+    assert placeholder_nodes(config_from_dict(asked, "/code"), remote, Inventory(()), {}) is None
 
 
 def test_an_unknown_node_is_told_with_the_nearest_of_the_node_book(
     tmp_path: Path, torchdeck_home: Path
 ) -> None:
     torchdeck_home.mkdir(exist_ok=True)
-    book_path(torchdeck_home).write_text("[nodes.gpu1]\naddress = 'x'\n[nodes.other]\naddress = 'y'\n")
+    inventory_path(torchdeck_home).write_text("[nodes.gpu1]\naddress = 'x'\n[nodes.other]\naddress = 'y'\n")
     (tmp_path / "train.py").write_text("")
     for name, right in (("gpu11", "gpu1, or `torchdeck nodes add gpu11"), ("zz", "`torchdeck nodes add zz")):
         asked = {"run": {"script": "train.py"}, "distributed": {"nodes": [name], "devices": "cpu"}}
-        (problem,) = survey(config_from_dict(asked, tmp_path)).problems
+        (problem,) = cluster_facts(config_from_dict(asked, tmp_path)).problems
         assert problem.wrong == f"nothing is known about node {name!r}"
         assert problem.right.startswith(right)
 
 
 def test_nothing_is_in_the_way_of_nodes_that_are_well() -> None:
-    book = NodeBook.model_validate({"nodes": {name: {"address": name} for name in ("n1", "n2")}})
-    found: NodeSurvey = survey_nodes(("n1", "n2"), book, {name: up(name) for name in book.nodes})
+    node_inventory = NodeInventory.model_validate(
+        {"nodes": {name: {"address": name} for name in ("n1", "n2")}}
+    )
+    found: NodeReport = probe_all_nodes(
+        ("n1", "n2"), node_inventory, {name: up(name) for name in node_inventory.nodes}
+    )
     assert found.in_the_way == ()
     assert [node.address for node in found.nodes] == ["10.0.0.1", "10.0.0.2"]

@@ -16,22 +16,24 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
-from torchdeck.launching.prepare import Survey, plan_from
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
-from torchdeck.nodes.probe.here import talk_here
+from torchdeck.launching.prepare import ClusterFacts, plan_from
+from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.plan.check import Check
 
 TABLE = [{"name": "n[0-2]", "gpus": 1}]
 
 
 @pytest.fixture
-def talks() -> Iterator[dict[str, Conversation]]:
+def talks() -> Iterator[dict[str, ProbeSession]]:
     """With three Pythons of this machine, as with three nodes."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(talk_here(name, sys.executable)) for name in ("a", "b", "c")}
+        yield {
+            name: stack.enter_context(probe_session_here(name, sys.executable)) for name in ("a", "b", "c")
+        }
 
 
-def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, Conversation], tmp_path: Path) -> None:
+def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
     """By a file that is gone afterwards; a folder that is to be made stands for what is around it."""
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -44,7 +46,7 @@ def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, Conversati
     assert list(tmp_path.rglob("*.mark")) == []
 
 
-def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, Conversation], tmp_path: Path) -> None:
+def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     folders = {"a": str(tmp_path / "one"), "b": str(tmp_path), "c": str(tmp_path)}
     assert disks_of(talks, folders) == {"a": "a", "b": "b", "c": "b"}
@@ -54,13 +56,13 @@ def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, Conversati
 
 def test_a_mark_goes_with_the_conversation(tmp_path: Path) -> None:
     """Whoever laid it may be cut off before it says that it is to be removed."""
-    with talk_here("a", sys.executable) as talk:
+    with probe_session_here("a", sys.executable) as talk:
         name = talk.ask(ProbeRequest.LAY_MARK, 10, folder=str(tmp_path))["name"]
         assert (tmp_path / name).exists()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_takes_no_file_is_said(talks: dict[str, Conversation]) -> None:
+def test_a_folder_that_takes_no_file_is_said(talks: dict[str, ProbeSession]) -> None:
     """With the node's name."""
     with pytest.raises(ProbeError, match="node a"):
         disks_of(talks, dict.fromkeys(talks, "/proc/self/task"))
@@ -77,7 +79,7 @@ def made(folder: Path, nodes: Any, spare: int = 0, **checkpoint: Any) -> tuple[R
     config = config_from_dict(table, folder)
     inventory = machines(3, 1, "n{}")
     pythons = {node.name: PYTHON for node in inventory}
-    return config, plan_from(config, Survey(inventory, pythons, {}, CodeTree(), ()))
+    return config, plan_from(config, ClusterFacts(inventory, pythons, {}, CodeTree(), ()))
 
 
 def told(config: RunConfig, plan: LaunchPlan, **beside: bool) -> list[Check]:

@@ -12,8 +12,8 @@ from support.free_port import free_port
 from torchdeck.agent.leases import Leases
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
-from torchdeck.nodes.probe.conversation import Conversation
-from torchdeck.nodes.probe.here import talk_here
+from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeSession
 
 NODE = NodePlan(
     name="a",
@@ -31,14 +31,14 @@ NODE = NodePlan(
 
 
 @pytest.fixture
-def talk() -> Iterator[Conversation]:
-    with talk_here("a", sys.executable) as found:
+def talk() -> Iterator[ProbeSession]:
+    with probe_session_here("a", sys.executable) as found:
         yield found
 
 
 @pytest.mark.parametrize(("queue", "status"), [(False, "failed"), (True, "warning")])
 def test_a_leased_device_is_said_with_its_run(
-    talk: Conversation, tmp_path: Path, *, queue: bool, status: str
+    talk: ProbeSession, tmp_path: Path, *, queue: bool, status: str
 ) -> None:
     """As of this machine's own: the run waits in the queue, or is refused."""
     nodes = [NODE, dataclasses.replace(NODE, name="b", devices=())]
@@ -56,7 +56,7 @@ def test_a_leased_device_is_said_with_its_run(
     assert list(check_leases(nodes, talks, homes, queue=queue)) == []
 
 
-def test_a_port_in_use_on_a_node_is_refused(talk: Conversation) -> None:
+def test_a_port_in_use_on_a_node_is_refused(talk: ProbeSession) -> None:
     """And is free again at once where it can be had."""
     with socket.socket() as other:
         port = free_port()

@@ -78,7 +78,7 @@ class SwitchControl(Control):
 
 
 NODES = ("distributed", "nodes")
-_NONE = "The node book has no nodes: add them in Nodes"
+_NONE = "The node inventory has no nodes: add them in Nodes"
 
 
 class NodesControl(LineControl):
@@ -99,7 +99,7 @@ class NodesControl(LineControl):
             parent: Qt's owner.
         """
         super().__init__(state, parent)
-        self.choose = SmallButton(theme, "nodes", "Choose from the node book")
+        self.choose = SmallButton(theme, "nodes", "Choose from the node inventory")
         self._names = names
         self.menu = QMenu(self)
         self.menu.triggered.connect(self._toggle_action)

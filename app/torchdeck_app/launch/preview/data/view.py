@@ -15,9 +15,9 @@ from torchdeck.plan.preview.microbatches import MicrobatchTable, microbatch_tabl
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.data.heat_map import HeatMap
 from torchdeck_app.launch.preview.data.rank_bars import RankBars
-from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
+from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.launch.preview.parts.sentences import once_traced
 from torchdeck_app.launch.preview.parts.tab import Column, PreviewTab
 from torchdeck_app.theme.fonts import Type
@@ -192,7 +192,7 @@ class StepChoice(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._together = 1
-        self.field = CalmSpinBox()
+        self.field = QuietSpinBox()
         self.field.setAccessibleName("First step that is shown")
         self.field.setToolTip("First step that is shown; steps count from 0")
         self.field.setGroupSeparatorShown(True)

@@ -36,9 +36,9 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameters.model import BAR, Column, ParameterModel
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, parameter_tree
 from torchdeck_app.launch.preview.parameters.words import as_text, number_text
-from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
+from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import PreviewTab
 from torchdeck_app.theme.fonts import Type, font
@@ -95,7 +95,7 @@ class ParametersView(PreviewTab):
             question.failed.connect(lambda error: self.said.setText(sentence(str(error))))
         self.count, self.whole = Figure("parameters"), Figure("size")
         self.held, self.buffers = Figure("held"), Figure("buffers")
-        self.search, self.rank, self.copy = SearchLine(), CalmSpinBox(), QPushButton("Cop&y as text")
+        self.search, self.rank, self.copy = SearchLine(), QuietSpinBox(), QPushButton("Cop&y as text")
         self.tree = ParameterTable(theme, self.model)
         self._typing = QTimer(self, singleShot=True, interval=_TYPED)
         self._typing.timeout.connect(self._find)

@@ -10,7 +10,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.refusal import Refusal
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode
+from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
 
 Change = dict[str | KeyPath, Any]
 """Keys of run.toml, dotted or as paths, to new values."""
@@ -22,7 +22,7 @@ class RefusedError(Refusal):
     """It cannot be done by a click; the message says why, and what can be done instead."""
 
 
-def toggled_node(model: BoardModel, config: RunConfig, at: int) -> Change:
+def toggled_node(model: RankGridModel, config: RunConfig, at: int) -> Change:
     """The node at position `at` used, or not any more.
 
     Raises:
@@ -36,7 +36,7 @@ def toggled_node(model: BoardModel, config: RunConfig, at: int) -> Change:
     return {"distributed.nodes": shortened(names)}
 
 
-def moved_node(model: BoardModel, config: RunConfig, at: int, before: int) -> Change:
+def moved_node(model: RankGridModel, config: RunConfig, at: int, before: int) -> Change:
     """The node at position `at` in front of the one at `before`; behind all where that is their number.
 
     Returns:
@@ -59,7 +59,7 @@ def moved_node(model: BoardModel, config: RunConfig, at: int, before: int) -> Ch
     return {"distributed.nodes": shortened(names)}
 
 
-def toggled_device(model: BoardModel, config: RunConfig, at: int, place: int) -> Change:
+def toggled_device(model: RankGridModel, config: RunConfig, at: int, place: int) -> Change:
     """The device at `place` of the node at `at` used, or not any more.
 
     Machines that one [[cluster.nodes]] describes, and those that distributed.devices names, change together.
@@ -89,7 +89,7 @@ def toggled_device(model: BoardModel, config: RunConfig, at: int, place: int) ->
     return change
 
 
-def shared_with(model: BoardModel, config: RunConfig, at: int) -> int:
+def shared_with(model: RankGridModel, config: RunConfig, at: int) -> int:
     """How many other nodes a change to the devices of the node at `at` changes as well."""
     node = model.nodes[at]
     if _devices_key(config, node) == "distributed.devices":
@@ -117,7 +117,7 @@ def _devices_key(config: RunConfig, node: ModelNode) -> str | KeyPath:
     return ("cluster", "nodes", node.entry, "devices")
 
 
-def _check_list(model: BoardModel, config: RunConfig) -> None:
+def _check_list(model: RankGridModel, config: RunConfig) -> None:
     nodes = config.distributed.nodes
     if isinstance(nodes, str):
         names = ", ".join(

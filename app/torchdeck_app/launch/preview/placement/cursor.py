@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode
+from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
 
 
-def same_spot(before: BoardModel, spot: Spot, now: BoardModel) -> Spot | None:
+def same_spot(before: RankGridModel, spot: Spot, now: RankGridModel) -> Spot | None:
     """Where the node or device of `spot` is now; None where it is gone."""
     if spot.node >= len(before.nodes):
         return None

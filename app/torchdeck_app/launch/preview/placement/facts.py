@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.rank import RankPreview
 from torchdeck.quantities import size
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, Need, Slot
+from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
 from torchdeck_app.launch.preview.placement.words import of_capacity
 
 _UNKNOWN = "–"
@@ -26,17 +26,17 @@ class Fact(NamedTuple):
     """For a tooltip: the exact value, or what it means."""
 
 
-def placed_facts(model: BoardModel, slot: Slot) -> tuple[Fact, ...]:
+def placed_facts(model: RankGridModel, slot: Slot) -> tuple[Fact, ...]:
     """What is known of a slot's rank at once."""
     return (_memory(slot.need), _part(model, slot.rank), Fact("reads", "…"), Fact("holds", "…"))
 
 
-def rank_facts(model: BoardModel, slot: Slot, rank: RankPreview) -> tuple[Fact, ...]:
+def rank_facts(model: RankGridModel, slot: Slot, rank: RankPreview) -> tuple[Fact, ...]:
     """The same facts with what had to be computed."""
     return (_memory(slot.need, rank), _part(model, slot.rank), _reads(rank), _holds(rank))
 
 
-def run_facts(model: BoardModel) -> tuple[Fact, ...]:
+def run_facts(model: RankGridModel) -> tuple[Fact, ...]:
     """What is said of the whole run."""
     devices = [slot for node in model.nodes for slot in node.slots if slot.index is not None]
     unused = sum(slot.rank is None for slot in devices)
@@ -83,14 +83,14 @@ def _memory(need: Need | None, rank: RankPreview | None = None) -> Fact:
     return Fact("peak memory", text, more)
 
 
-def _whole(model: BoardModel, text: str) -> Fact:
+def _whole(model: RankGridModel, text: str) -> Fact:
     """Where ranks divide nothing."""
     if model.is_known:
         return Fact("model", text, "Every rank holds the whole model")
     return Fact("model", _UNKNOWN, "Nothing is known of the model")
 
 
-def _part(model: BoardModel, rank: int | None) -> Fact:
+def _part(model: RankGridModel, rank: int | None) -> Fact:
     if rank is None or model.shard == 1:
         return _whole(model, "all of it")
     group = model.group_of(rank)

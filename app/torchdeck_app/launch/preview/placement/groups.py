@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from torchdeck_app.launch.preview.placement.layout import Box, Layout
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode
+from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
 
 COLOURS = 6
 """Of the palette's series, as many as it has grounds for groups."""
@@ -41,7 +41,7 @@ def group_look(group: int, period: int = PERIODS[0]) -> GroupLook:
     return GroupLook(colour, Fill(fill))
 
 
-def period_of(model: BoardModel, layout: Layout) -> int:
+def period_of(model: RankGridModel, layout: Layout) -> int:
     """The period with which cards below each other differ."""
     below = next((at for at, card in enumerate(layout.cards) if card.top != layout.cards[0].top), None)
     if below is None:
@@ -60,7 +60,7 @@ def pieces(box: Box, fill: Fill) -> tuple[Box, ...]:
     return (Box(box.left, box.top if fill is Fill.UPPER else box.bottom - half, box.width, half),)
 
 
-def group_words(model: BoardModel, node: ModelNode) -> str:
+def group_words(model: RankGridModel, node: ModelNode) -> str:
     """`group 3`, or `groups 2–3`: whose ranks a node has; empty where there is one group."""
     found = sorted({slot.group for slot in node.slots if slot.rank is not None})
     if not model.is_grouped or not found:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from torchdeck_app.launch.preview.placement.groups import PERIODS, Fill, group_look, pieces
 from torchdeck_app.launch.preview.placement.layout import Box, Detail
-from torchdeck_app.launch.preview.placement.model import BoardModel
+from torchdeck_app.launch.preview.placement.model import RankGridModel
 from torchdeck_app.launch.preview.placement.paint import BAR_COLOURS
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
@@ -32,7 +32,9 @@ class Entry(NamedTuple):
     """Of groups, one a chip."""
 
 
-def entries(model: BoardModel, theme: Theme, detail: Detail, period: int = PERIODS[0]) -> tuple[Entry, ...]:
+def entries(
+    model: RankGridModel, theme: Theme, detail: Detail, period: int = PERIODS[0]
+) -> tuple[Entry, ...]:
     """What there is on `model` to be explained; `period` is after how many groups looks begin anew."""
     palette = theme.palette
     grounds = palette.groups if detail in (Detail.NUMBERS, Detail.WORDS) else palette.series

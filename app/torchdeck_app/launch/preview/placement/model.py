@@ -11,7 +11,7 @@ from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.board import BoardNode
+from torchdeck.plan.preview.rank_grid import RankGridNode
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ModelNode:
 
 
 @dataclass(frozen=True)
-class BoardModel:
+class RankGridModel:
     """All machines, those of the run in its order, the others beside the ones they are described beside."""
 
     nodes: tuple[ModelNode, ...]
@@ -104,7 +104,7 @@ class BoardModel:
         return range(rank % self.shard, self.world_size, self.shard)
 
 
-def board_model(preview: Preview, inventory: Inventory) -> BoardModel:
+def board_model(preview: Preview, inventory: Inventory) -> RankGridModel:
     """The board of `preview`, and what else is in `inventory`.
 
     Args:
@@ -130,7 +130,7 @@ def board_model(preview: Preview, inventory: Inventory) -> BoardModel:
         )
         nodes.append(ModelNode(name, kind, slots, node is not None, entry))
     is_known = preview.spec is not None and preview.known.profile is not None
-    return BoardModel(tuple(nodes), preview.plan.world_size, preview.board.shard, is_known)
+    return RankGridModel(tuple(nodes), preview.plan.world_size, preview.board.shard, is_known)
 
 
 def merged_order(first: Sequence[str], all_names: Sequence[str]) -> list[str]:
@@ -178,7 +178,7 @@ def _all_devices(info: NodeInfo, machines: ClusterNodes | None) -> tuple[Device,
 
 
 def _slots(
-    node: BoardNode | None, devices: Sequence[Device], shard: int, needs: Mapping[int, Need]
+    node: RankGridNode | None, devices: Sequence[Device], shard: int, needs: Mapping[int, Need]
 ) -> tuple[Slot, ...]:
     if node is not None and "cpu" in node.devices:
         return tuple(_cpu_slots(node, shard, needs)) + tuple(
@@ -189,7 +189,7 @@ def _slots(
     return slots or (Slot("cpu", None, None, 0, None, None),)
 
 
-def _cpu_slots(node: BoardNode, shard: int, needs: Mapping[int, Need]) -> Iterator[Slot]:
+def _cpu_slots(node: RankGridNode, shard: int, needs: Mapping[int, Need]) -> Iterator[Slot]:
     for rank in range(node.first_rank, node.last_rank + 1):
         need = needs.get(rank)
         yield Slot("cpu", None, rank, rank // shard, need, None if need is None else need.capacity_bytes)

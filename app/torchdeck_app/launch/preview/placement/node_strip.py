@@ -1,4 +1,4 @@
-"""The nodes and groups of the node book as chips, to be taken into the run."""
+"""The nodes and groups of the node inventory as chips, to be taken into the run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.shown_text import shown
-from torchdeck_app.launch.preview.placement.book_items import BookItem
-from torchdeck_app.launch.preview.placement.book_model import ITEM_ROLE, BookModel, Index
+from torchdeck_app.launch.preview.placement.inventory_items import InventoryItem
+from torchdeck_app.launch.preview.placement.inventory_model import ITEM_ROLE, Index, InventoryModel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
@@ -51,13 +51,13 @@ class NodeStrip(QListView):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._chips = BookModel(self)
+        self._chips = InventoryModel(self)
         self._theme = theme
         self.menu: QMenu | None = None
         """What was opened last."""
         self.setModel(self._chips)
         self.setItemDelegate(_Chip(theme, self))
-        self.setAccessibleName("Nodes of the node book")
+        self.setAccessibleName("Nodes of the node inventory")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setStyleSheet("QListView { background: transparent; border: 0; outline: 0; }")
         self.setFlow(QListView.Flow.LeftToRight)
@@ -73,11 +73,11 @@ class NodeStrip(QListView):
         self.hide()
 
     @property
-    def items(self) -> tuple[BookItem, ...]:
+    def items(self) -> tuple[InventoryItem, ...]:
         """What is shown."""
         return self._chips.items
 
-    def show_items(self, items: tuple[BookItem, ...]) -> None:
+    def show_items(self, items: tuple[InventoryItem, ...]) -> None:
         """Show these; nothing at all where there are none."""
         self._chips.show_items(items)
         self.setVisible(bool(items))
@@ -124,7 +124,7 @@ class NodeStrip(QListView):
         drag.setHotSpot(QPoint(GRID, area.height() // 2))
         drag.exec(actions & ~Qt.DropAction.MoveAction | Qt.DropAction.CopyAction, Qt.DropAction.CopyAction)
 
-    def _add(self, item: BookItem) -> None:
+    def _add(self, item: InventoryItem) -> None:
         self.add_asked.emit(item.name)
 
     def _fit(self) -> None:
@@ -147,14 +147,14 @@ class _Chip(QStyledItemDelegate):
         self._font, self._small = font(Type.BODY), font(Type.SMALL)
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 - Qt's name
-        item: BookItem = index.data(ITEM_ROLE)
+        item: InventoryItem = index.data(ITEM_ROLE)
         width = QFontMetrics(self._font).horizontalAdvance(f"{_sign(item)} {item.name}")
         if detail := _detail(item):
             width += QFontMetrics(self._small).horizontalAdvance(detail) + GRID
         return QSize(min(width + 2 * GRID, _WIDEST) + _BETWEEN, _HIGH + _BETWEEN)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        item: BookItem = index.data(ITEM_ROLE)
+        item: InventoryItem = index.data(ITEM_ROLE)
         colours = self._theme.palette
         state: QStyle.StateFlag = option.state
         area = QRect(option.rect).adjusted(0, 0, -_BETWEEN - 1, -_BETWEEN - 1)
@@ -183,11 +183,11 @@ class _Chip(QStyledItemDelegate):
         painter.restore()
 
 
-def _sign(item: BookItem) -> str:
+def _sign(item: InventoryItem) -> str:
     return "✓" if item.is_used else "◐" if item.used else "+"
 
 
-def _detail(item: BookItem) -> str:
+def _detail(item: InventoryItem) -> str:
     """How many nodes a group has, and how many of them are in the run."""
     if not item.is_group:
         return ""

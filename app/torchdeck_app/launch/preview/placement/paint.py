@@ -22,8 +22,8 @@ from torchdeck_app.launch.preview.placement.groups import (
     pieces,
 )
 from torchdeck_app.launch.preview.placement.layout import Box, Detail, Layout, Spot
-from torchdeck_app.launch.preview.placement.marks import Marker, Marks
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, Need, Slot
+from torchdeck_app.launch.preview.placement.markers import Markers, MarkerShape
+from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
 from torchdeck_app.launch.preview.placement.words import of_capacity
 from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type, font
@@ -39,10 +39,10 @@ _PICTURES = 300
 """Cards that are kept as pictures: more than a screen shows."""
 
 
-class BoardPainter:
+class RankGridPainter:
     """Paints one board at one step of zoom."""
 
-    def __init__(self, palette: Palette, model: BoardModel, layout: Layout) -> None:
+    def __init__(self, palette: Palette, model: RankGridModel, layout: Layout) -> None:
         self._palette = palette
         self._model = model
         self._layout = layout
@@ -50,14 +50,14 @@ class BoardPainter:
         self._bold = font(Type.BODY)
         self._bold.setWeight(self._bold.Weight.DemiBold)
         self._metrics = {face: QFontMetrics(getattr(self, face)) for face in ("_body", "_small", "_bold")}
-        self._marker = Marker(palette, model, layout)
+        self._marker = MarkerShape(palette, model, layout)
         self._period = period_of(model, layout) if model.is_grouped else 1
         self._stripe = INSET if model.is_grouped else 0
         self._pictures: dict[int, QPixmap] = {}
         self._colour = cache(lambda name: QColor(getattr(palette, name)))
         self._many = cache(self._rectangles)
 
-    def paint(self, painter: QPainter, area: Box, marks: Marks) -> None:
+    def paint(self, painter: QPainter, area: Box, marks: Markers) -> None:
         """Paint what lies in `area`, the painter's origin being the board's."""
         shown = self._layout.cards_between(area.top, area.bottom)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

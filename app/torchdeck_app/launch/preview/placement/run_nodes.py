@@ -1,4 +1,4 @@
-"""Which nodes of the node book the document names, and what it says when one comes or goes."""
+"""Which nodes of the node inventory the document names, and what it says when one comes or goes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from typing import Any, NamedTuple, Protocol
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.preview.placement.book_items import BookItem, added, book_items, nodes_of, without
 from torchdeck_app.launch.preview.placement.changes import Change, RefusedError
+from torchdeck_app.launch.preview.placement.inventory_items import (
+    InventoryItem,
+    added,
+    inventory_items,
+    nodes_of,
+    without,
+)
 
 KEY = "distributed.nodes"
 
 
-class HasBook(Protocol):
+class HasInventory(Protocol):
     """What is needed of NodeNames."""
 
     changed: SignalInstance
 
     @property
-    def book(self) -> NodeBook: ...
+    def node_inventory(self) -> NodeInventory: ...
 
 
 class NodeChange(NamedTuple):
@@ -38,15 +44,15 @@ class RunNodes(QObject):
     changed = Signal()
     """Other items, or others of them in the run."""
 
-    def __init__(self, document: RunDocument, names: HasBook, parent: QObject | None = None) -> None:
+    def __init__(self, document: RunDocument, names: HasInventory, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._document, self._names = document, names
-        self._items: tuple[BookItem, ...] = ()
+        self._items: tuple[InventoryItem, ...] = ()
         document.checked.connect(lambda _checked: self._look())
         names.changed.connect(self._look)
 
     @property
-    def items(self) -> tuple[BookItem, ...]:
+    def items(self) -> tuple[InventoryItem, ...]:
         """Groups and nodes of the book; of the document as it was checked last."""
         return self._items
 
@@ -61,13 +67,13 @@ class RunNodes(QObject):
             RefusedError: the run file lets the launch choose, or it is in the run already.
         """
         texts = self._texts()
-        book = self._names.book
-        wanted = nodes_of(book, name)
-        if set(wanted) <= {node for text in texts for node in nodes_of(book, text)}:
+        node_inventory = self._names.node_inventory
+        wanted = nodes_of(node_inventory, name)
+        if set(wanted) <= {node for text in texts for node in nodes_of(node_inventory, text)}:
             raise RefusedError(f"{name} is in the run already")
         is_first = not texts and LOCALHOST not in wanted
         note = f"{name} takes the place of this machine, which a run uses that names no nodes"
-        return NodeChange({KEY: added(book, texts, name, before)}, note if is_first else "")
+        return NodeChange({KEY: added(node_inventory, texts, name, before)}, note if is_first else "")
 
     def removed(self, name: str) -> NodeChange:
         """A node, or those of a group, not in the run any more.
@@ -76,11 +82,11 @@ class RunNodes(QObject):
             RefusedError: the run file lets the launch choose, or names no nodes, or not this one.
         """
         texts = self._texts()
-        book = self._names.book
-        gone = nodes_of(book, name)
+        node_inventory = self._names.node_inventory
+        gone = nodes_of(node_inventory, name)
         if not texts:
             raise RefusedError(f"the run names no nodes: add another one, and {name} is not used")
-        left = without(book, texts, gone)
+        left = without(node_inventory, texts, gone)
         if left == texts:
             raise RefusedError(f"{name} is not in the run")
         if left:
@@ -111,7 +117,7 @@ class RunNodes(QObject):
             texts = self._texts()
         except RefusedError:
             texts = []
-        before, self._items = self._items, book_items(self._names.book, texts)
+        before, self._items = self._items, inventory_items(self._names.node_inventory, texts)
         if self._items != before:
             self.changed.emit()
 

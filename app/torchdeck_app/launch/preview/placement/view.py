@@ -12,8 +12,6 @@ from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import placement_line
 from torchdeck.plan.preview.rank import RankPreview, make_rank
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.launch.preview.placement.board import PlacementBoard
-from torchdeck_app.launch.preview.placement.book_model import dragged_name
 from torchdeck_app.launch.preview.placement.changes import (
     Change,
     RefusedError,
@@ -32,10 +30,12 @@ from torchdeck_app.launch.preview.placement.facts import (
     run_facts,
 )
 from torchdeck_app.launch.preview.placement.groups import period_of
+from torchdeck_app.launch.preview.placement.inventory_model import dragged_name
 from torchdeck_app.launch.preview.placement.layout import STEPS, Spot
 from torchdeck_app.launch.preview.placement.legend import Legend, entries
-from torchdeck_app.launch.preview.placement.model import BoardModel
+from torchdeck_app.launch.preview.placement.model import RankGridModel
 from torchdeck_app.launch.preview.placement.node_strip import NodeStrip
+from torchdeck_app.launch.preview.placement.rank_grid import PlacementGrid
 from torchdeck_app.launch.preview.placement.run_nodes import NodeChange, RunNodes
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.preview.text import wrapped_label
@@ -65,16 +65,16 @@ class PlacementView(QWidget):
             theme: of the window.
             operations: for what takes time.
             parent: Qt's owner.
-            run_nodes: the node book against the document; without it nodes do not come and go here.
+            run_nodes: the node inventory against the document; without it nodes do not come and go here.
         """
         super().__init__(parent)
         self._run_nodes = run_nodes
         self._theme = theme
         self._operations = operations
         self._preview: Preview | None = None
-        self._model: BoardModel | None = None
+        self._model: RankGridModel | None = None
         self._asking: Operation[RankPreview] | None = None
-        self.board = PlacementBoard(theme)
+        self.board = PlacementGrid(theme)
         self.strip = NodeStrip(theme)
         self.menu: QMenu | None = None
         """What was opened last over the board."""
@@ -138,12 +138,12 @@ class PlacementView(QWidget):
         return filled
 
     def _offer(self, run_nodes: RunNodes) -> None:
-        """Let nodes of the node book come, and nodes of the run go."""
+        """Let nodes of the node inventory come, and nodes of the run go."""
         self.board.can_remove = True
         self.board.remove_asked.connect(self._remove_at)
         self.board.leaving.connect(self._tell_leaving)
         self.board.menu_asked.connect(self._open_menu)
-        BookDrop(self.board).dropped.connect(self._add)
+        InventoryDrop(self.board).dropped.connect(self._add)
         self.strip.add_asked.connect(self._add)
         self.strip.remove_asked.connect(self._remove)
         run_nodes.changed.connect(lambda: self.strip.show_items(run_nodes.items))
@@ -241,7 +241,7 @@ class PlacementView(QWidget):
         )
         menu.popup(where)
 
-    def _toggle_what_was(self, spot: Spot, seen: BoardModel) -> None:
+    def _toggle_what_was(self, spot: Spot, seen: RankGridModel) -> None:
         """Switch what stood at `spot` when the menu was opened: the board may show something else by now."""
         now = None if self._model is None else same_spot(seen, spot, self._model)
         if now is not None and now.slot == spot.slot:
@@ -286,13 +286,13 @@ def _button(text: str, name: str, tip: str, pressed: Callable[[], None]) -> QToo
     return made
 
 
-class BookDrop(QObject):
+class InventoryDrop(QObject):
     """Takes nothing else: files are the window's, and nodes of the board are moved without Qt's dragging."""
 
     dropped = Signal(str, str)
     """Name of a node or group, and the node of the board that it comes before; empty: behind all."""
 
-    def __init__(self, board: PlacementBoard) -> None:
+    def __init__(self, board: PlacementGrid) -> None:
         super().__init__(board)
         self._board = board
         board.viewport().setAcceptDrops(True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torchdeck.plan.preview.headline import percent
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, Need, Slot
+from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
 
 
-def spot_text(model: BoardModel, spot: Spot) -> str:
+def spot_text(model: RankGridModel, spot: Spot) -> str:
     """A node or slot in a line or two."""
     node = model.nodes[spot.node]
     return node_text(node) if spot.slot is None else slot_text(model, node, node.slots[spot.slot])
@@ -25,7 +25,7 @@ def node_text(node: ModelNode) -> str:
     return f"{node.name}: {kind}, {numbers}"
 
 
-def slot_text(model: BoardModel, node: ModelNode, slot: Slot) -> str:
+def slot_text(model: RankGridModel, node: ModelNode, slot: Slot) -> str:
     """`rank 3: cuda:3 of gpu00`, which group it shards a model with, and below that its memory."""
     if slot.rank is None:
         return f"{slot.device} of {node.name}: not used"

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from torchdeck.cli.plan.palette import GROUPS
 from torchdeck.cli.plan.preview.names import node_name
-from torchdeck.plan.preview.board import Board, BoardNode
+from torchdeck.plan.preview.rank_grid import RankGrid, RankGridNode
 
 SHOWN_ALIKE = 3
 """Of many nodes that are alike, so many and the last are drawn."""
@@ -18,7 +18,7 @@ _BESIDE = 8
 """So many ranks stand in one line before what the node has may stand beside them."""
 
 
-def placement_lines(board: Board, width: int) -> list[Text]:
+def placement_lines(board: RankGrid, width: int) -> list[Text]:
     """The grid, and what its lines between ranks mean."""
     label = min(_NAME, max(len(node.name) for node in board.nodes))
     cell = max(2, len(str(board.world_size - 1)))
@@ -33,7 +33,7 @@ def placement_lines(board: Board, width: int) -> list[Text]:
     return lines
 
 
-def _drawn(board: Board) -> Iterator[BoardNode | int]:
+def _drawn(board: RankGrid) -> Iterator[RankGridNode | int]:
     """The nodes to draw, and numbers of those left out."""
     if len(board.nodes) <= SHOWN_NODES:
         yield from board.nodes
@@ -49,7 +49,7 @@ def _drawn(board: Board) -> Iterator[BoardNode | int]:
         yield stretch[-1]
 
 
-def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int) -> list[Text]:
+def _node_lines(board: RankGrid, node: RankGridNode, label: int, cell: int, width: int) -> list[Text]:
     """Ranks after the node's name; its kind beside the first of them, or below where there is no room."""
     kind = kind_line(node)
     room = width - label - 4
@@ -69,7 +69,7 @@ def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int
     return lines
 
 
-def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
+def _cells(board: RankGrid, ranks: Sequence[int], cell: int) -> Text:
     text = Text()
     grouped = 1 < board.shard < board.world_size
     for rank in ranks:
@@ -80,7 +80,7 @@ def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
     return text
 
 
-def kind_line(node: BoardNode) -> str:
+def kind_line(node: RankGridNode) -> str:
     """`8 × NVIDIA H100`, or `CPU`."""
     if set(node.devices) == {"cpu"}:
         return "CPU"
@@ -90,7 +90,7 @@ def kind_line(node: BoardNode) -> str:
     return f"{len(indices)} × {node.kind or 'GPU'}{which}"
 
 
-def groups_line(board: Board) -> str:
+def groups_line(board: RankGrid) -> str:
     """How the ranks divide weights, or what else they do."""
     if board.replicas == 1:
         return f"{board.sharded} sharded over all {board.shard:,} ranks"

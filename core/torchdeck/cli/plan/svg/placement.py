@@ -6,7 +6,7 @@ from torchdeck.cli.plan.preview.placement import groups_line, kind_line
 from torchdeck.cli.plan.svg.canvas import Canvas
 from torchdeck.cli.plan.svg.style import BODY, LINE, SMALL
 from torchdeck.cli.plan.svg.text import fitted_name, text_width
-from torchdeck.plan.preview.board import Board, BoardNode
+from torchdeck.plan.preview.rank_grid import RankGrid, RankGridNode
 
 CARDS = 16
 """Nodes that are drawn as cards; of more each is a square."""
@@ -18,7 +18,7 @@ _SQUARE = 12
 _STEP = 15
 
 
-def draw_placement(canvas: Canvas, board: Board, x: float, y: float, width: float) -> float:
+def draw_placement(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> float:
     """Draw the board below `y`; the height that it takes."""
     if len(board.nodes) <= CARDS and board.world_size <= MOST_IN_CARDS:
         height = _cards(canvas, board, x, y, width)
@@ -30,7 +30,7 @@ def draw_placement(canvas: Canvas, board: Board, x: float, y: float, width: floa
     return height
 
 
-def _groups(canvas: Canvas, board: Board, x: float, y: float, width: float) -> None:
+def _groups(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> None:
     """How the weights are divided, and what the two colours tell apart."""
     line, left = groups_line(board), x
     if board.replicas > 1:
@@ -42,7 +42,7 @@ def _groups(canvas: Canvas, board: Board, x: float, y: float, width: float) -> N
     canvas.text(left, y + BODY, line, "dim", room=width - (left - x))
 
 
-def _cards(canvas: Canvas, board: Board, x: float, y: float, width: float) -> float:
+def _cards(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> float:
     cell = max(34.0, text_width(str(board.world_size - 1), BODY) + 14)
     columns = 1 if len(board.nodes) == 1 else 2
     card = (width - _GAP * (columns - 1)) / columns
@@ -57,14 +57,14 @@ def _cards(canvas: Canvas, board: Board, x: float, y: float, width: float) -> fl
     return top - y - _GAP + 8
 
 
-def _card_height(node: BoardNode, each: int) -> float:
+def _card_height(node: RankGridNode, each: int) -> float:
     return 34 + -(-node.nproc // each) * (_CELL_HEIGHT + 4) + 8
 
 
 def _card(
     canvas: Canvas,
-    board: Board,
-    node: BoardNode,
+    board: RankGrid,
+    node: RankGridNode,
     x: float,
     y: float,
     width: float,
@@ -89,7 +89,7 @@ def _card(
         canvas.text(left + (cell - 4) / 2, top + 17.5, str(rank), "text", anchor="middle")
 
 
-def _squares(canvas: Canvas, board: Board, x: float, y: float, width: float) -> float:
+def _squares(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> float:
     top = y
     for first, last in board.alike():
         nodes = board.nodes[first.node_rank : last.node_rank + 1]

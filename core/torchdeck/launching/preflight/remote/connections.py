@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from torchdeck.agent.probe.reach import WORD_LENGTH
+from torchdeck.agent.probe.reachability import WORD_LENGTH
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok
 
 LIMIT = 5.0
@@ -34,7 +34,7 @@ class Connected:
 
 
 def connect_all(
-    talks: Mapping[str, Conversation], addresses: Mapping[str, str], *, port: int | None = None, size: int = 0
+    talks: Mapping[str, ProbeSession], addresses: Mapping[str, str], *, port: int | None = None, size: int = 0
 ) -> list[Connected]:
     """Let every node connect to every other, all at once.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.launching.preflight.room import Room, check_free
+from torchdeck.launching.preflight.disk_space import Room, check_free
 from torchdeck.nodes.probe.facts import Disk, NodeFacts
 from torchdeck.plan.check import Check, failed
 
 
 def check_disks(config: RunConfig, name: str, facts: NodeFacts, checkpoint: int) -> Iterator[Check]:
-    """Its home for runs, checkpoint.directory, and the working directory of the node book.
+    """Its home for runs, checkpoint.directory, and the working directory of the node inventory.
 
     Args:
         config: what is asked for.

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Sequence
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.preflight.remote.probe_sessions import probe_sessions_with
 from torchdeck.launching.preflight.remote.remembered import fingerprint, recall, remember
-from torchdeck.launching.preflight.remote.talks import talks_with
 from torchdeck.launching.preflight.remote.trial import Limits, Measured, run_trial
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.quantities import size
@@ -20,7 +20,7 @@ REACH_LIMIT = 10.0
 
 def check_further(
     plan: LaunchPlan,
-    found: Survey,
+    found: ClusterFacts,
     reach: Connector,
     before: Sequence[Check],
     *,
@@ -46,7 +46,7 @@ def check_further(
     known = None if again else recall(reach.home, key)
     if known is not None:
         return [ok(NAME, name, f"{_said(known[0], plan)}, measured {_ago(known[1])} ago") for name in names]
-    with talks_with(plan.nodes, reach, REACH_LIMIT) as talks:
+    with probe_sessions_with(plan.nodes, reach, REACH_LIMIT) as talks:
         if talks.refused:
             fix = "look at the node, and try again"
             return [failed(NAME, name, why, fix) for name, why in talks.refused.items()]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.room import check_shared_memory
-from torchdeck.nodes.probe.conversation import ClockOffset
+from torchdeck.launching.preflight.disk_space import check_shared_memory
 from torchdeck.nodes.probe.facts import NodeFacts
+from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.plan.check import Check, failed, ok, warning
 
 CLOCK_SKEW = 1.0

@@ -13,21 +13,21 @@ from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.ignore import OWN
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
+from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.precision import check_precision
 from torchdeck.launching.preflight.remote.connections import check_connections, connect_all
 from torchdeck.launching.preflight.remote.disks import check_disks
 from torchdeck.launching.preflight.remote.machine import check_machine
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
+from torchdeck.launching.preflight.remote.probe_sessions import ProbeSessions, probe_sessions_with
 from torchdeck.launching.preflight.remote.shared import check_shared, needs_sharing
 from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
-from torchdeck.launching.preflight.remote.talks import Talks, talks_with
 from torchdeck.launching.preflight.remote.versions import check_interpreters, check_versions
-from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
+from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.code_paths import left_out_why
@@ -45,7 +45,9 @@ class LookedAt(NamedTuple):
     """Which nodes have one folder of checkpoints, as `disks_of` tells; none where nobody asked."""
 
 
-def check_nodes(config: RunConfig, plan: LaunchPlan | None, found: Survey, reach: Connector) -> LookedAt:
+def check_nodes(
+    config: RunConfig, plan: LaunchPlan | None, found: ClusterFacts, reach: Connector
+) -> LookedAt:
     """Everything about the remote nodes of a run; none of it imports torch. At most some fifteen seconds.
 
     Args:
@@ -80,7 +82,7 @@ def _likely_backend(config: RunConfig, known: Mapping[str, NodeFacts]) -> str:
 
 
 def _each(
-    config: RunConfig, plan: LaunchPlan | None, found: Survey, disks: Mapping[str, str]
+    config: RunConfig, plan: LaunchPlan | None, found: ClusterFacts, disks: Mapping[str, str]
 ) -> Iterator[Check]:
     recipe = config.run.recipe is not None
     parts = {} if plan is None else {node.name: node for node in plan.all_nodes}
@@ -108,7 +110,7 @@ def _each(
 
 
 def _address(name: str, nodes: Sequence[NodeInfo]) -> Iterator[Check]:
-    """What the others reach it by, chosen by the node book or the kernel's way to its peers."""
+    """What the others reach it by, chosen by the node inventory or the kernel's way to its peers."""
     for node in (node for node in nodes if node.name == name):
         yield ok("address", name, f"{node.address}{f' on {node.interface}' if node.interface else ''}")
 
@@ -140,7 +142,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
         yield failed("code", node, what, fix)
 
 
-def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Connector) -> LookedAt:
+def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Connector) -> LookedAt:
     """What needs the nodes to look: what others hold there, files that they must see, each other."""
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     port = config.distributed.rendezvous.port
@@ -149,7 +151,7 @@ def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Connecto
     leasing = any(node.devices for node in remote)
     if not (several or leasing or needs_sharing(config) or isinstance(port, int)):
         return LookedAt()
-    with talks_with(asked, reach, REACH_LIMIT) as talks:
+    with probe_sessions_with(asked, reach, REACH_LIMIT) as talks:
         if talks.refused:
             fix = "look at the node, and try again"
             return LookedAt(
@@ -176,13 +178,13 @@ def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Connecto
         return LookedAt(tuple(checks), disks)
 
 
-def _homes(found: Survey, reach: Connector) -> dict[str, str]:
+def _homes(found: ClusterFacts, reach: Connector) -> dict[str, str]:
     """TORCHDECK_HOME of every node."""
     theirs = {name: each.facts.home for name, each in found.remote.probed.items() if each.facts is not None}
     return {LOCALHOST: str(reach.home), **theirs}
 
 
-def _connections(config: RunConfig, plan: LaunchPlan, talks: Talks) -> list[Check]:
+def _connections(config: RunConfig, plan: LaunchPlan, talks: ProbeSessions) -> list[Check]:
     port = config.distributed.rendezvous.port
     addresses = {node.name: node.address for node in plan.all_nodes}
     try:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok, warning
 
 ASK_LIMIT = 10.0
@@ -20,7 +20,7 @@ _FIX = (
 )
 
 
-def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> dict[str, str]:
+def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> dict[str, str]:
     """Which nodes have the same folder: each lays a file there, and all look for those of the others.
 
     Args:
@@ -58,7 +58,7 @@ def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> d
             list(pool.map(lambda node: _remove(talks[node]), talks))
 
 
-def _remove(talk: Conversation) -> None:
+def _remove(talk: ProbeSession) -> None:
     with contextlib.suppress(ProbeError):  # it goes with the conversation, too
         talk.ask(ProbeRequest.REMOVE_MARKS, ASK_LIMIT)
 

@@ -15,14 +15,14 @@ from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.file_lock import locked
 from torchdeck.launching.preflight.remote.trial import Measured, scripts
-from torchdeck.launching.prepare import Survey
+from torchdeck.launching.prepare import ClusterFacts
 
 VERSION = 1
 KEPT = 64
 """Sets of nodes that are remembered; the oldest give way."""
 
 
-def fingerprint(plan: LaunchPlan, found: Survey) -> str:
+def fingerprint(plan: LaunchPlan, found: ClusterFacts) -> str:
     """Of all that a measurement depends on: nodes, boots, addresses, Pythons, torch, ranks, backend."""
     nodes = []
     for node in plan.nodes:

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.plan.check import Check, failed, ok
 
 ASK_LIMIT = 10.0
@@ -50,7 +50,7 @@ def needs_sharing(config: RunConfig) -> bool:
     return config.run.sync == "none" or bool(_data(config))
 
 
-def check_shared(config: RunConfig, talks: Mapping[str, Conversation]) -> Iterator[Check]:
+def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterator[Check]:
     """One check for each thing that a node does not see, or one that it sees everything.
 
     A random file is laid beside the script for as long as the nodes look: the same script might be there as

@@ -6,12 +6,12 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from torchdeck.agent.probe.reach import WORD_LENGTH
+from torchdeck.agent.probe.reachability import WORD_LENGTH
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.devices import Holder, check_held
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.nodes.probe.facts import Said, Text
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok
 
 ASK_LIMIT = 10.0
@@ -27,7 +27,7 @@ class Owner(Said):
 
 
 def check_leases(
-    nodes: Sequence[NodePlan], talks: Mapping[str, Conversation], homes: Mapping[str, str], *, queue: bool
+    nodes: Sequence[NodePlan], talks: Mapping[str, ProbeSession], homes: Mapping[str, str], *, queue: bool
 ) -> Iterator[Check]:
     """One check for each of `nodes` that is to lease devices which another run holds.
 
@@ -54,7 +54,7 @@ def check_leases(
         yield from (check for check in pool.map(look, leasing) if check is not None)
 
 
-def check_port_of(node: str, talk: Conversation, port: int) -> Check:
+def check_port_of(node: str, talk: ProbeSession, port: int) -> Check:
     """Whether a node that no other has to reach can listen on the port that the config fixes."""
     try:
         word = secrets.token_hex(WORD_LENGTH // 2)

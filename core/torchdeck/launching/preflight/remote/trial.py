@@ -14,7 +14,7 @@ import torchdeck.distributed
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 
 MARK = "torchdeck-trial "
 SIZE = 16 * 2**20
@@ -88,7 +88,7 @@ class _Part:
             self.stages[rank] = max(self.stages.get(rank, STAGES[0]), stage, key=STAGES.index)
 
 
-def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limits | None = None) -> Measured:
+def run_trial(talks: Mapping[str, ProbeSession], plan: LaunchPlan, limits: Limits | None = None) -> Measured:
     """Start torchrun on all nodes with one script, follow it, and end it, whatever comes.
 
     Args:
@@ -160,7 +160,7 @@ def _order(node: NodePlan, plan: LaunchPlan, port: int, run_id: str) -> dict[str
 
 
 def _follow(
-    talks: Mapping[str, Conversation], plan: LaunchPlan, pool: ThreadPoolExecutor, limits: Limits
+    talks: Mapping[str, ProbeSession], plan: LaunchPlan, pool: ThreadPoolExecutor, limits: Limits
 ) -> Measured:
     parts: dict[str, _Part] = {}
     for node in plan.nodes:
@@ -236,7 +236,7 @@ def _result(parts: Mapping[str, _Part]) -> Measured:
     return Measured(node=first, why=f"node {first}: the trial ended without a measurement")
 
 
-def _end(talk: Conversation) -> None:
+def _end(talk: ProbeSession) -> None:
     """What cannot be told to end ends by itself, when the conversation or its time is over."""
     try:
         talk.ask(ProbeRequest.TRIAL_END, ASK_LIMIT)

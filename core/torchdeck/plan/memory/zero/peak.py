@@ -73,7 +73,7 @@ def _sizes(
         own=0,  # they stand all the time
         update=update,
         live=min(whole, item * options.max_live + most),
-        gathering=min(whole, item * options.prefetch + most),
+        ready_barrier=min(whole, item * options.prefetch + most),
         gathers_again=whole > item * options.max_live,
     )
 
@@ -107,7 +107,7 @@ class ZeroSizes:
     """What the optimizer's step makes of them for the largest group: one flat tensor, and that in fp32."""
     live: int = 0
     """Stage 3: weights that are gathered at a time."""
-    gathering: int = 0
+    ready_barrier: int = 0
     """Stage 3: what they are gathered into, and copied from one by one."""
     gathers_again: bool = False
     """Stage 3: backward does not find all weights gathered."""
@@ -144,10 +144,10 @@ class ZeroStep:
     def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
         """Forward and backward."""
         self._copied = False
-        self._timeline.add(Term.GATHERED, self._sizes.live + self._sizes.gathering)
+        self._timeline.add(Term.GATHERED, self._sizes.live + self._sizes.ready_barrier)
         for segment in replay.segments():
             self._tell(segment, first=first)
-        again = self._sizes.gathering if self._sizes.gathers_again else 0
+        again = self._sizes.ready_barrier if self._sizes.gathers_again else 0
         self._timeline.add(Term.GATHERED, -self._sizes.live - again)
         if not self._at_once and not last:
             return
@@ -177,7 +177,7 @@ class ZeroStep:
             start = index + 1
         tell(self._timeline, replace(segment, terms=segment.terms[start:], values=segment.values[start:]))
         if segment.mark == Event.FORWARD_END and segment.unit == ROOT and not self._sizes.gathers_again:
-            self._timeline.add(Term.GATHERED, -self._sizes.gathering)
+            self._timeline.add(Term.GATHERED, -self._sizes.ready_barrier)
         if segment.mark == Event.BACKWARD_BEGIN and segment.unit == ROOT:
             self._make_bucket()
 

@@ -17,25 +17,25 @@ from torchdeck_app.launch.preview.placement.groups import (
 )
 from torchdeck_app.launch.preview.placement.layout import STEPS, Box, Detail, Layout, Spot, lay_out
 from torchdeck_app.launch.preview.placement.legend import entries
-from torchdeck_app.launch.preview.placement.marks import Marks
-from torchdeck_app.launch.preview.placement.model import BoardModel, board_model
-from torchdeck_app.launch.preview.placement.paint import BoardPainter
+from torchdeck_app.launch.preview.placement.markers import Markers
+from torchdeck_app.launch.preview.placement.model import RankGridModel, board_model
+from torchdeck_app.launch.preview.placement.paint import RankGridPainter
 from torchdeck_app.launch.preview.placement.words import spot_text
 from torchdeck_app.theme.palette import LIGHT
 from torchdeck_app.theme.theme import Theme
 
 
-def sharded(nodes: int, gpus: int) -> BoardModel:
+def sharded(nodes: int, gpus: int) -> RankGridModel:
     made = preview(nodes, gpus, distributed={"strategy": "hsdp"})
     return board_model(made, machines(nodes, gpus))
 
 
-def cells(model: BoardModel, laid: Layout) -> list[QImage]:
+def cells(model: RankGridModel, laid: Layout) -> list[QImage]:
     """The first cell of each node as it is painted."""
     picture = QImage(laid.width, laid.height, QImage.Format.Format_ARGB32)
     picture.fill(QColor(LIGHT.window))
     painter = QPainter(picture)
-    BoardPainter(LIGHT, model, laid).paint(painter, Box(0, 0, laid.width, laid.height), Marks())
+    RankGridPainter(LIGHT, model, laid).paint(painter, Box(0, 0, laid.width, laid.height), Markers())
     painter.end()
     return [picture.copy(*laid.cell(node, 0)) for node in range(len(model.nodes))]
 

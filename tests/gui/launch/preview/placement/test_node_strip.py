@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from support.previews import machines, preview
-from torchdeck.nodes.book.schema import NodeBook, NodeEntry, NodeGroup
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.preview.placement.book_model import MIME
+from torchdeck_app.launch.preview.placement.inventory_model import MIME
 from torchdeck_app.launch.preview.placement.layout import Spot
 from torchdeck_app.launch.preview.placement.model import board_model
 from torchdeck_app.launch.preview.placement.node_strip import NodeStrip
@@ -46,10 +46,10 @@ class Book(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = NodeBook()
+        self.node_inventory = NodeInventory()
 
     def say(self, *names: str, **groups: list[str]) -> None:
-        self.book = NodeBook(
+        self.node_inventory = NodeInventory(
             nodes={name: NodeEntry(address=f"{name}.lab") for name in names},
             groups={name: NodeGroup(nodes=nodes) for name, nodes in groups.items()},
         )
@@ -66,7 +66,7 @@ def document(qtbot: QtBot, tmp_path: Path) -> Iterator[RunDocument]:
 
 
 @pytest.fixture
-def book() -> Book:
+def node_inventory() -> Book:
     made = Book()
     made.say("n0000", "n0001", "gpu1", "gpu2", lab=["gpu1", "gpu2"])
     return made
@@ -74,10 +74,10 @@ def book() -> Book:
 
 @pytest.fixture
 def view(
-    qtbot: QtBot, theme: Theme, operations: Operations, document: RunDocument, book: Book
+    qtbot: QtBot, theme: Theme, operations: Operations, document: RunDocument, node_inventory: Book
 ) -> PlacementView:
-    run_nodes = RunNodes(document, book)
-    book.changed.emit()
+    run_nodes = RunNodes(document, node_inventory)
+    node_inventory.changed.emit()
     made = PlacementView(theme, operations, run_nodes=run_nodes)
     run_nodes.setParent(made)
     made.change_asked.connect(document.set_values)
@@ -133,7 +133,7 @@ def drop(view: PlacementView, data: QMimeData, at: QPoint) -> bool:
 
 
 def test_what_is_in_the_run_is_shown_as_such(
-    qtbot: QtBot, view: PlacementView, book: Book, document: RunDocument
+    qtbot: QtBot, view: PlacementView, node_inventory: Book, document: RunDocument
 ) -> None:
     strip = view.strip
     assert {item.name: item.is_used for item in strip.items} == {
@@ -156,10 +156,12 @@ def test_what_is_in_the_run_is_shown_as_such(
     assert [item.used for item in strip.items] == [1, 0, 0, 1, 0]
 
 
-def test_without_nodes_in_the_book_there_is_no_strip(qtbot: QtBot, view: PlacementView, book: Book) -> None:
+def test_without_nodes_in_the_book_there_is_no_strip(
+    qtbot: QtBot, view: PlacementView, node_inventory: Book
+) -> None:
     assert view.strip.isVisible()
     high = view.board.height()
-    book.say()
+    node_inventory.say()
     assert not view.strip.isVisible()
     qtbot.waitUntil(lambda: view.board.height() > high, timeout=10_000)
 
@@ -337,9 +339,9 @@ def test_machines_that_are_described_stay_where_a_node_joins_them(
     assert nodes(document) == ["m[0-1]", "gpu1"]
 
 
-def test_the_strip_keeps_the_board_its_room(qtbot: QtBot, view: PlacementView, book: Book) -> None:
+def test_the_strip_keeps_the_board_its_room(qtbot: QtBot, view: PlacementView, node_inventory: Book) -> None:
     one_row = view.strip.height()
-    book.say(*(f"node{number:02d}" for number in range(60)))
+    node_inventory.say(*(f"node{number:02d}" for number in range(60)))
     qtbot.waitUntil(lambda: view.strip.height() > one_row, timeout=10_000)
     assert view.strip.height() <= 2 * one_row
     choose(view.strip, "node59")

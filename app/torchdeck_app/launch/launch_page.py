@@ -1,0 +1,382 @@
+"""Launch: what to run, beside what it will do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import EditError
+from torchdeck.nodes.inventory.names import TAG
+from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.trust.held import Held
+from torchdeck_app.bridge.logins import Logins, make_logins
+from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.launch.asked_in_sight import AskedInSight
+from torchdeck_app.launch.batch_plan.control import BatchPlanControl
+from torchdeck_app.launch.check.control import LaunchControl
+from torchdeck_app.launch.document.checked import CheckedDocument
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.document_views import DocumentViews
+from torchdeck_app.launch.files.actions import LaunchActions
+from torchdeck_app.launch.files.diff_dialog import DiffDialog
+from torchdeck_app.launch.files.document_file import DocumentFile
+from torchdeck_app.launch.files.file_control import BEGUN, FileControl
+from torchdeck_app.launch.files.notice import Notice
+from torchdeck_app.launch.files.session import document_state, restore_document
+from torchdeck_app.launch.files.start_page import StartPage, preset_cards
+from torchdeck_app.launch.files.toolbar import VIEWS, DocumentToolbar
+from torchdeck_app.launch.halves import Halves
+from torchdeck_app.launch.preview.pane import PreviewPane
+from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
+from torchdeck_app.launch.preview.service import PreviewService
+from torchdeck_app.launch.preview.state import PreviewState
+from torchdeck_app.launch.problems.found import FoundProblems
+from torchdeck_app.launch.problems.list import ProblemList
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.page import Page
+
+DRAFTS = "torchdeck"
+"""Folder in the user's home that runs without a file work in."""
+
+
+class LaunchPage(Page):
+    """The document on the left, what it will do on the right; the presets while there is no document."""
+
+    run_started = Signal(str)
+    """Id of a run that was started here."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        operations: Operations,
+        home: Path,
+        parent: QWidget | None = None,
+        *,
+        drafts: Path | None = None,
+        logins: Logins | None = None,
+    ) -> None:
+        """
+        Args:
+            theme: of the window.
+            operations: for what blocks.
+            home: TORCHDECK_HOME.
+            parent: Qt's owner.
+            drafts: where runs that are in no file work; `torchdeck` in the user's home.
+            logins: how nodes are reached; without it nobody is asked for anything.
+        """
+        super().__init__(parent)
+        logins = logins or make_logins(home)
+        self._theme, self._operations, self._home = theme, operations, home
+        self._drafts = Path.home() / DRAFTS if drafts is None else drafts
+        self.document = RunDocument(self._drafts, self)
+        self._asked = AskedInSight(logins)
+        self.service = PreviewService(operations, home, self, reach=self._asked.reach)
+        self.file = DocumentFile(self.document, operations, self._drafts, self)
+        self.notice = Notice(theme)
+        self.files = FileControl(self.file, self.document, operations, self.notice, self, self._drafts)
+        self.actions_here = LaunchActions(theme, self.document.undo_stack, self)
+        self.start_page = StartPage(theme)
+        self.toolbar = DocumentToolbar(theme)
+        self.node_names = NodeNames(operations, logins, self)
+        self.views = DocumentViews(theme, self.document, node_names=self.node_names.names)
+        self.form, self.editor = self.views.form, self.views.editor
+        self.problems = ProblemList(theme)
+        self.run_nodes = RunNodes(self.document, self.node_names, self)
+        self.pane = PreviewPane(theme, self.service, run_nodes=self.run_nodes)
+        self.found = FoundProblems(self.document, self.service)
+        self.control = LaunchControl(
+            theme, self.document, self.service, operations, logins, self._source, listed=self.found.rows
+        )
+        self.batch_plan = BatchPlanControl(operations, self.notice, self)
+        self.changes = PreviewChanges(self.document, self.file, self.notice)
+        self._has_begun = False
+        self._lay_out()
+        self._connect()
+        self._follow()
+        self._has_document(there=False)
+        self.show_view("form")
+        shown, failed = self.start_page.show_cards, self.start_page.show_error
+        operations.run("reading the presets", lambda *_: preset_cards(), done=shown, failed=failed)
+
+    def open_path(self, path: Path) -> None:
+        """Open a run file, or begin one for a script."""
+        self.files.open_path(path)
+
+    def open_text(self, text: str, path: Path | None, name: str) -> None:
+        """Begin with a text that is in no file, such as that of a run."""
+        self.files.open_text(text, path, name)
+
+    def new_from_preset(self, name: str) -> None:
+        """Begin with a copy of a preset."""
+        self.files.new_from_preset(name)
+
+    def show_diff_to_run(self, run_id: str = "") -> None:
+        """Show what changed since a run; the newest, where none is named."""
+        DiffDialog(
+            self._theme, self._operations, self._home, self.document.text, self.file.name, self
+        ).open_for(run_id)
+
+    def show_view(self, view: str) -> None:
+        """Show the `form` or the `toml`."""
+        self.views.show_view(view)
+
+    @property
+    def view(self) -> str:
+        """`form` or `toml`."""
+        return self.views.view
+
+    @property
+    def has_document(self) -> bool:
+        return self._pages.currentWidget() is self._work
+
+    def actions_offered(self) -> Sequence[QAction]:
+        return self.actions_here.all
+
+    def entered(self) -> None:
+        self.file.start()
+        self.node_names.read()
+        if self._asked.come_into_sight():
+            self.service.refresh()
+
+    def left(self) -> None:
+        self._asked.go_out_of_sight()
+        self.file.stop()
+
+    def closing(self) -> None:
+        self.file.stop(1.0)
+        self.service.close()
+        self.document.close(1.0)
+
+    def save_state(self) -> dict[str, Any]:
+        return {
+            "recent": self.file.recent.save_state(),
+            "view": self.view,
+            **self._work.save_state(),
+            "editor": self.editor.save_state(),
+            "document": document_state(self.file, self.document) if self._has_begun else None,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self.file.recent.restore_state(state.get("recent"))
+        self.start_page.show_recent(self.file.recent.paths)
+        self._work.restore_state(state)
+        if state.get("view") in VIEWS:
+            self.show_view(str(state["view"]))
+        if isinstance(document := state.get("document"), Mapping):
+            restore_document(self.file, document)
+        if isinstance(editor := state.get("editor"), Mapping):
+            self.editor.restore_state(editor)
+
+    def _lay_out(self) -> None:
+        self.control.panel.lie_over(self.pane)
+        self._work = Halves(self.toolbar, self.views, self.problems, self.pane, self.control)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.start_page)
+        self._pages.addWidget(self._work)
+        self._whole = QVBoxLayout(self)
+        self._whole.setContentsMargins(0, 0, 0, 0)
+        self._whole.setSpacing(0)
+        self._whole.addWidget(self._pages, 1)
+
+    def _connect(self) -> None:
+        actions, files = self.actions_here, self.files
+        actions.connect_to(
+            new=self._begin_anew,
+            open=files.choose_file,
+            script=files.choose_script,
+            save=self._typed_first(files.save),
+            save_as=self._typed_first(files.save_as),
+            find=self.views.search,
+            go_to_line=self.views.ask_line,
+            switch=self.views.switch,
+            diff=self.show_diff_to_run,
+            check=self._typed_first(self.control.check),
+            launch=self._typed_first(self.control.launch),
+            export_scripts=lambda: self._export(self.pane.commands.save_all),
+            export_job=lambda: self._export(self.pane.commands.save_job),
+        )
+        self.addActions(actions.all)
+        self.control.use(actions.check, actions.launch)
+        self.toolbar.add_buttons(actions.undo, actions.redo, actions.find)
+        self.toolbar.view_chosen.connect(self.views.choose)
+        self.views.view_changed.connect(self._show_view)
+        self.toolbar.file_chosen.connect(self.open_path)
+        self.toolbar.menu.aboutToShow.connect(self._fill_menu)
+        self._fill_menu()
+        self.start_page.preset_chosen.connect(self.new_from_preset)
+        self.start_page.file_chosen.connect(self.open_path)
+        self.start_page.open_wanted.connect(files.choose_file)
+        self.start_page.back_wanted.connect(lambda: self._has_document(there=True))
+        self.start_page.script_wanted.connect(files.choose_script)
+
+    def _follow(self) -> None:
+        """Listen to the document, and to what is made of it."""
+        self.file.opened.connect(self._opened)
+        self.file.status_changed.connect(self._show_status)
+        self.document.checked.connect(self._checked)
+        self.document.text_changed.connect(self.control.document_changed)
+        self.document.text_changed.connect(self.state_changed)
+        self.service.updated.connect(self._previewed)
+        self.pane.change_asked.connect(self.changes.apply)
+        self.pane.trust_asked.connect(self._ask_trust)
+        self.document.opened.connect(self.batch_plan.begin_anew)
+        self.document.opened.connect(self.service.begin_anew)
+        self.batch_plan.built.connect(self._plan_built)
+        self.problems.chosen.connect(self.views.go_to)
+        self.control.key_wanted.connect(
+            lambda key: self.views.go_to_key(key, self.found.rows(), self.document.newest)
+        )
+        self.control.problems_wanted.connect(self._lead_to_problems)
+        self.control.run_started.connect(lambda _run_id: self.notice.clear(BEGUN))
+        self.control.run_started.connect(self.run_started)
+
+    def _source(self) -> str:
+        """The file that the text is in."""
+        return "" if self.document.path is None or self.file.base is None else str(self.document.path)
+
+    def _typed_first(self, act: Callable[[], None]) -> Callable[[], None]:
+        """What is being typed in a field belongs to what is saved, checked or launched."""
+
+        def do() -> None:
+            self.form.take_over()
+            act()
+
+        return do
+
+    def _has_document(self, *, there: bool) -> None:
+        # above the document it leaves the preview its room; above the presets where there is none
+        (self._work.above_document if there else self._whole).insertWidget(0, self.notice)
+        self._pages.setCurrentWidget(self._work if there else self.start_page)
+        self.actions_here.set_document(there=there)
+        self.actions_here.set_preview(there=there and self.service.state.preview is not None)
+        self.actions_here.go_to_line.setEnabled(there and self.view == "toml")
+
+    def _begin_anew(self) -> None:
+        self.start_page.show_recent(self.file.recent.paths)
+        # what is open stays so until something else is chosen
+        self.start_page.show_back(self.file.name if self._has_begun else "")
+        self._has_document(there=False)
+
+    def _opened(self, _note: str) -> None:
+        if self.file.damage:
+            self.show_view("toml")
+        self._has_begun = True
+        self._has_document(there=True)
+        self._show_status()
+        self.views.take_focus()
+
+    def _show_view(self, view: str) -> None:
+        self.toolbar.show_view(view)
+        self.actions_here.go_to_line.setEnabled(self.has_document and view == "toml")
+
+    def _show_status(self) -> None:
+        self.toolbar.show_name(self.file.name, self.document.path, is_saved=self.file.is_saved)
+        self.views.set_read_only(read_only=bool(self.file.damage))
+
+    def _fill_menu(self) -> None:
+        self.toolbar.fill_menu(self.actions_here, self.file.recent.paths)
+
+    def _checked(self, checked: CheckedDocument) -> None:
+        self.service.request(checked)
+        self._show_problems()
+
+    def _previewed(self, state: PreviewState) -> None:
+        self.actions_here.set_preview(there=self.has_document and state.preview is not None)
+        self._show_problems()
+
+    def _show_problems(self) -> None:
+        self.found.show(self.problems, self.views, self.batch_plan)
+
+    def _lead_to_problems(self) -> None:
+        self._show_problems()  # the control may hear of the newest before the list does
+        self.problems.take_focus()
+
+    def _ask_trust(self, held: Held) -> None:
+        """Asked by the preview; a launch that goes on asks by itself."""
+        if not self.control.launching.is_busy:
+            self.control.ask_trust(held, lambda: self.service.trust(held.folder), launching=False)
+
+    def _plan_built(self) -> None:
+        self.notice.say("The batch plan is built.", "done")
+        self.service.refresh()
+
+    def _export(self, save: Callable[[], object]) -> None:
+        self.pane.show_commands()
+        save()
+
+
+class PreviewChanges:
+    """One step of the history each, or a notice that says why not."""
+
+    def __init__(self, document: RunDocument, file: DocumentFile, notice: Notice) -> None:
+        self._document, self._file, self._notice = document, file, notice
+
+    def apply(self, values: dict[str | KeyPath, Any]) -> None:
+        """Set keys of the run file, dotted or as paths, to values; None resets one."""
+        if self._file.damage:
+            self._notice.say(f"{self._file.name} cannot be changed: {self._file.damage}", "error")
+            return
+        try:
+            self._document.set_values(values)
+        except EditError as error:
+            self._notice.say(f"The run file cannot be changed from here: {error}", "error")
+
+
+# Names of the node inventory, for who chooses nodes of a run.
+
+
+class NodeNames(QObject):
+    """Read off the GUI thread; what was read last is there at once."""
+
+    changed = Signal()
+    """The book says something else than it did when it was read before."""
+
+    def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._operations, self._reach = operations, logins.quiet
+        self._reading: Operation[NodeInventory] | None = None
+        self._node_inventory = NodeInventory()
+        self._names: tuple[str, ...] = ()
+
+    @property
+    def node_inventory(self) -> NodeInventory:
+        """What was read last; empty before."""
+        return self._node_inventory
+
+    def names(self) -> tuple[str, ...]:
+        """Groups, nodes and tags of the book."""
+        return self._names
+
+    def read(self) -> None:
+        """Read the book anew; where it is wrong, what was read last stays, and Nodes says why."""
+        if self._reading is not None:
+            return
+        self._reading = self._operations.run(
+            "reading the node inventory",
+            lambda _progress, _cancel: self._reach.node_inventory(),
+            done=self._take,
+            failed=lambda _error: self._over(),
+        )
+        self._reading.cancelled.connect(self._over)
+
+    def _take(self, node_inventory: NodeInventory) -> None:
+        is_new, self._node_inventory = node_inventory != self._node_inventory, node_inventory
+        self._names = names_in(node_inventory)
+        self._over()
+        if is_new:
+            self.changed.emit()
+
+    def _over(self) -> None:
+        self._reading = None
+
+
+def names_in(node_inventory: NodeInventory) -> tuple[str, ...]:
+    """What `distributed.nodes` may name: groups first, then nodes, then tags."""
+    tags = dict.fromkeys(f"{TAG}{tag}" for entry in node_inventory.nodes.values() for tag in entry.tags)
+    return (*node_inventory.groups, *node_inventory.nodes, *tags)

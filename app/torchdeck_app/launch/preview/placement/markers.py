@@ -1,0 +1,119 @@
+"""What is marked on the board: what is pointed at, selected or dragged, and who shares a model with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from torchdeck_app.launch.preview.placement.groups import INSET
+from torchdeck_app.launch.preview.placement.layout import Detail, Layout, Spot
+from torchdeck_app.launch.preview.placement.model import RankGridModel
+from torchdeck_app.theme.palette import Palette
+
+_ROUND = 5
+
+
+class Markers(NamedTuple):
+    """What is marked besides what there is."""
+
+    hovered: Spot | None = None
+    selected: Spot | None = None
+    focused: Spot | None = None
+    """Where the keyboard is; None without the focus."""
+    drop: int | None = None
+    """Before which node the one that is dragged would come."""
+    leaves: int | None = None
+    """The node that is dragged off the board, out of the run."""
+
+    @property
+    def drags(self) -> bool:
+        """Something is being dragged."""
+        return self.drop is not None or self.leaves is not None
+
+
+class MarkerShape:
+    """Paints marks over one board at one step of zoom."""
+
+    def __init__(self, palette: Palette, model: RankGridModel, layout: Layout) -> None:
+        self._palette = palette
+        self._model = model
+        self._layout = layout
+        far = layout.step.detail in (Detail.TILES, Detail.CELLS)
+        self._stripe = INSET if model.is_grouped and not far else 0
+
+    def paint(self, painter: QPainter, shown: range, marks: Markers) -> None:
+        """Mark what `marks` says of the cards `shown`."""
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if marks.selected is not None:
+            self._paint_peers(painter, shown, marks.selected)
+        if marks.hovered is not None:
+            self._outline(painter, marks.hovered, self._palette.secondary, 1)
+        if marks.selected is not None:
+            self._outline(painter, marks.selected, self._palette.accent, 2)
+        if marks.focused is not None and marks.focused != marks.selected:
+            self._outline(painter, marks.focused, self._palette.text, 2)
+        if marks.drop is not None:
+            self._paint_drop(painter, marks.drop)
+        if marks.leaves is not None:
+            self._paint_leaving(painter, marks.leaves)
+
+    def _paint_peers(self, painter: QPainter, shown: range, selected: Spot) -> None:
+        """Who holds the other parts of the selected rank's model, and who holds the same part."""
+        rank = self._rank_of(selected)
+        if rank is None or self._model.shard == 1 or self._layout.step.detail is Detail.TILES:
+            return
+        group, replicas = self._model.group_of(rank), self._model.replicas_of(rank)
+        for at, place in self._ranks_in(shown, group):
+            self._outline(painter, Spot(at, place), self._palette.accent, 1)
+        for at, place in self._ranks_in(shown, replicas):
+            cell = self._layout.cell(at, place)
+            radius = 2 if cell.height > 12 else 1
+            painter.setBrush(QColor(self._palette.text))
+            painter.setPen(Qt.PenStyle.NoPen)
+            left = cell.left + self._stripe
+            painter.drawEllipse(QPoint(left + radius + 2, cell.top + radius + 2), radius, radius)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+
+    def _ranks_in(self, shown: range, ranks: range) -> Iterable[tuple[int, int]]:
+        for at in shown:
+            for place, slot in enumerate(self._model.nodes[at].slots):
+                if slot.rank is not None and slot.rank in ranks:
+                    yield at, place
+
+    def _rank_of(self, spot: Spot) -> int | None:
+        return None if spot.slot is None else self._model.nodes[spot.node].slots[spot.slot].rank
+
+    def _outline(self, painter: QPainter, spot: Spot, colour: str, width: int) -> None:
+        box = self._layout.cards[spot.node] if spot.slot is None else self._layout.cell(spot.node, spot.slot)
+        painter.setPen(QPen(QColor(colour), width))
+        around = 0 if spot.slot is None else 1
+        rectangle = QRect(
+            box.left - around, box.top - around, box.width + 2 * around - 1, box.height + 2 * around - 1
+        )
+        radius = 1 if self._layout.step.detail in (Detail.TILES, Detail.CELLS) else _ROUND
+        painter.drawRoundedRect(rectangle, radius, radius)
+
+    def _paint_leaving(self, painter: QPainter, node: int) -> None:
+        """As what is not in the run is drawn, and struck out."""
+        card = self._layout.cards[node]
+        veil = QColor(self._palette.window)
+        veil.setAlpha(176)
+        painter.fillRect(QRect(*card), veil)
+        painter.setPen(QPen(QColor(self._palette.bad), 2, Qt.PenStyle.DashLine))
+        painter.drawRoundedRect(QRect(card.left, card.top, card.width - 1, card.height - 1), _ROUND, _ROUND)
+        painter.drawLine(card.left, card.bottom, card.right, card.top)
+
+    def _paint_drop(self, painter: QPainter, before: int) -> None:
+        margin = self._layout.step.margin
+        if before < len(self._layout.cards):
+            card = self._layout.cards[before]
+            x = card.left - margin // 2
+        else:
+            card = self._layout.cards[-1]
+            x = card.right + margin // 2
+        painter.setPen(QPen(QColor(self._palette.accent), 3))
+        painter.drawLine(x, card.top, x, card.bottom)

@@ -1,0 +1,393 @@
+"""The board as it is used: pointed at, dragged on, and moved on by keys."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFocusEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip, QWidget
+
+from torchdeck_app.launch.preview.placement.cursor import past_neighbour, same_spot
+from torchdeck_app.launch.preview.placement.keys import moved
+from torchdeck_app.launch.preview.placement.layout import (
+    STEPS,
+    Box,
+    Layout,
+    Spot,
+    fitting_step,
+    lay_out,
+    lay_out_in,
+)
+from torchdeck_app.launch.preview.placement.markers import Markers
+from torchdeck_app.launch.preview.placement.model import RankGridModel
+from torchdeck_app.launch.preview.placement.paint import RankGridPainter
+from torchdeck_app.launch.preview.placement.words import spot_text
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
+
+# What is seen of the board: painted, laid out in the room there is, and zoomed.
+
+
+class PannedArea(QAbstractScrollArea):
+    """What is painted is moved by `shift`."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.verticalScrollBar().setSingleStep(24)
+        self.horizontalScrollBar().setSingleStep(24)
+
+    @property
+    def shift(self) -> QPoint:
+        """What lies in the upper left corner, in pixels of the whole area."""
+        return QPoint(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+
+    def set_extent(self, width: int, height: int) -> None:
+        """How large the whole area is, in pixels."""
+        view = self.viewport().size()
+        for bar, whole, seen in (
+            (self.verticalScrollBar(), height, view.height()),
+            (self.horizontalScrollBar(), width, view.width()),
+        ):
+            bar.setPageStep(seen)
+            bar.setRange(0, max(0, whole - seen))
+
+    def pan(self, by: QPoint) -> None:
+        """Move on by so many pixels, as far as there is anything."""
+        self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + by.x())
+        self.verticalScrollBar().setValue(self.verticalScrollBar().value() + by.y())
+
+    def reveal(self, box: Box, margin: int) -> None:
+        """Bring `box` into sight from above or below, with `margin` pixels around it."""
+        bar, seen = self.verticalScrollBar(), self.viewport().height()
+        if box.top < bar.value():
+            bar.setValue(box.top - margin)
+        elif box.bottom > bar.value() + seen:
+            bar.setValue(box.bottom - seen + margin)
+
+
+_NOTHING = RankGridModel((), 0, 1)
+
+
+class RankGridArea(PannedArea):
+    """Nodes as cards with their devices and the ranks on them; far away a tile a node."""
+
+    zoomed = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._model = _NOTHING
+        self._step: int | None = None
+        self._layout: Layout = lay_out((), STEPS[-1], 0)
+        self._asked: tuple[tuple[int, ...], int, int, int] | None = None
+        self._painter: RankGridPainter | None = None
+        self._marks = Markers()
+        self._cursor = Spot(0)
+        self.setAccessibleName("Board of nodes and devices")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.viewport().setMouseTracking(True)
+        theme.changed.connect(self._lay_out)
+
+    @property
+    def step(self) -> int:
+        """The step of zoom, as `STEPS` has them."""
+        return STEPS.index(self._layout.step)
+
+    @property
+    def model(self) -> RankGridModel:
+        """What is shown."""
+        return self._model
+
+    @property
+    def layout_now(self) -> Layout:
+        """Where everything lies, as long as neither room nor zoom changes."""
+        return self._layout
+
+    @property
+    def marks(self) -> Markers:
+        """What is marked."""
+        return self._marks
+
+    def zoom(self, steps: int) -> None:
+        """Nearer by so many steps, or farther where negative."""
+        self._step = max(0, min(len(STEPS) - 1, self.step + steps))
+        self._lay_out()
+
+    def fit(self) -> None:
+        """As near as all of it can be seen, from now on."""
+        self._step = None
+        self._lay_out()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(480, 320)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), self._theme.colour("window"))
+        if self._painter is None or not self._model.nodes:
+            return
+        shift = self.shift
+        painter.translate(-shift)
+        area = event.rect().translated(shift)
+        focused = self._cursor if self.hasFocus() else None
+        box = Box(area.left(), area.top(), area.width(), area.height())
+        self._painter.paint(painter, box, self._marks._replace(focused=focused))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._lay_out()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            if event.angleDelta().y():
+                self.zoom(1 if event.angleDelta().y() > 0 else -1)
+            event.accept()
+            return
+        super().wheelEvent(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            spot = self._spot(QPointF(event.pos()))
+            if spot is not None:
+                QToolTip.showText(event.globalPos(), plain_tip(spot_text(self._model, spot)), self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().viewportEvent(event)
+
+    def _lay_out(self) -> None:
+        room = self.maximumViewportSize()
+        slots = [len(node.slots) for node in self._model.nodes]
+        number = fitting_step(slots, room.width(), room.height()) if self._step is None else self._step
+        asked = (tuple(slots), number, room.width(), room.height())
+        if asked != self._asked:
+            bar = self.verticalScrollBar().sizeHint().width()
+            self._layout = lay_out_in(slots, STEPS[number], room.width(), room.height(), bar)
+            self._asked = asked
+        laid = self._layout
+        self._painter = RankGridPainter(self._theme.palette, self._model, laid)
+        self.set_extent(laid.width, laid.height)
+        self.viewport().update()
+        self.zoomed.emit()
+
+    def _spot(self, position: QPointF) -> Spot | None:
+        at = position + QPointF(self.shift)
+        return self._layout.spot_at(at.x(), at.y())
+
+    def _is_in(self, box: Box, point: QPoint) -> bool:
+        at = point + self.shift
+        return box.holds(at.x(), at.y())
+
+    def _reveal_cursor(self) -> None:
+        spot, laid = self._cursor, self._layout
+        box = laid.cards[spot.node] if spot.slot is None else laid.cell(spot.node, spot.slot)
+        self.reveal(box, laid.step.margin)
+
+    def _mark(self, marks: Markers) -> None:
+        if marks != self._marks:
+            self._marks = marks
+            self.viewport().update()
+
+    def _describe(self) -> None:
+        """Tell those who cannot see the board where the keyboard is."""
+        if self._cursor.node < len(self._model.nodes):
+            self.setAccessibleDescription(spot_text(self._model, self._cursor))
+
+
+_ARROWS = {
+    Qt.Key.Key_Left: "left",
+    Qt.Key.Key_Right: "right",
+    Qt.Key.Key_Up: "up",
+    Qt.Key.Key_Down: "down",
+    Qt.Key.Key_Home: "first",
+    Qt.Key.Key_End: "last",
+}
+_EDGE = 16
+"""Pixels beyond the board that still belong to it for who drags a node."""
+_ZOOMS = {Qt.Key.Key_Plus: 1, Qt.Key.Key_Equal: 1, Qt.Key.Key_Minus: -1}
+
+
+class PlacementGrid(RankGridArea):
+    """Says what is asked for; what becomes of it is for others."""
+
+    selected = Signal(object)
+    """A Spot, or None."""
+    toggle_asked = Signal(object)
+    """A Spot: a node or device to switch on or off."""
+    move_asked = Signal(int, int)
+    """Position of a node, and before which one it is to come."""
+    remove_asked = Signal(int)
+    """Position of a node that was dragged off the board, or that Delete was pressed on."""
+    leaving = Signal(bool)
+    """Whether a node is off the board, and would go if it was let go of."""
+    menu_asked = Signal(object, QPoint)
+    """A Spot whose menu is wanted, and where on the screen."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, parent)
+        self._pressed: tuple[QPoint, Spot | None] | None = None
+        self.can_remove = False
+        """Whether a node can be dragged off the board."""
+
+    def show_model(self, model: RankGridModel) -> None:
+        """Show another board; what was selected stays selected where it is still there."""
+        before, self._model = self._model, model
+        self._cursor = same_spot(before, self._cursor, model) or Spot(0)
+        selected = self._marks.selected
+        kept = None if selected is None else same_spot(before, selected, model)
+        self._marks = Markers(selected=kept)
+        self._pressed = None
+        self._lay_out()
+        if selected is not None:
+            self.selected.emit(kept)
+        self._describe()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if event.button() is not Qt.MouseButton.LeftButton:
+            return
+        point = event.position().toPoint()
+        spot = self._spot(event.position())
+        switch = None if spot is None else self._layout.switch(spot)
+        if spot is not None and switch is not None and self._can_switch(spot) and self._is_in(switch, point):
+            self._cursor = spot
+            self.toggle_asked.emit(spot)
+            return
+        self._pressed = (point, spot)
+        self.select(spot)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if self._pressed is None:
+            self._mark(self._marks._replace(hovered=self._spot(event.position())))
+            return
+        start, spot = self._pressed
+        point = event.position().toPoint()
+        if spot is None:
+            self.pan(start - point)
+            self._pressed = (point, None)
+        elif self._marks.drags or (start - point).manhattanLength() >= QApplication.startDragDistance():
+            self._drag(spot.node, event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        pressed, self._pressed = self._pressed, None
+        drop, leaves = self._marks.drop, self._marks.leaves
+        if event.button() is not Qt.MouseButton.LeftButton or pressed is None or not self._marks.drags:
+            return
+        self._drag_over()
+        if leaves is not None:
+            self.remove_asked.emit(leaves)
+        elif drop is not None and pressed[1] is not None:
+            self.move_asked.emit(pressed[1].node, drop)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        spot = self._cursor if by_key else self._spot(QPointF(event.pos()))
+        if spot is None or spot.node >= len(self._model.nodes):
+            return
+        self.select(spot)
+        where = self._layout.cards[spot.node]
+        below = self.viewport().mapToGlobal(QPoint(where.left + 8, where.top + 8) - self.shift)
+        self.menu_asked.emit(spot, below if by_key else event.globalPos())
+
+    def mark_drop(self, position: QPointF | None) -> str:
+        """Show where something would come that is dropped here; the name of the node that it comes before.
+
+        Args:
+            position: in the viewport; None: nothing is dragged any more.
+        """
+        if position is None or not self._model.nodes:
+            self._mark(self._marks._replace(drop=None))
+            return ""
+        at = position + QPointF(self.shift)
+        gap = self._layout.gap_at(at.x(), at.y())
+        self._mark(self._marks._replace(drop=gap))
+        return next((node.name for node in self._model.nodes[gap:] if node.is_on), "")
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().leaveEvent(event)
+        self._mark(self._marks._replace(hovered=None))
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusInEvent(event)
+        self._describe()
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if not self._model.nodes or not self._key(Qt.Key(event.key()), event.modifiers()):
+            super().keyPressEvent(event)
+
+    def select(self, spot: Spot | None) -> None:
+        """Mark a node or slot, and say so."""
+        if spot is not None:
+            self._cursor = spot
+        self._mark(self._marks._replace(selected=spot))
+        self.selected.emit(spot)
+        self._describe()
+
+    def _key(self, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> bool:
+        """Do what `key` asks for; whether it does anything."""
+        control = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
+        if modifiers & Qt.KeyboardModifier.AltModifier:
+            return self._move_by_key(key)
+        if control and key in _ZOOMS:
+            self.zoom(_ZOOMS[key])
+        elif control and key == Qt.Key.Key_0:
+            self.fit()
+        elif key in _ARROWS:
+            self.select(moved(self._layout, self._cursor, _ARROWS[key]))
+            self._reveal_cursor()
+        elif key == Qt.Key.Key_Space:
+            self.toggle_asked.emit(self._cursor)
+        elif key == Qt.Key.Key_Delete:
+            self.remove_asked.emit(self._cursor.node)
+        elif key == Qt.Key.Key_Escape and self._marks.drags:
+            self._pressed = None
+            self._drag_over()
+        elif key == Qt.Key.Key_Escape and self._marks.selected is not None:
+            self.select(None)
+        else:
+            return False
+        return True
+
+    def _drag(self, node: int, position: QPointF) -> None:
+        """Mark where a node would come that is dragged to `position`; off the board it leaves the run."""
+        room = self.viewport().rect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
+        off = self.can_remove and self._model.nodes[node].is_on and not room.contains(position.toPoint())
+        at = position + QPointF(self.shift)
+        before = self._marks.leaves is not None
+        drop = None if off else self._layout.gap_at(at.x(), at.y())
+        self._mark(self._marks._replace(drop=drop, leaves=node if off else None))
+        if off != before:
+            self.leaving.emit(off)
+
+    def _drag_over(self) -> None:
+        was_off = self._marks.leaves is not None
+        self._mark(self._marks._replace(drop=None, leaves=None))
+        if was_off:
+            self.leaving.emit(False)  # noqa: FBT003 - Qt's
+
+    def _move_by_key(self, key: Qt.Key) -> bool:
+        """Move the node of the keyboard past the next one that is in the run too."""
+        if key not in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            return False
+        at = self._cursor.node
+        before = past_neighbour(self._model.nodes, at, up=key == Qt.Key.Key_Up)
+        if before is not None:
+            self.move_asked.emit(at, before)
+        return True
+
+    def _can_switch(self, spot: Spot) -> bool:
+        return spot.slot is None or self._model.nodes[spot.node].slots[spot.slot].index is not None

@@ -1,0 +1,373 @@
+"""The Nodes place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QPushButton,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.nodes.activity import Activity, ActivityWatch
+from torchdeck.nodes.interpreter import probe_interpreter
+from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
+from torchdeck.nodes.probe.facts import RunHere
+from torchdeck.nodes.probe.probing import clean_node
+from torchdeck.nodes.software import probe_software
+from torchdeck_app.bridge.logins import Logins, make_logins
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.nodes.cards.appearance import HELPS, summary
+from torchdeck_app.nodes.cards.node_cards import NodeGrid
+from torchdeck_app.nodes.cards.words import cleaning_words, orphan_words
+from torchdeck_app.nodes.editing.import_dialog import ImportDialog
+from torchdeck_app.nodes.editing.node_dialog import NodeDialog
+from torchdeck_app.nodes.editing.removal import Removal, Removed
+from torchdeck_app.nodes.live.live_nodes import LiveNodes
+from torchdeck_app.nodes.live.sight import NodeSight
+from torchdeck_app.nodes.machine_card import MachineCard
+from torchdeck_app.nodes.matrix.view import MatrixView
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.page import Page
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.tooltip import plain_tip
+
+INTERVAL = 1.0
+"""Seconds between two looks at the machine."""
+NODES, THIS_MACHINE, CONNECTIONS = range(3)
+"""The tabs."""
+
+
+class NodesPage(Page):
+    """All nodes and this machine, live while they are looked at."""
+
+    run_asked = Signal(str)
+    """The id of a run that is to be opened."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        operations: Operations,
+        home: Path,
+        parent: QWidget | None = None,
+        *,
+        logins: Logins | None = None,
+    ) -> None:
+        """
+        Args:
+            theme: of the window.
+            operations: for what blocks.
+            home: TORCHDECK_HOME.
+            parent: Qt's owner.
+            logins: how nodes are reached; without it nobody is asked for anything.
+        """
+        super().__init__(parent)
+        self._theme, self._operations = theme, operations
+        self._logins = logins or make_logins(home)
+        self._node_inventory = NodeInventory()
+        self._has_chosen = False
+        self.card = MachineCard(theme)
+        self.live = LiveNodes(self._logins, self)
+        self.board = NodeGrid(theme)
+        self.matrix = MatrixView(theme, operations, self._logins)
+        self.bar = UndoBar()
+        self.cleaning = Cleaning(self, operations, self._logins, self.bar.say)
+        self.removal = Removal(
+            self,
+            operations,
+            self._logins,
+            removed=self._offer_undo,
+            changed=self.live.look_again,
+            failed=self.bar.say,
+        )
+        self._actions = self._make_actions()
+        self._lay_out()
+        self._connect()
+        watch = ActivityWatch(home)
+        self._poller: Poller[Activity] = Poller("this machine", watch.look, INTERVAL, self)
+        self._poller.changed.connect(self._show)
+        self._poller.failed.connect(self._say)
+        operations.run(
+            "looking for Python and torch",
+            lambda _progress, _cancel: probe_interpreter(),
+            done=self.card.show_interpreter,
+        )
+        operations.run(
+            "looking at the system", lambda _progress, _cancel: probe_software(), done=self.card.show_software
+        )
+
+    def actions_offered(self) -> Sequence[QAction]:
+        return self._actions
+
+    def entered(self) -> None:
+        self._poller.start()
+        self.live.start()
+
+    def left(self) -> None:
+        self._poller.stop()
+        self.live.stop()
+
+    def closing(self) -> None:
+        self._poller.stop(1.0)
+        self.live.stop(0.5)
+        self.matrix.stop()
+
+    def add_node(self) -> NodeDialog:
+        """Ask for a node."""
+        return self._open_dialog("")
+
+    def edit_node(self, name: str) -> NodeDialog:
+        """Change a node."""
+        return self._open_dialog(name)
+
+    def import_nodes(self) -> ImportDialog:
+        """Ask which hosts of the SSH config shall be nodes."""
+        dialog = ImportDialog(self._theme, self._operations, self._logins, self._node_inventory.nodes, self)
+        dialog.imported.connect(self._imported)
+        dialog.add_asked.connect(self.add_node)
+        dialog.open()
+        return dialog
+
+    def _open_dialog(self, name: str) -> NodeDialog:
+        dialog = NodeDialog(self._theme, self._operations, self._logins, self._node_inventory, name, self)
+        dialog.saved.connect(lambda _name: self.live.look_again())
+        dialog.finished.connect(lambda _result: self.live.retry_waiting())
+        dialog.open()
+        return dialog
+
+    def _make_actions(self) -> tuple[QAction, ...]:
+        made = []
+        for text, tip, call in (
+            ("Add a node …", "Write a node into the node inventory", self.add_node),
+            ("Import nodes …", "Make nodes of the hosts that ~/.ssh/config names", self.import_nodes),
+        ):
+            action = QAction(text, self)
+            action.setToolTip(tip)
+            action.triggered.connect(lambda _checked=False, call=call: call())
+            made.append(action)
+        return tuple(made)
+
+    def _lay_out(self) -> None:
+        self._summary = ElidedLabel()
+        head = QHBoxLayout()
+        head.setContentsMargins(2 * GRID, GRID, 2 * GRID, 0)
+        head.setSpacing(GRID)
+        head.addWidget(self._summary, 1)
+        self.buttons = []
+        for action in self._actions:
+            button = QPushButton(action.text())
+            button.setToolTip(action.toolTip())
+            button.clicked.connect(action.trigger)
+            head.addWidget(button)
+            self.buttons.append(button)
+        self._problem = label("", role="error", wrap=True)
+        self._problem.setContentsMargins(2 * GRID, GRID, 2 * GRID, 0)
+        self._problem.hide()
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.board, "Nodes")
+        self.tabs.addTab(_scrolled(self.card), "This machine")
+        self.tabs.addTab(self.matrix, "Connections")
+        self.tabs.setCurrentIndex(THIS_MACHINE)
+        self.tabs.tabBar().tabBarClicked.connect(self._choose)
+        self.tabs.tabBar().setAccessibleName("Nodes")
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(4)
+        whole.addLayout(head)
+        whole.addWidget(self._problem)
+        whole.addWidget(self.tabs, 1)
+        whole.addWidget(self.bar)
+
+    def _connect(self) -> None:
+        self.card.run_asked.connect(self.run_asked)
+        self.live.inventory_changed.connect(self._show_inventory)
+        self.live.inventory_failed.connect(self._say_inventory)
+        self.live.seen.connect(self._show_sights)
+        self.matrix.over.connect(self.live.retry_waiting)
+        self.board.add_asked.connect(self.add_node)
+        self.board.import_asked.connect(self.import_nodes)
+        self.board.run_asked.connect(self.run_asked)
+        self.board.help_asked.connect(self._help)
+        self.board.clean_asked.connect(self._clean)
+        self.board.edit_asked.connect(self.edit_node)
+        self.board.remove_asked.connect(self.removal.ask)
+
+    def _choose(self, _index: int) -> None:
+        self._has_chosen = True
+
+    def _show_inventory(self, node_inventory: NodeInventory) -> None:
+        self._problem.hide()
+        self._node_inventory = node_inventory
+        self.board.show_entries(node_inventory.nodes)
+        self.matrix.show_nodes(node_inventory)
+        if node_inventory.nodes and not self._has_chosen:
+            self._has_chosen = True
+            self.tabs.setCurrentIndex(NODES)
+        self._summarise()
+
+    def _show_sights(self, sights: Sequence[NodeSight]) -> None:
+        self.board.show_sights(sights)
+        self._summarise()
+
+    def _summarise(self) -> None:
+        seen = [card.sight.standing for card in self.board.cards.values() if card.sight is not None]
+        text = summary(seen)
+        if text != self._summary.text():
+            self._summary.setText(text)
+            self._summary.setToolTip(plain_tip(text))
+
+    def _help(self, name: str) -> None:
+        sight = self.live.sights.get(name)
+        wanted = None if sight is None else HELPS.get(sight.standing)
+        if wanted is not None and wanted.edits:
+            self.edit_node(name)
+            return
+        self.live.retry(name, asking=wanted is not None and wanted.asks)
+
+    def _clean(self, name: str) -> None:
+        sight, entry = self.live.sights.get(name), self.live.entries.get(name)
+        if sight is not None and entry is not None and sight.orphans:
+            self.cleaning.ask(name, entry, sight.orphans)
+
+    def _offer_undo(self, removed: Removed) -> None:
+        self.bar.say(f"Removed {removed.name}", lambda: self.removal.undo(removed))
+
+    def _imported(self, names: Sequence[str]) -> None:
+        self.live.look_again()
+        self.bar.say(f"Imported {', '.join(names)}")
+
+    def _say_inventory(self, error: Exception) -> None:
+        self._problem.setText(f"The node inventory cannot be used: {error}")
+        self._problem.show()
+
+    def _show(self, now: Activity) -> None:
+        self.card.show_problem("")
+        self.card.show_activity(now)
+
+    def _say(self, error: Exception) -> None:
+        self.card.show_problem(f"This machine cannot be looked at: {error}")
+
+
+def _scrolled(widget: QWidget) -> QScrollArea:
+    inside = QWidget()
+    column = QVBoxLayout(inside)
+    column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+    column.addWidget(widget, 1)
+    scroll = QScrollArea()
+    scroll.setAccessibleName("This machine")
+    scroll.setFrameShape(QFrame.Shape.NoFrame)
+    scroll.setWidgetResizable(True)
+    scroll.setWidget(inside)
+    return scroll
+
+
+SHOWN = 15_000
+"""Milliseconds for which it is there."""
+
+
+class UndoBar(QFrame):
+    """One sentence at a time, at the bottom of the place."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self._undo: Callable[[], None] | None = None
+        self.text = ElidedLabel()
+        self.button = QPushButton("Undo")
+        self.button.setToolTip("Put it back as it was")
+        self.button.setAccessibleName("Undo the removal")
+        self.button.clicked.connect(self._press)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID, 4, GRID, 4)
+        row.addWidget(self.text, 1)
+        row.addWidget(self.button)
+        self._clock = QTimer(self)
+        self._clock.setSingleShot(True)
+        self._clock.timeout.connect(self.hide)
+        self.hide()
+
+    def say(self, sentence: str, undo: Callable[[], None] | None = None) -> None:
+        """Show this for a while, with a button where `undo` is given."""
+        self._undo = undo
+        self.text.setText(sentence)
+        self.text.setToolTip(plain_tip(sentence))
+        self.button.setVisible(undo is not None)
+        self.show()
+        self._clock.start(SHOWN)
+
+    def _press(self) -> None:
+        undo, self._undo = self._undo, None
+        self.hide()
+        if undo is not None:
+            undo()
+
+
+# Ending what is left of dead runs on a node: asked for first, then done in a worker.
+
+
+class Cleaning:
+    """Cleans one node at a time, or several at once.
+
+    Args:
+        owner: what the question is asked over.
+        operations: for the cleaning.
+        logins: how nodes are reached.
+        told: called with a sentence that says what came of it.
+    """
+
+    def __init__(
+        self, owner: QWidget, operations: Operations, logins: Logins, told: Callable[[str], None]
+    ) -> None:
+        self._owner, self._operations, self._logins, self._told = owner, operations, logins, told
+        self.dialog: QMessageBox | None = None
+        """The question that was asked last."""
+
+    def ask(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
+        """Ask whether these processes shall end."""
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self._owner,
+            f"{orphan_words(orphans)} on {name}. End them?",
+            cleaning_words(name, orphans),
+            (
+                Choice("End them", roles.DestructiveRole, lambda: self._clean(name, entry, orphans)),
+                Choice("Cancel", roles.RejectRole, lambda: None),
+            ),
+            default=1,
+        )
+
+    def _clean(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
+        run_ids = [run.run_id for run in orphans]
+        connect = self._logins.asking.connect
+        self._operations.run(
+            f"cleaning {name}",
+            lambda _progress, _cancel: clean_node(name, entry, connect, run_ids),
+            done=lambda found: self._told(outcome(name, found)),
+            failed=lambda error: self._told(f"{name} was not cleaned: {error}"),
+        )
+
+
+def outcome(name: str, found: Mapping[str, Any]) -> str:
+    """What came of a cleaning."""
+    ended = sum(int(count) for count in dict(found.get("ended", {})).values())
+    kept, left = list(found.get("kept", [])), int(found.get("left", 0))
+    text = f"{name}: {ended} process{'es' * (ended != 1)} ended"
+    if kept:
+        text += f"; {', '.join(map(str, kept))} is looked after again and was left alone"
+    if left:
+        text += f"; {left} do not end: look at them there, they may wait for a disk"
+    return text

@@ -1,0 +1,359 @@
+"""All plots of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.view import RunView
+from torchdeck_app.bridge.feed import Feed
+from torchdeck_app.runs.panel import RunPanel
+from torchdeck_app.runs.plots.across import Across
+from torchdeck_app.runs.plots.canvas import PlotCanvas
+from torchdeck_app.runs.plots.catalogue import Metric
+from torchdeck_app.runs.plots.choices import Choices
+from torchdeck_app.runs.plots.chooser import MetricChooser
+from torchdeck_app.runs.plots.exchange import Answer, Request
+from torchdeck_app.runs.plots.exporting import Exporting
+from torchdeck_app.runs.plots.markers import Mark
+from torchdeck_app.runs.plots.plot_reader import PlotReader
+from torchdeck_app.runs.plots.plot_sheet import PlotSheet
+from torchdeck_app.runs.plots.run_names import RunNames
+from torchdeck_app.runs.plots.toolbar import PlotToolbar
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
+from torchdeck_app.widgets.panel import label
+
+_LOOK_EVERY = 1.0
+_LOOK_EVERY_ENDED = 5.0
+"""Seconds between two looks at the files; what was written after the end of a run is seen too."""
+_GATHER = 25
+"""Milliseconds in which changes of what is to be seen become one request."""
+
+
+class PlotGrid(RunPanel):
+    """Live plots of one run, or of several laid over each other."""
+
+    def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._choices = Choices()
+        self._zoom: tuple[float, float] | None = None
+        self._until: float | None = None
+        self._node = ""
+        self._ended = False
+        self._entered = False
+        self._answer: Answer | None = None
+        self._said: tuple[tuple[str, ...], str] | None = None
+        self.toolbar = PlotToolbar(theme)
+        self.sheet = PlotSheet(theme)
+        self.names = RunNames(theme)
+        self.menus = PlotMenus(theme, self, self.toolbar.say, self._choose)
+        self._pages = QStackedWidget()
+        self._gather = QTimer(self, singleShot=True, interval=_GATHER)
+        self._gather.timeout.connect(self._ask)
+        self._watch = QTimer(self, interval=500)
+        self._watch.timeout.connect(self._tell_waiting)
+        self._lay_out()
+        self._connect()
+        self._feed: Feed[Request, Answer]
+        self.set_runs([layout])
+
+    def _lay_out(self) -> None:
+        loading = label("Reading the metrics…", role="secondary")
+        loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._scroll = QScrollArea()
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(self.sheet)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._empty = EmptyState(
+            self._theme, "runs", "No metrics yet", "Plots appear with the first step that is logged."
+        )
+        for page in (loading, self._empty, self._scroll):
+            self._pages.addWidget(page)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.toolbar)
+        column.addWidget(self.names)
+        column.addWidget(self._pages, 1)
+        self._scroll.viewport().installEventFilter(self)
+
+    def _connect(self) -> None:
+        self.toolbar.chosen.connect(self._choose)
+        self.toolbar.node_chosen.connect(self._choose_node)
+        self.toolbar.paused.connect(lambda on: self._feed.follow(on=not on and self._entered))
+        self.toolbar.reset_asked.connect(lambda: self.zoom_to(None))
+        self.toolbar.metrics_asked.connect(self._open_chooser)
+        menu = QMenu(self.toolbar)
+        menu.aboutToShow.connect(lambda: self.menus.fill_export(menu, self.sheet.current(), self._layouts))
+        self.toolbar.export.setMenu(menu)
+        self.sheet.pointed.connect(self._point)
+        self.sheet.zoom_asked.connect(self.zoom_to)
+        self.sheet.menu_asked.connect(self._open_menu)
+        self._scroll.verticalScrollBar().valueChanged.connect(self._ask_soon)
+
+    def entered(self) -> None:
+        """It is seen from now on: follow the files."""
+        self._entered = True
+        self._feed.follow(on=not self.toolbar.pause.isChecked())
+        self._watch.start()
+        self._ask_soon()
+
+    def left(self) -> None:
+        """It is not seen any more: read nothing."""
+        self._entered = False
+        self._gather.stop()
+        self._watch.stop()
+        self._feed.follow(on=False)
+
+    def closing(self) -> None:
+        """End the thread that reads."""
+        self.left()
+        self._feed.stop()
+        self.menus.close()
+
+    def show_view(self, view: RunView) -> None:
+        """The run has changed."""
+        if view.is_over != self._ended:
+            self._ended = view.is_over
+            self._feed.set_interval(_LOOK_EVERY_ENDED if self._ended else _LOOK_EVERY)
+            self._ask_soon()
+
+    def set_cursor(self, time: float | None) -> None:
+        """Show the time cursor at unix `time`, or nowhere; `cursor_moved` is not emitted."""
+        answer = self._answer
+        self.sheet.set_cursor(None if time is None or answer is None else answer.moments.x_at(time))
+
+    def set_marks(self, marks: tuple[Mark, ...]) -> None:
+        """Show these in the strip under the loss."""
+        self.sheet.strip.set_marks(marks)
+
+    def set_runs(self, layouts: list[RunLayout], names: Sequence[str] = ()) -> None:
+        """Lay several runs over each other, each in a colour of its own.
+
+        Args:
+            layouts: the runs, at least one.
+            names: what the legend calls them; the folders' names otherwise.
+        """
+        if hasattr(self, "_feed"):
+            self._feed.stop()
+            self._feed.deleteLater()
+        self._layouts = list(layouts)
+        self.sheet.has_strip = len(layouts) == 1
+        self.names.set_names(names or [layout.root.name for layout in layouts])
+        self._said = None
+        reader = PlotReader(layouts, names)
+        self._feed = Feed("plots", reader.answer, _LOOK_EVERY, self)
+        self._feed.answered.connect(self._show)
+        self._feed.failed.connect(self._fail)
+        self._feed.follow(on=self._entered)
+        self._answer = None
+        self._zoom = None
+        self._pages.setCurrentIndex(0)
+        if self._entered:
+            self._ask_soon()
+
+    def set_until(self, time: float | None) -> None:
+        """Show what was there at unix `time` (replay); None shows all."""
+        if time != self._until:
+            self._until = time
+            self._ask_soon()
+
+    def zoom_to(self, zoom: tuple[float, float] | None) -> None:
+        """Show this range of x in all plots; None for everything."""
+        if zoom is not None and not zoom[1] > zoom[0]:
+            return
+        self._zoom = zoom
+        self._place()
+        self._ask_soon()
+
+    @property
+    def answer(self) -> Answer | None:
+        """What was read last."""
+        return self._answer
+
+    @property
+    def choices(self) -> Choices:
+        """What the user chose."""
+        return self._choices
+
+    def actions_offered(self) -> Sequence[QAction]:
+        """What can be done here: pause, reset the zoom, choose metrics."""
+        return self.toolbar.actions_offered()
+
+    def save_state(self) -> dict[str, Any]:
+        """What the user chose."""
+        return self._choices.to_json()
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `save_state` gave."""
+        self._choices = Choices.from_json(state)
+        self.toolbar.set_choices(self._choices)
+        self._arrange()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
+            self.sheet.set_room(self._scroll.viewport().height())
+            self._ask_soon()
+        return super().eventFilter(watched, event)
+
+    def _ask_soon(self) -> None:
+        """Ask in a moment; what goes on changing (a pan) is asked for again and again meanwhile."""
+        if not self._gather.isActive():
+            self._gather.start()
+
+    def _ask(self) -> None:
+        if not self._entered:
+            return
+        self._feed.ask(
+            Request(
+                self.sheet.in_sight(),
+                self._choices.kind,
+                self._choices.log_x,
+                self._zoom,
+                self._choices.smoothing,
+                self._until,
+                self._ended,
+                self._node,
+            )
+        )
+
+    def _show(self, answer: Answer) -> None:
+        before, self._answer = self._answer, answer
+        if before is None or before.kind != answer.kind:
+            self._zoom = None if before is not None else self._zoom
+        if before is None or before.metrics != answer.metrics:
+            self._arrange()
+        self.toolbar.set_nodes(answer.nodes)
+        self.toolbar.show_kind(answer.kind, answer.request.kind)
+        self._pages.setCurrentIndex(2 if answer.metrics else 1)
+        self.sheet.show_plots(answer.metrics, answer.plots)
+        self._place()
+        self._say_of(answer)
+        if not answer.plots and answer.metrics:
+            self._ask_soon()  # canvases are there only now
+
+    def _say_of(self, answer: Answer) -> None:
+        """What is wrong with the files; said once, so that it leaves other sentences alone."""
+        if self._said == (answer.problems, answer.note):
+            return
+        self._said = (answer.problems, answer.note)
+        if answer.problems:
+            more = f" (and {len(answer.problems) - 1} more)" if len(answer.problems) > 1 else ""
+            self.toolbar.say(answer.problems[0] + more, "error")
+        else:
+            self.toolbar.say(answer.note)
+
+    def _fail(self, error: Exception) -> None:
+        self._said = None
+        self.toolbar.say(f"Metrics cannot be read: {error}", "error")
+
+    def _place(self) -> None:
+        """Move all plots to the range of x that is to be seen."""
+        answer = self._answer
+        shown = self._zoom or (answer.extent if answer is not None else None)
+        if answer is None or shown is None:
+            return
+        log = self._choices.log_x and answer.kind != "wall" and shown[0] > 0
+        self.sheet.set_across(Across(answer.kind, *shown, log), answer.moments)
+
+    def _arrange(self) -> None:
+        if self._answer is not None:
+            self.sheet.arrange(self._choices.on_board(self._answer.metrics), self._choices.log_y)
+            self._ask_soon()
+
+    def _choose(self, choices: Choices) -> None:
+        if choices.kind != self._choices.kind or choices.log_x != self._choices.log_x:
+            self._zoom = None
+        self._choices = choices
+        self.toolbar.set_choices(choices)
+        self._arrange()
+        self._ask_soon()
+
+    def _choose_node(self, node: str) -> None:
+        self._node = node
+        self._ask_soon()
+
+    def _point(self, x: float | None) -> None:
+        self.sheet.set_cursor(x)
+        answer = self._answer
+        self.cursor_moved.emit(None if x is None or answer is None else answer.moments.time_at(x))
+
+    def _open_chooser(self) -> None:
+        if self._answer is not None:
+            self.menus.choose_metrics(self._answer.metrics, self._choices)
+
+    def _open_menu(self, canvas: PlotCanvas, at: QPoint) -> None:
+        self.menus.open(canvas, at, self._choices, self._layouts)
+
+    def _tell_waiting(self) -> None:
+        seconds = self._feed.seconds_under_way
+        if seconds > 1:
+            self.toolbar.say(f"Reading the metrics for {seconds:.0f} s…")
+        elif self.toolbar.note.text().startswith("Reading the metrics for"):
+            self.toolbar.say(self._answer.note if self._answer is not None else "")
+
+
+class PlotMenus:
+    """What is chosen in them is told to `choose`."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        window: QWidget,
+        say: Callable[[str, str], None],
+        choose: Callable[[Choices], None],
+    ) -> None:
+        """Menus of one board.
+
+        Args:
+            theme: colours of exported pictures.
+            window: parent of menus and dialogs.
+            say: shows a sentence; its second argument is a role, such as `error`.
+            choose: called with what the user chose.
+        """
+        self._window = window
+        self._choose = choose
+        self.exporting = Exporting(theme, window, say)
+
+    def close(self) -> None:
+        """Give up what is being written."""
+        self.exporting.close()
+
+    def choose_metrics(self, metrics: Sequence[Metric], choices: Choices) -> None:
+        """Open the list of plots."""
+        dialog = MetricChooser(metrics, choices, self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.chosen.connect(self._choose)
+        dialog.open()
+
+    def open(self, canvas: PlotCanvas, at: QPoint, choices: Choices, layouts: Sequence[RunLayout]) -> None:
+        """Open the menu of one plot at a place on the screen."""
+        menu = QMenu(self._window)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        key = canvas.plotted.key
+        log = menu.addAction("Logarithmic values")
+        log.setCheckable(True)
+        log.setChecked(canvas.log_y)
+        log.toggled.connect(lambda on: self._choose(choices.with_log_y(key, on=on)))
+        hide = menu.addAction("Hide this plot")
+        hide.triggered.connect(lambda: self._choose(choices.with_shown(key, on=False)))
+        menu.addSeparator()
+        self.exporting.add_actions(menu, canvas, layouts)
+        menu.popup(at)
+
+    def fill_export(self, menu: QMenu, canvas: PlotCanvas | None, layouts: Sequence[RunLayout]) -> None:
+        """Write into a menu what can be exported of a plot."""
+        menu.clear()
+        if canvas is None:
+            menu.addAction("Nothing to export yet").setEnabled(False)
+        else:
+            self.exporting.add_actions(menu, canvas, layouts)

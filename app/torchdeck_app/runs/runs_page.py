@@ -1,0 +1,327 @@
+"""The Runs place: the list, and the run or the comparison that is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from torchdeck.runs.run_list import RunEntry, RunsSeen
+from torchdeck_app.bridge.logins import Logins, make_logins
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.run_list import RunListPoller
+from torchdeck_app.runs.attaching.elsewhere import RunsElsewhere
+from torchdeck_app.runs.commands.abilities import STOP_NOW, Abilities, abilities
+from torchdeck_app.runs.commands.actions import RunActions
+from torchdeck_app.runs.commands.commands import RunCommands
+from torchdeck_app.runs.commands.stop_question import Pressed, StopNow
+from torchdeck_app.runs.deleted_runs import DeletedRuns
+from torchdeck_app.runs.run_notes import RunNotes
+from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.run_watch import RunSeen
+from torchdeck_app.runs.shown import ShownRuns
+from torchdeck_app.runs.table.run_table import RunTable
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
+from torchdeck_app.widgets.page import Page
+from torchdeck_app.widgets.panel import GRID
+
+_MOST = 1 << 20
+"""Pixels of a part of the window that a session may name; Qt takes 32 bits."""
+_SETTLE = 120
+"""Milliseconds that a selection stays before its page is made: arrow keys run through a list."""
+_LIST_WIDTH = 46 * GRID
+
+
+class RunsPage(Page):
+    """All runs, live and past."""
+
+    clone_asked = Signal(str, str)
+    """The text of a run's file, and where it came from: to be opened in Launch."""
+    launch_asked = Signal()
+    runs_changed = Signal(object)
+    """All runs as a tuple of RunEntry, the newest first."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        operations: Operations,
+        home: Path,
+        run_list: RunListPoller,
+        parent: QWidget | None = None,
+        *,
+        logins: Logins | None = None,
+    ) -> None:
+        """The place over a home; without `logins` nobody is asked for what nodes want."""
+        super().__init__(parent)
+        self._theme = theme
+        self._run_list = run_list
+        self._entries: tuple[RunEntry, ...] = ()
+        self._wanted = ""
+        logins = logins or make_logins(home)
+        self.commands = RunCommands(operations, logins, self)
+        run_list.logins = logins.quiet.credentials.to_json
+        self.elsewhere = RunsElsewhere(operations, logins, self.commands, self)
+        self.notes = RunNotes(operations, home, self)
+        self.actions_of_runs = RunActions(theme, self, self._do)
+        self.table = RunTable(theme)
+        self.shown = ShownRuns(theme, operations, self.commands, run_list.followers)
+        self.stop_now = StopNow(self, self.shown, lambda run: self.commands.stop(run, now=True))
+        self.deleted = DeletedRuns(self.commands, self.table, self.shown, self._settled, self.open_run)
+        self.undo_bar = self.deleted.undo_bar
+        self._settle = QTimer(self)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(_SETTLE)
+        self._lay_out()
+        self._connect()
+        self.notes.read()
+        self.commands.go_on_deleting()
+        self._take(self._run_list.seen)
+
+    def actions_offered(self) -> Sequence[QAction]:
+        page = self.page
+        return (*self.actions_of_runs.all, *(page.actions_offered() if page is not None else ()))
+
+    def entered(self) -> None:
+        self.table.set_ticking(on=True)
+        self._run_list.poke()
+        self.shown.entered()
+
+    def left(self) -> None:
+        self.table.set_ticking(on=False)
+        self.shown.left()
+
+    def closing(self) -> None:
+        self._settle.stop()
+        self.table.set_ticking(on=False)
+        self.shown.closing()
+        self.commands.close()
+
+    def save_state(self) -> dict[str, Any]:
+        shown = self.shown.save_state()
+        return {
+            "table": self.table.save_state(),
+            "splitter": self._splitter.sizes(),
+            "shown": shown,
+            "run": shown["run"] or self._wanted,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        sizes = state.get("splitter")
+        if (
+            isinstance(sizes, list)
+            and len(sizes) == 2
+            and all(isinstance(each, int) and 0 <= each < _MOST for each in sizes)
+        ):
+            self._splitter.setSizes(sizes)
+        if isinstance(state.get("table"), Mapping):
+            self.table.restore_state(state["table"])
+        if isinstance(state.get("shown"), Mapping):
+            self.shown.restore_state(state["shown"])
+        if isinstance(state.get("run"), str) and state["run"]:
+            self.open_run(state["run"])
+
+    def open_run(self, run_id: str) -> None:
+        """Show the run's page, as soon as the run is in the list."""
+        self._wanted = run_id
+        self._run_list.poke()
+        self._find_wanted()
+
+    @property
+    def run_in_sight(self) -> str:
+        """The id of the run whose page is shown; empty where there is none."""
+        return "" if self.page is None else self.page.run_layout.root.name
+
+    @property
+    def page(self) -> RunPage | None:
+        """The page that is shown; None where there is none."""
+        return self.shown.page
+
+    def _lay_out(self) -> None:
+        self._empty = no_runs(self._theme, self.launch_asked.emit)
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.table, 1)
+        below = QHBoxLayout()
+        below.setContentsMargins(GRID, 0, GRID, 0)  # under the list, and as wide
+        below.addWidget(self.undo_bar)
+        column.addLayout(below)
+        left.setMinimumWidth(26 * GRID)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(left)
+        self._splitter.addWidget(self.shown)
+        self._splitter.setStretchFactor(0, 0)
+        self._splitter.setStretchFactor(1, 1)
+        self._splitter.setSizes([_LIST_WIDTH, 100 * GRID])
+        self._whole = QStackedWidget()
+        self._whole.addWidget(self._empty)
+        self._whole.addWidget(self._splitter)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(self._whole)
+
+    def _connect(self) -> None:
+        self._run_list.changed.connect(self._take)
+        self._run_list.failed.connect(self._say_unlisted)
+        self._run_list.waiting.connect(self._say_waiting)
+        self.table.selection_changed.connect(self._selected)
+        self.table.menu_asked.connect(self._open_menu)
+        self.table.opened.connect(self._settled)
+        self._settle.timeout.connect(self._settled)
+        self.undo_bar.expired.connect(lambda _: self._take(self._run_list.seen))
+        self.notes.changed.connect(self.table.set_notes)
+        self.notes.failed.connect(self.table.say_problem)
+        self.shown.command_asked.connect(self._command)
+        self.shown.run_asked.connect(self._open_other)
+        self.shown.page_changed.connect(self._enable)
+        self.elsewhere.attached.connect(self.open_run)
+        self.elsewhere.failed.connect(self.table.say_problem)
+        self.commands.clone_ready.connect(self.clone_asked)
+        self.commands.failed.connect(self._say_failed)
+        self.commands.under_way_changed.connect(self._under_way)
+        self.commands.runs_touched.connect(self._touched)
+
+    def _take(self, seen: RunsSeen) -> None:
+        self._entries = seen.entries
+        self.table.set_seen(seen)
+        # while runs can be put back the bar that does it stays in sight, and so does a page: of a run that
+        # was removed elsewhere it says just that
+        some = bool(seen.entries) or not self.undo_bar.isHidden() or self.page is not None
+        self._whole.setCurrentWidget(self._splitter if some else self._empty)
+        self.shown.set_entries(seen.entries)
+        self._find_wanted()
+        self._enable()
+        self.runs_changed.emit(seen.entries)
+
+    def _say_unlisted(self, error: Exception) -> None:
+        self._whole.setCurrentWidget(self._splitter)
+        self.table.set_notice(f"The runs cannot be listed: {error}. What is shown is what was seen last.")
+
+    def _say_waiting(self, seconds: float) -> None:
+        if seconds:
+            self._whole.setCurrentWidget(self._splitter)  # that there are none yet is not known
+        self.table.set_waiting(seconds)
+
+    def _find_wanted(self) -> None:
+        if self._wanted and self.table.select(self._wanted):
+            self._wanted = ""
+            self._settled()
+
+    def _selected(self) -> None:
+        self._enable()
+        self._settle.start()
+
+    def _settled(self) -> None:
+        self._settle.stop()
+        self.shown.show_runs(self.table.selected())
+
+    def _do(self, name: str) -> None:
+        """Carry out an action on what is selected."""
+        entries = self.table.selected()
+        if name == "filter":
+            self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.table.filter_bar.field.selectAll()
+        elif name == "delete":
+            self._delete(entries)
+        elif name == "attach_elsewhere":
+            self.elsewhere.ask()
+        elif name == "tags" and entries:
+            self.notes.ask(entries, self)
+        elif name == "copy_id":
+            self.commands.copy("\n".join(entry.id for entry in entries))
+        elif name == "folder" and entries:
+            self.commands.open_folder(entries[0].layout)
+        else:
+            self._command(name, *(entry.id for entry in entries if not getattr(self._able(entry), name)))
+
+    def _delete(self, entries: Sequence[RunEntry]) -> None:
+        """Those that can be; of the others it is said why not."""
+        why = {entry.id: self._able(entry).delete for entry in entries}
+        kept = [f"{entry.name} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
+        self.table.say_problem("\n".join(kept))
+        self.commands.delete([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
+
+    def _command(self, what: str, *run_ids: str) -> None:
+        """`stop`, `stop_now`, `resume`, `attach` or `clone`, asked by who saw that the runs can.
+
+        The list may have looked before that, so it is not asked; what cannot be is refused with a sentence.
+        """
+        self.table.say_problem("")
+        if self.page is not None:
+            self.page.say_failed("")
+        for run_id in {*run_ids} - {entry.id for entry in self._entries}:
+            self._say_failed(run_id, "the run is not in the list any more")
+        under_way = self.commands.under_way  # of what was asked already the run's page says so
+        asked = [each for each in self._entries if each.id in run_ids and what not in under_way(each.id)]
+        if what == STOP_NOW:
+            known = ((each, self._seen(each) or each) for each in asked)
+            self.stop_now.press([Pressed(each.layout, seen, under_way(each.id)) for each, seen in known])
+        else:
+            for each in asked:
+                self.commands.carry_out(what, each.layout)
+
+    def _open_other(self, run_id: str) -> None:
+        """Show a run that the page names."""
+        if any(entry.id == run_id for entry in self._entries):
+            self.open_run(run_id)
+        elif self.page is not None:
+            self.page.say_failed(f"{run_id} is not in the list any more: it was deleted, or lies elsewhere")
+
+    def _say_failed(self, run_id: str, why: str) -> None:
+        page = self.page
+        if page is not None and page.run_layout.root.name == run_id:
+            page.say_failed(why)
+        else:
+            self.table.say_problem(f"{run_id}: {why}" if run_id else why)
+
+    def _under_way(self) -> None:
+        self._enable()
+        if self.page is not None:
+            self.page.update_under_way()
+
+    def _touched(self) -> None:
+        self._run_list.poke()
+        if self.page is not None:
+            self.page.poke()
+
+    def _enable(self) -> None:
+        entries = self.table.selected()
+        self.actions_of_runs.enable(entries, [self._able(entry) for entry in entries])
+
+    def _able(self, entry: RunEntry) -> Abilities:
+        """By what the run's page shows, where there is one: it looks oftener than the list does."""
+        seen, under_way = self._seen(entry), self.commands.under_way(entry.id)
+        if seen is not None:
+            return abilities(
+                seen.view,
+                under_way,
+                is_left_alone=seen.is_left_alone,
+                living_alone=seen.living_alone,
+            )
+        return abilities(entry.view, under_way, living_alone=entry.living_alone)
+
+    def _seen(self, entry: RunEntry) -> RunSeen | None:
+        page = self.page
+        return page.seen_last if page is not None and page.run_layout == entry.layout else None
+
+    def _open_menu(self, at: QPoint) -> None:
+        if self.table.selected():
+            self.actions_of_runs.menu(self).popup(at)
+
+
+_SENTENCE = (
+    "A run is one launch of a configuration. It appears here with its loss, its plots and its logs, "
+    "however it was started."
+)
+
+
+def no_runs(theme: Theme, pressed: Callable[[], None]) -> EmptyState:
+    """Says what a run is, with a button that leads to Launch."""
+    return EmptyState(theme, "runs", "No runs yet", _SENTENCE, button="Go to Launch", pressed=pressed)

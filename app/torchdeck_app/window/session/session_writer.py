@@ -1,0 +1,76 @@
+"""Keeps the session's file up to date while the window is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+
+from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.window.idle.idle_monitor import IdleMonitor
+from torchdeck_app.window.session.session import Session
+
+INTERVAL = 500
+"""Milliseconds between two looks: with the time to write it, less than a second of edits can be lost."""
+RARELY = 10_000
+"""While nobody is at the window; of what changes all the same `look_soon` tells."""
+
+
+class SessionWriter(QObject):
+    """Asks for the session again and again, and has it written where it is another."""
+
+    def __init__(
+        self,
+        path: Path,
+        writer: BackgroundWriter,
+        ask: Callable[[], Session],
+        idle_monitor: IdleMonitor,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._path = path
+        self._writer = writer
+        self._ask = ask
+        self._idle_monitor = idle_monitor
+        self._text = ""
+        self._clock = QTimer(self)
+        self._clock.setInterval(INTERVAL)
+        self._clock.timeout.connect(self.look)
+        idle_monitor.came.connect(lambda: self._look_each(INTERVAL))
+        idle_monitor.left.connect(lambda: self._look_each(RARELY))
+
+    def start(self) -> None:
+        """From now on; what the session is now needs no writing."""
+        self._text = self._ask().to_text()
+        self._clock.start()
+
+    @property
+    def interval(self) -> int:
+        """Milliseconds between two looks, as things are."""
+        return self._clock.interval()
+
+    def look_soon(self) -> None:
+        """It has changed, and maybe by somebody whom no window sees, such as one with an assistive tool."""
+        self._look_each(INTERVAL)
+
+    def look(self) -> None:
+        """Have it written, where it has changed."""
+        text = self._ask().to_text()
+        if text != self._text:
+            self._text = text
+            self._idle_monitor.touch()  # an input method changes texts without a key that the window sees
+            self._writer.write(self._path, text)
+        elif not self._idle_monitor.are_there:
+            self._look_each(RARELY)
+
+    def stop(self) -> None:
+        """Look a last time."""
+        if self._clock.isActive():
+            self._clock.stop()
+            self.look()
+
+    def _look_each(self, interval: int) -> None:
+        """The next look is after `interval` milliseconds where it was another interval before."""
+        if self._clock.interval() != interval:
+            self._clock.setInterval(interval)

@@ -1,0 +1,258 @@
+"""What an earlier agent of the same run journaled, folded for the one that takes over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torchdeck.agent.gang.events import Failure, ResumePoint
+from torchdeck.contract.journal import Event
+from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopKind
+
+ENDS = ("finished", "node_finished")
+"""The last event of a life: of the run, or of a node that does not lead."""
+
+
+class Launching(NamedTuple):
+    """How an attempt on several nodes was begun, as its leader journaled it."""
+
+    attempt: int
+    reason: StartReason
+    port: int
+    resume: ResumePoint | None
+    left_out: tuple[Place, ...]
+
+
+class RecoveredState(NamedTuple):
+    """Where the run was when its last agent ended."""
+
+    attempt: int = 0
+    """Number of the last attempt, of any life of the run; one that could not be launched counts."""
+    open: bool = False
+    """The attempt has started and has not been journaled as ended."""
+    running: bool = False
+    signalled: bool = False
+    """SIGTERM or worse has been sent in this attempt."""
+    outcome: Outcome | None = None
+    """Of the last attempt of this life, once it ended."""
+    failure: Failure | None = None
+    restart_reason: StartReason | None = None
+    """Set while another attempt is due."""
+    restarts: int = 0
+    """At the size that the gang has now."""
+    port_retries: int = 0
+    never_ran: int = 0
+    """Attempts in a row that ended before a rank was started, because a node did not answer."""
+    ran: bool = False
+    """An attempt of this life trained."""
+    suspect: Place | None = None
+    """Whose failure ended the last attempt, where the gang may go on without and nothing was saved since."""
+    left_out: tuple[Place, ...] = ()
+    """Who was given up."""
+    stop: tuple[StopKind, StopCause, str] | None = None
+    """(kind, why, detail)"""
+    finishes: int = 0
+    requests: frozenset[str] = frozenset()
+    """Ids of requests already taken from the inbox."""
+    checkpoints: frozenset[tuple[str, int]] = frozenset()
+    """(path, step) of checkpoints already journaled."""
+    exited: frozenset[int] = frozenset()
+    """Ranks of the open attempt whose exit is journaled."""
+    hung: frozenset[int] = frozenset()
+    """Ranks of the open attempt that stand flagged."""
+    hang: tuple[int, str] | None = None
+    """(rank, detail) of the first hang in the open attempt, over or not."""
+    stopped_at: float | None = None
+    """Unix time of the open attempt's first signal or stop."""
+    started: float | None = None
+    """Unix time of this life's first attempt."""
+    launching: Launching | None = None
+    """The open attempt of several nodes, at the leader; its own part is open once its torchrun was up."""
+
+    @property
+    def gang_open(self) -> bool:
+        """The attempt has begun, here or on another node, and has not been journaled as ended."""
+        return self.open or self.launching is not None
+
+
+def replay(events: Iterable[Event], life: int) -> RecoveredState:
+    """Fold the node's journal.
+
+    Args:
+        events: the whole journal.
+        life: how many `finished` events belong to lives before this one (a finished run may be resumed).
+    """
+    recovered = RecoveredState()
+    for event in events:
+        if event.name == "node_finished" and event.fields.get("may_return") is True:
+            continue  # its life of the run goes on
+        recovered = _step(recovered, event)
+        if event.name in ENDS and recovered.finishes <= life:
+            recovered = _new_life(recovered, recovered.finishes)
+        elif event.name == "agent_started" and recovered.finishes < (begun := _life(event.fields)) <= life:
+            recovered = _new_life(
+                recovered, begun
+            )  # a follower that was lost did not see the end of the last one
+    return recovered if recovered.finishes >= life or life == 0 else _new_life(recovered, life)
+
+
+def _new_life(recovered: RecoveredState, finishes: int) -> RecoveredState:
+    """Numbers of attempts, requests and checkpoints go on, all else begins anew."""
+    return RecoveredState(
+        attempt=recovered.attempt,
+        finishes=finishes,
+        requests=recovered.requests,
+        checkpoints=recovered.checkpoints,
+    )
+
+
+def _life(fields: Mapping[str, Any]) -> int:
+    life = fields.get("life")
+    return life if isinstance(life, int) else 0
+
+
+def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
+    fields = event.fields
+    if event.name == "attempt_started":
+        return _attempt_started(recovered, event)
+    if event.name == "launching":
+        return _launching(recovered, event)
+    if event.name == "attempt_over":
+        return recovered._replace(open=False)
+    if event.name == "running":
+        return recovered._replace(running=True, ran=True)
+    if event.name == "signalled":
+        return recovered._replace(signalled=True, stopped_at=recovered.stopped_at or event.time)
+    if event.name == "rank_exited":
+        return recovered._replace(exited=recovered.exited | _rank(fields))
+    if event.name == "hang":
+        return _hang(recovered, fields)
+    if event.name == "hang_over":
+        return recovered._replace(hung=recovered.hung - _rank(fields))
+    if event.name == "stopping":
+        kind = StopKind.read(fields.get("kind"), StopKind.NOW)
+        why = StopCause.read(fields.get("why"), StopCause.USER)
+        stop = (kind, why, str(fields.get("detail") or ""))
+        return recovered._replace(stop=stop if recovered.stop is None else (stop[0], *recovered.stop[1:]))
+    if event.name == "attempt_ended":
+        failure = _failure(fields.get("first_failure"))
+        return recovered._replace(
+            attempt=max(recovered.attempt, int(fields.get("attempt", 0))),
+            open=False,
+            launching=None,
+            outcome=Outcome.read(fields.get("outcome"), Outcome.FAILED),
+            failure=failure,
+        )
+    if event.name == "restarting":
+        return _restarting(recovered, fields)
+    if event.name == "left_out":
+        return recovered._replace(left_out=(*recovered.left_out, *_given_up(fields)))
+    if event.name in ENDS:
+        return recovered._replace(finishes=recovered.finishes + 1)
+    if event.name == "request":
+        return recovered._replace(requests=recovered.requests | {str(fields.get("id"))})
+    if event.name == "checkpoint":
+        seen = (str(fields.get("path")), int(fields.get("step", -1)))
+        return recovered._replace(checkpoints=recovered.checkpoints | {seen}, suspect=None)
+    return recovered
+
+
+def _launching(recovered: RecoveredState, event: Event) -> RecoveredState:
+    fields, point = event.fields, event.fields.get("resume")
+    begun = _attempt_started(recovered._replace(launching=None), event)
+    left_out = [_place(place) for place in fields.get("left_out") or ()]
+    return begun._replace(
+        open=False,
+        launching=Launching(
+            attempt=begun.attempt,
+            reason=StartReason.read(fields.get("reason"), StartReason.RESTART),
+            port=int(fields.get("port") or 0),
+            resume=_resume_point(point) if isinstance(point, dict) else None,
+            left_out=tuple(place for place in left_out if place is not None),
+        ),
+    )
+
+
+def _resume_point(value: Mapping[str, Any]) -> ResumePoint:
+    point = ResumePoint(**value)
+    return point._replace(parts=tuple(point.parts), here=tuple(point.here))
+
+
+def _attempt_started(recovered: RecoveredState, event: Event) -> RecoveredState:
+    if recovered.launching is not None:  # the gang began before this node's part of it
+        return recovered._replace(open=True)
+    return recovered._replace(
+        attempt=int(event.fields.get("attempt", recovered.attempt + 1)),
+        open=True,
+        running=False,
+        signalled=False,
+        outcome=None,
+        failure=None,
+        restart_reason=None,
+        exited=frozenset(),
+        hung=frozenset(),
+        hang=None,
+        stopped_at=None,
+        started=recovered.started or event.time,
+    )
+
+
+def _restarting(recovered: RecoveredState, fields: Mapping[str, Any]) -> RecoveredState:
+    reason, given_up = StartReason.read(fields.get("reason"), StartReason.RESTART), _given_up(fields)
+    if reason is StartReason.PORT:
+        return recovered._replace(restart_reason=reason, port_retries=recovered.port_retries + 1)
+    if reason is StartReason.NEVER_RAN:
+        return recovered._replace(restart_reason=reason, never_ran=recovered.never_ran + 1)
+    recovered = recovered._replace(never_ran=0)
+    if reason in (StartReason.SMALLER, StartReason.REPLACED) and given_up:
+        left_out = (*recovered.left_out, *given_up)
+        return recovered._replace(restart_reason=reason, restarts=0, suspect=None, left_out=left_out)
+    suspect = _place(fields.get("suspect"))
+    return recovered._replace(
+        restart_reason=StartReason.RESTART, restarts=recovered.restarts + 1, suspect=suspect
+    )
+
+
+def _given_up(fields: Mapping[str, Any]) -> tuple[Place, ...]:
+    """The place that the gang goes on without, and the spares that did not answer."""
+    suspect, skipped = _place(fields.get("suspect")), fields.get("skipped")
+    names = skipped if isinstance(skipped, (list, tuple)) else ()
+    spares = tuple(Place(name, None) for name in names if isinstance(name, str))
+    return () if suspect is None else (suspect, *spares)
+
+
+def _hang(recovered: RecoveredState, fields: Mapping[str, Any]) -> RecoveredState:
+    rank = fields.get("rank")
+    if not isinstance(rank, int):
+        return recovered
+    first = (rank, str(fields.get("detail") or ""))
+    return recovered._replace(hung=recovered.hung | {rank}, hang=recovered.hang or first)
+
+
+def _place(value: object) -> Place | None:
+    if not isinstance(value, dict) or not isinstance(value.get("node"), str):
+        return None
+    local_rank = value.get("local_rank")
+    return Place(value["node"], local_rank if isinstance(local_rank, int) else None)
+
+
+def _rank(fields: Mapping[str, Any]) -> frozenset[int]:
+    rank = fields.get("rank")
+    return frozenset([rank]) if isinstance(rank, int) else frozenset()
+
+
+def _failure(value: object) -> Failure | None:
+    if not isinstance(value, dict):
+        return None
+    return Failure(
+        rank=value.get("rank"),
+        code=value.get("code"),
+        signal=value.get("signal"),
+        message=str(value.get("message", "")),
+        traceback=value.get("traceback"),
+        time=float(value.get("time") or 0.0),
+        error=float(value.get("error") or 0.0),
+        tied=tuple(rank for rank in value.get("tied") or () if isinstance(rank, int)),
+        gone=value.get("gone") is True,
+    )

@@ -1,0 +1,98 @@
+"""What the nodes of an attempt can begin with, until all have said it and the leader has chosen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.agent.attempt.resume_points import AttemptError, common_point
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.recovered_state import Launching
+from torchdeck.contract.plan.elastic import Place
+
+
+class PreparePhase:
+    """One attempt before its start.
+
+    Attributes:
+        chosen: every node's order to start, once there is one.
+        given_up: nothing of it will be started.
+    """
+
+    def __init__(self, command: do.LaunchAttempt, nodes: Sequence[str], resume: str = "auto") -> None:
+        """Nothing is asked yet; `resume` is checkpoint.resume, as in the plan."""
+        self.number = command.attempt
+        self.nodes = tuple(nodes)
+        self.chosen: tuple[do.Launch, ...] = ()
+        self.given_up = False
+        self._command = command
+        self._resume = resume
+        self._waiting: tuple[do.Launch, ...] = ()
+        self._offers: dict[str, on.Offered] = {}
+
+    @classmethod
+    def resumed(cls, launching: Launching, nodes: Sequence[str]) -> PreparePhase:
+        """One whose start an earlier lead has journaled."""
+        prepare_phase = cls(do.LaunchAttempt(launching.attempt, launching.reason, launching.left_out), nodes)
+        prepare_phase.chosen = tuple(do.Launch(node, *launching) for node in nodes)
+        return prepare_phase
+
+    @property
+    def orders(self) -> list[do.Command]:
+        """What every node is asked."""
+        return [do.Gather(node, self.number, self.left_out) for node in self.nodes]
+
+    @property
+    def left_out(self) -> tuple[Place, ...]:
+        return self._command.left_out
+
+    def offered(self, offer: on.Offered) -> list[on.Event]:
+        """Take in a node's answer; returns what is to be told to the gang where it cannot begin."""
+        if offer.attempt != self.number or offer.node not in self.nodes or self.chosen or self.given_up:
+            return []
+        if offer.error:
+            return [on.LaunchFailed(offer.node, self.number, f"{offer.error} (on node {offer.node})")]
+        if any(not point.has_plain_name for point in offer.points):
+            why = f"node {offer.node} offers a checkpoint whose name is none of a folder"
+            return [on.LaunchFailed(offer.node, self.number, why)]
+        self._offers[offer.node] = offer
+        if len(self._offers) < len(self.nodes):
+            return []
+        try:
+            self._choose()
+        except AttemptError as error:
+            return [on.LaunchFailed(self.nodes[0], self.number, str(error))]
+        return []
+
+    def begin(self, leader: str) -> list[do.Command]:
+        """The first node's order to start: its torchrun holds the store that those of the others connect to.
+
+        Who comes before the store is there tries again only after a quarter to three quarters of a second
+        (c10d's ExponentialBackoffWithJitter). So the others' orders wait for `launched`, a head start of some
+        tens of milliseconds; not where the first node is another than the leader's, whose word could be lost.
+
+        Args:
+            lead: the node of who leads.
+        """
+        first, *others = self.chosen
+        if first.node != leader:
+            return list(self.chosen)
+        self._waiting = tuple(others)
+        return [first]
+
+    def launched(self, event: on.AttemptLaunched) -> list[do.Command]:
+        """The others' orders, where `event` says that the first node's torchrun is up; each once."""
+        if event.attempt != self.number or event.node != self.nodes[0] or self.given_up:
+            return []
+        waiting, self._waiting = self._waiting, ()
+        return list(waiting)
+
+    def _choose(self) -> None:
+        point = common_point({node: self._offers[node].points for node in self.nodes}, self._resume)
+        port = self._offers[self.nodes[0]].port
+        if port is None:
+            raise AttemptError(f"node {self.nodes[0]} named no port for the rendezvous")
+        reason = self._command.reason
+        self.chosen = tuple(
+            do.Launch(node, self.number, reason, port, point, self.left_out) for node in self.nodes
+        )

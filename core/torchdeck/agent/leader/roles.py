@@ -1,0 +1,67 @@
+"""What part an agent has in a gang of several nodes: the first node's leads, the others follow."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from torchdeck.agent.attempt.handover import Handover
+from torchdeck.agent.leader.follower import Follower
+from torchdeck.agent.leader.leader import Leader
+from torchdeck.agent.leader.listener import Listener, ListenError, listen
+from torchdeck.agent.role import Role
+from torchdeck.contract.journal import Event, JournalWriter, read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+
+
+class JoinError(Exception):
+    """An agent cannot take part in its gang; the message says why."""
+
+
+def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, handover: Handover) -> Role:
+    """Lead, or follow who leads.
+
+    The leader listens on its node's address for training and journals `listening`; its port stays the same
+    when it is started again; every life of the run says it anew.
+
+    Raises:
+        JoinError: no token was handed over, a follower does not know its leader, or the leader cannot listen.
+    """
+    if not handover.token:
+        raise JoinError(
+            f"the agent of {name} was handed no token, and the run has {len(plan.all_nodes)} nodes"
+        )
+    token, now = handover.token.encode(), time.monotonic()
+    first = plan.nodes[0]
+    if name != first.name:
+        if handover.leader is None:
+            raise JoinError(f"the agent of {name} was not told where the leader listens")
+        return Follower(plan, name, journal, layout.root.name, token, handover.leader, now)
+    before, said = _port_before(layout.node(name).journal)
+    try:
+        found = listen(first.address, before)
+    except ListenError as error:
+        raise JoinError(str(error)) from error
+    port: int = found.getsockname()[1]
+    if not said or port != before:
+        journal.append("listening", address=first.address, port=port)
+    others = frozenset(node.name for node in plan.all_nodes[1:])
+    return Leader(plan, name, journal, Listener(found, token, layout.root.name, others), now)
+
+
+def _port_before(journal: Path) -> tuple[int, bool]:
+    """The port that an earlier lead of this run listened on, 0 for none; and whether in this life of it."""
+    port, said, life = 0, False, 0
+    for event in read_journal(journal):
+        if event.name == "finished" or (event.name == "agent_started" and _life(event) > life):
+            said, life = False, max(life, _life(event))
+        elif event.name == "listening":
+            found = event.fields.get("port")
+            port, said = (found, True) if isinstance(found, int) else (port, said)
+    return port, said
+
+
+def _life(event: Event) -> int:
+    life = event.fields.get("life")
+    return life if isinstance(life, int) else 0

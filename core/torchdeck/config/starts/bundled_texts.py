@@ -1,0 +1,45 @@
+"""Texts shipped as resources to start one's own from, each known by its file's name without its ending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+
+@dataclass(frozen=True)
+class BundleTexts:
+    """The files of one folder of `torchdeck_resources` that end alike."""
+
+    kind: str
+    """What one of them is, for people."""
+    folder: str
+    ending: str
+    unknown: type[ValueError]
+    """Raised for a name that there is not."""
+    default: str = ""
+    """The name that comes first."""
+
+    def names(self) -> list[str]:
+        """All there are, the default one first."""
+        found = (entry.name for entry in self._place().iterdir())
+        names = (name.removesuffix(self.ending) for name in found if name.endswith(self.ending))
+        return sorted(names, key=lambda name: (name != self.default, name))
+
+    def text(self, name: str) -> str:
+        """What the file of `name` holds. Raises `unknown` where there is none."""
+        if name not in self.names():
+            known = ", ".join(self.names())
+            raise self.unknown(f"there is no {self.kind} {name!r}; {self.kind}s are {known}")
+        return self.beside(f"{name}{self.ending}")
+
+    def first_line(self, name: str) -> str:
+        """What it says of itself. Raises `unknown` where there is none."""
+        return self.text(name).partition("\n")[0]
+
+    def beside(self, file: str) -> str:
+        """What the `file` of the folder holds, whatever its ending."""
+        return (self._place() / file).read_text(encoding="utf-8")
+
+    def _place(self) -> Traversable:
+        return files("torchdeck_resources") / self.folder

@@ -1,0 +1,60 @@
+"""Conversations with all nodes of a plan at once, this machine among them if it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import NamedTuple
+
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.slots import fill
+from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
+from torchdeck.nodes.ssh.errors import SshError
+
+AT_ONCE = 64
+
+
+class ProbeSessions(NamedTuple):
+    """Nodes that answer, and those that do not."""
+
+    with_node: dict[str, ProbeSession]
+    refused: dict[str, str]
+    """Node → why."""
+
+
+@contextmanager
+def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: float) -> Iterator[ProbeSessions]:
+    """Conversations with `nodes`, in their order, for as long as the block lasts.
+
+    Args:
+        nodes: of the plan.
+        reach: how those that are not this machine are connected to.
+        limit: seconds for each.
+    """
+
+    def way(node: NodePlan) -> AbstractContextManager[ProbeSession]:
+        if node.name == LOCALHOST:
+            return probe_session_here(node.name, fill(node.torchrun[0], {}))
+        return reach.open_probe_session(node.name, limit)
+
+    def opened(node: NodePlan) -> tuple[AbstractContextManager[ProbeSession], ProbeSession] | str:
+        found = way(node)
+        try:
+            return found, found.__enter__()
+        except (SshError, ProbeError) as error:
+            return str(error)
+
+    with ExitStack() as stack:
+        talks = ProbeSessions({}, {})
+        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes))), thread_name_prefix="talks") as pool:
+            for node, found in zip(nodes, pool.map(opened, nodes), strict=True):
+                if isinstance(found, str):
+                    talks.refused[node.name] = found
+                else:
+                    stack.push(found[0])
+                    talks.with_node[node.name] = found[1]
+        yield talks

@@ -1,1 +1,0 @@
-"""The node book: the user's own list of nodes and groups, `nodes.toml` in Torchdeck's home."""

@@ -1,0 +1,49 @@
+"""An address as ssh takes it, `[USER@]HOST[:PORT]`, as the keys of a node inventory, or as a jump host."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torchdeck.config.values.host_names import host_fault, user_fault
+
+RIGHT_HOP = "[USER@]HOST[:PORT], or the name of a node"
+_PARTS = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^@\s:/-][^@\s:/]*)@)?"
+    r"(?:\[(?P<bracketed>[^\]\s@/]+)\]|(?P<host>[^\s:@\[\]/]+))(?::(?P<port>[0-9]{1,5}))?/?"
+)
+_HOP = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^\s:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?"
+)
+
+
+def taken_apart(text: str) -> dict[str, Any]:
+    """`address`, and `user` and `port` where the text says them; a plain host, an IPv6 address or what is
+    neither stays the address as it is.
+    """
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        return {"address": text}
+    found: dict[str, Any] = {"address": match["bracketed"] or match["host"]}
+    if match["user"]:
+        found["user"] = match["user"]
+    if match["port"]:
+        found["port"] = int(match["port"])
+    return found
+
+
+def jump_parts(text: str) -> tuple[str, str, str] | None:
+    """User, host and port of a jump host, empty where the text does not say them; None if it is none."""
+    match = _HOP.fullmatch(text)
+    if match is None:
+        return None
+    return match["user"] or "", match["host"].strip("[]"), match["port"] or ""
+
+
+def hop_fault(text: str) -> str:
+    """Why `text` is no jump host, and no name of a node; empty if it may be one."""
+    parts = jump_parts(text)
+    if parts is None:
+        return f"right would be {RIGHT_HOP}"
+    user, host, _ = parts
+    return (user_fault(user) if user else "") or host_fault(host)

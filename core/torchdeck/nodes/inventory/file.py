@@ -1,0 +1,121 @@
+"""nodes.toml on disk: read with every problem said at once, changed by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.toml.document import TooDeepError, parse, scan
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.layout import Home
+from torchdeck.contract.lock_file import try_lock
+from torchdeck.nodes.inventory.problems import problems_of
+from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.trust.writers import other_writers_of_file
+
+MAX_BYTES = 8 << 20
+"""Longer files are no node inventories."""
+LOCK_LIMIT = 20.0
+"""Seconds to wait for another process that changes the book."""
+
+
+def inventory_path(home: Path) -> Path:
+    """Where the node inventory lies in a Torchdeck home; it may not be there yet."""
+    return Home(home).node_inventory
+
+
+def read_inventory(path: Path) -> NodeInventory:
+    """The node inventory at `path`; one without nodes where there is no file.
+
+    Raises:
+        ConfigError: with everything that is wrong with it.
+    """
+    return parse_inventory(_read(path), str(path))
+
+
+def parse_inventory(text: str, name: str) -> NodeInventory:
+    """The node inventory that `text` says.
+
+    Args:
+        text: the content of a nodes.toml.
+        name: what problems call the file.
+
+    Raises:
+        ConfigError: with everything that is wrong with it.
+    """
+    try:
+        table = parse(text)
+        lines = scan(text).lines
+    except (ValueError, TooDeepError, RecursionError) as error:
+        raise ConfigError(
+            [Problem("", name, None, f"this is not TOML: {error}", "a file of TOML")]
+        ) from error
+    problems = problems_of(table, lines, name)
+    if problems:
+        raise ConfigError(problems)
+    return NodeInventory.model_validate(table)
+
+
+def change_inventory(path: Path, change: Callable[[str], str]) -> NodeInventory:
+    """Change the text of the book, under a lock, in one step; it must be sound afterwards.
+
+    Args:
+        path: of the book, which need not be there.
+        change: from the old text to the new one; a function of `torchdeck.nodes.inventory.text`.
+
+    Returns:
+        The book as it is now.
+
+    Raises:
+        ConfigError: it would be wrong, or is; nothing is changed then.
+        EditError: the text does not let itself be changed so.
+        TimeoutError: another process has been changing it for too long.
+        OSError: it cannot be written.
+    """
+    with _locked(path):
+        text = _read(path)
+        changed = change(text)
+        node_inventory = parse_inventory(changed, str(path))
+        if changed != text:
+            write_bytes(path, changed.encode("utf-8"), private=True)
+        return node_inventory
+
+
+def _read(path: Path) -> str:
+    def wrong(what: str, right: str) -> ConfigError:
+        return ConfigError([Problem("", str(path), None, what, right)])
+
+    try:
+        content = read_bounded(path, MAX_BYTES)
+        writers = other_writers_of_file(path)
+    except FileNotFoundError:
+        return ""
+    except UnreadableFileError as error:
+        raise wrong(f"it {error.why}", "a node inventory, which is a file of TOML") from error
+    except OSError as error:
+        raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
+    if writers is not None:  # what it says is executed: scripts that are sourced, the Python of each node
+        raise wrong(f"it does not count, as {writers.what}", writers.fix)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise wrong(f"byte {error.start} is not UTF-8", "a text file in UTF-8") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    limit = time.monotonic() + LOCK_LIMIT
+    lock = path.with_name(f".{path.name}.lock")
+    while (descriptor := try_lock(lock)) is None:
+        if time.monotonic() > limit:
+            raise TimeoutError(f"another process has been changing {path} for {LOCK_LIMIT:g} s")
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        os.close(descriptor)

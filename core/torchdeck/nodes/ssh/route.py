@@ -1,0 +1,167 @@
+"""The byte stream to a host's sshd: by TCP, through a command, or through a channel of the host before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from torchdeck.nodes.ssh.errors import UnreachableError, reason
+from torchdeck.nodes.ssh.target import SshTarget
+
+if TYPE_CHECKING:
+    from paramiko import Channel, Transport
+
+UNACKNOWLEDGED = 15.0
+"""Seconds after which a connection is given up whose other side acknowledges nothing."""
+PROXY_GRACE = 2.0
+
+
+@dataclass
+class Route:
+    """An open byte stream, and what must end with it."""
+
+    stream: socket.socket | Channel
+    proxy: subprocess.Popen[bytes] | None = None
+    said: IO[bytes] | None = None
+    """What the proxy command writes to its standard error."""
+
+    def close(self) -> None:
+        """Close the stream, end and reap the proxy command."""
+        self.stream.close()
+        if self.proxy is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.proxy.pid, 15)
+            try:
+                self.proxy.wait(PROXY_GRACE)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.proxy.pid, 9)
+                self.proxy.wait()
+        if self.said is not None:
+            self.said.close()
+
+    def complaint(self) -> str:
+        """The last line that the proxy command wrote to its standard error."""
+        if self.said is None or self.said.closed:
+            return ""
+        self.said.seek(0)
+        lines = self.said.read(10_000).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def open_route(target: SshTarget, before: Transport | None, deadline: float) -> Route:
+    """A stream to `target`'s sshd.
+
+    Args:
+        target: where to.
+        before: the hop before, logged in; None where this machine connects.
+        deadline: by the monotonic clock, when to give up.
+
+    Raises:
+        UnreachableError: nobody answers there.
+    """
+    if before is not None:
+        return _through(target, before, deadline)
+    if target.proxy_command is not None:
+        return _by_command(target, target.proxy_command)
+    return Route(_by_tcp(target, deadline))
+
+
+def _by_tcp(target: SshTarget, deadline: float) -> socket.socket:
+    place = f"{target.host}, port {target.port},"
+    why = f"{place} did not answer within the time limit"
+    for family, kind, protocol, _, address in _addresses(target, deadline):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(max(0.001, deadline - time.monotonic()))
+            connection.connect(address)
+        except TimeoutError:
+            connection.close()
+        except OSError as error:
+            connection.close()
+            why = f"{place} cannot be reached: {error.strerror or error}"
+        else:
+            connection.settimeout(None)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+                limit = int(UNACKNOWLEDGED * 1000)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
+            return connection
+    raise UnreachableError(target.name, f"{why}; is it on, and is the address right?")
+
+
+_Address = tuple[
+    socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]
+]
+
+
+def _addresses(target: SshTarget, deadline: float) -> list[_Address]:
+    """All addresses of the host's name. A resolver has no limit of its own, so that a thread waits for it."""
+    answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
+
+    def resolve() -> None:
+        try:
+            answers.put(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))  # type: ignore[arg-type]
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+
+    threading.Thread(target=resolve, name=f"resolve {target.host}", daemon=True).start()
+    try:
+        answer = answers.get(timeout=max(0.001, deadline - time.monotonic()))
+    except queue.Empty:
+        raise UnreachableError(
+            target.name, f"the name {target.host} was not resolved within the time limit"
+        ) from None
+    if isinstance(answer, Exception):
+        why = getattr(answer, "strerror", None) or str(answer)
+        raise UnreachableError(target.name, f"the name {target.host} has no address: {why}")
+    return answer
+
+
+def _by_command(target: SshTarget, command: str) -> Route:
+    ours, theirs = socket.socketpair()
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the way
+    with theirs:
+        try:
+            proxy = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=said,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            ours.close()
+            said.close()
+            raise UnreachableError(target.name, f"its ProxyCommand cannot be started: {error}") from error
+    return Route(ours, proxy, said)
+
+
+def _through(target: SshTarget, before: Transport, deadline: float) -> Route:
+    from paramiko.ssh_exception import ChannelException, SSHException
+
+    limit = max(0.001, deadline - time.monotonic())
+    try:
+        channel = before.open_channel(
+            "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=limit
+        )
+    except ChannelException as error:
+        why = f"the host before it says: {error.text}"
+        raise UnreachableError(
+            target.name, f"{target.host}, port {target.port}, cannot be reached: {why}"
+        ) from error
+    except (SSHException, EOFError, OSError) as error:
+        why = reason(error)
+        raise UnreachableError(
+            target.name,
+            f"{target.host}, port {target.port}, cannot be reached through the host before it: {why}",
+        ) from error
+    return Route(channel)
