@@ -1,11 +1,10 @@
-"""A front end that is killed while it starts a run across hosts leaves a run that goes on, or nothing."""
+"""A front end that is killed while it starts a run across hosts leaves a run that continues, or nothing."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.early_controllers import early_ones, wait_no_early
 from support.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
@@ -13,7 +12,6 @@ from torchdeck.runs.follower import read_run
 AcrossOf = Callable[..., HostsRun]
 NODES = ("--set", 'distributed.nodes=["node1","node2"]', "--set", 'limits.min_free_disk="1MiB"')
 MOMENTS: dict[str, Callable[[Path], bool]] = {
-    "it has a controller that waits": lambda home: bool(early_ones(home)),
     "it makes the run's directory": lambda home: any((home / "runs").glob(".*")) or _is_made(home),
     "the run's directory is there": lambda home: _is_made(home),
 }
@@ -43,5 +41,4 @@ def test_killed_when(moment: str, across: AcrossOf, tmp_path: Path) -> None:
         wait_until(lambda: read_run(hosts.run).end_written, 120, "the run's end")
         assert read_run(hosts.run).state == "SUCCEEDED"
         hosts.wait_controller_gone(60)
-    wait_no_early(home)
     hosts.wait_empty(30)

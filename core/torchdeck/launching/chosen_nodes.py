@@ -1,4 +1,4 @@
-"""Which nodes a run file chooses, by the node inventory, and beginning to talk with them before all else."""
+"""The nodes that a run file chooses, and connecting to them before they are needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torchdeck.nodes.inventory.names import run_nodes
 from torchdeck.nodes.inventory.schema import NodeInventory
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.nodes.connector import Connector
 
 
@@ -23,25 +22,22 @@ def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozense
 
 
 @contextmanager
-def knocking(
-    config: RunConfig, reach: Connector | None, early: EarlyController | None = None
-) -> Iterator[Connector | None]:
-    """`reach` with conversations under way with the nodes of `config`: logins wait for other machines.
+def pre_connected(config: RunConfig, reach: Connector | None) -> Iterator[Connector | None]:
+    """`reach`, connecting to the nodes of `config` in threads while the caller plans and checks.
 
-    They stay open until the block ends. What stands in their way is said to who asks, as without this.
+    The connections stay open until the block ends. A connection that fails is reported to the first caller
+    that needs it.
 
     Args:
-        config: of the run to be.
+        config: of the run.
         reach: how nodes are reached; None: there are none.
-        early: its controller, which begins a link to each node that let us in.
     """
     if reach is None:
         yield None
         return
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
 
-    begun = (lambda _name: None) if early is None else early.name
-    with reach.keeping_probe_sessions(_in_inventory(config, reach), begun) as kept:
+    with reach.keeping_probe_sessions(_in_inventory(config, reach)) as kept:
         yield kept
 
 

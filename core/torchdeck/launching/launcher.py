@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torchdeck
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
@@ -24,9 +24,6 @@ from torchdeck.launching.control.controller_environment import controller_enviro
 from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launching.runtime_bundle import ship
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
-
-if TYPE_CHECKING:
-    from torchdeck.launching.control.early_controller import EarlyController
 
 
 class LaunchError(Refusal):
@@ -51,22 +48,25 @@ def start_run(
     home: Path,
     *,
     logins: Mapping[str, Any] | None = None,
-    early: EarlyController | None = None,
-    shipped: Path | None = None,
 ) -> tuple[RunLayout, DetachedProcess]:
-    """A run and its controller, which is `early` where that is of use; `shipped`: what `ship` has just given.
+    """A run and its controller.
+
+    Args:
+        plan: what will run.
+        intent: what the user wrote.
+        home: TORCHDECK_HOME.
+        logins: of its nodes, as `Credentials.to_json` gives them.
 
     Raises:
         As `create_run` and `start_controller`.
     """
+    started: list[DetachedProcess] = []
 
-    def entrust(layout: RunLayout) -> None:
-        if early is not None:
-            early.entrust(layout, plan_secrets(plan, os.environ, required=True), logins)
+    def start(hidden: RunLayout) -> None:
+        # before the run is there: a front end that dies now leaves a run with its controller, or neither
+        started.append(start_controller(hidden, logins=logins))
 
-    layout = create_run(plan, intent, home, before_shown=entrust, shipped=shipped)
-    begun = None if early is None else early.begin()
-    return layout, begun or start_controller(layout, logins=logins)
+    return create_run(plan, intent, home, before_shown=start), started[0]
 
 
 def create_run(
@@ -75,7 +75,6 @@ def create_run(
     home: Path,
     secrets: Mapping[str, str] | None = None,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
-    shipped: Path | None = None,
 ) -> RunLayout:
     """A run directory with everything in it that a controller needs.
 
@@ -84,8 +83,7 @@ def create_run(
         intent: what the user wrote, frozen beside it.
         home: TORCHDECK_HOME.
         secrets: values of [run] secrets that are not in the environment.
-        before_shown: called with the directory that is about to be there, with all in it.
-        shipped: what `ship` gave just now; None: it is called.
+        before_shown: called with the hidden directory, with all in it.
 
     Raises:
         LaunchError: a secret has no value.
@@ -97,11 +95,11 @@ def create_run(
         plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
-    shipped = shipped or ship(home)
+    shipped = ship(home)
     layout = create_run_directory(Home(home).runs, plan.name, time.time(), hidden=True)
     try:
         _fill(layout, plan, intent, home, shipped)
-        before_shown(shown(layout))
+        before_shown(layout)
         return reveal(layout)
     except BaseException as error:
         shutil.rmtree(layout.root, ignore_errors=True)
@@ -170,7 +168,7 @@ def start_controller(
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     # -P: a folder called torchdeck in the working directory must not be taken for this one
-    argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
+    argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(shown(layout).root)]
     env = controller_environment(layout.home.root, found.names)
     try:
         return start_detached(argv, env, layout.controller_log, found.line(logins or {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -66,15 +66,11 @@ class Connector:
         )
 
     @contextmanager
-    def keeping_probe_sessions(
-        self, first: Iterable[str] = (), begun: Callable[[str], None] = lambda _name: None
-    ) -> Iterator[Connector]:
+    def keeping_probe_sessions(self, first: Iterable[str] = ()) -> Iterator[Connector]:
         """The same, with conversations that stay open for the next who asks until the block ends.
 
         Args:
             first: nodes of the book with which one is begun at once; waits for none.
-            begun: called with each of these that let us in while nothing was known that a person was asked
-                for, in a thread.
 
         Raises:
             ConfigError: there are some, and the book is damaged.
@@ -90,13 +86,7 @@ class Connector:
             nodes = self.node_inventory().nodes if names else {}
             quiet = replace(self, asker=NoAsker())  # a question comes when its answer is waited for
 
-            def connected(name: str, limit: float) -> Connection:
-                connection = quiet.connect(name, limit)
-                if not any(self.credentials.to_json().values()):
-                    begun(name)
-                return connection
-
-            kept.begin({name: nodes[name] for name in names}, connected)
+            kept.begin({name: nodes[name] for name in names}, quiet.connect)
             yield replace(self, talking=kept)
         finally:
             kept.close()

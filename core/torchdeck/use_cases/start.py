@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.nodes.connector import Connector
     from torchdeck.plan.check import Check
 
@@ -64,8 +63,6 @@ class _Checked:
     connector: Connector | None
     """Has the logins that were asked for; None: the run is on this machine alone."""
     checks: tuple[Check, ...] = ()
-    shipped: Path | None = None
-    early: EarlyController | None = None
 
 
 def start(request: StartRequest, ui: Ui) -> Started:
@@ -99,9 +96,8 @@ def start_agreed(request: StartRequest, plan: LaunchPlan, ui: Ui) -> Started:
 
 @contextmanager
 def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
-    """The plan, with connections to its nodes that were begun before all else and end with the block."""
-    from torchdeck.launching.chosen_nodes import knocking
-    from torchdeck.launching.control.early_controller import early_controller
+    """The plan, made and checked over connections to its nodes that end with the block."""
+    from torchdeck.launching.chosen_nodes import pre_connected
     from torchdeck.runs.home import torchdeck_home
 
     loaded, home = request.loaded, torchdeck_home(request.home)
@@ -110,15 +106,13 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
 
         trust_run(loaded, home)
     connector = connector_for(loaded.config, ui, home)
-    with early_controller(loaded.config, home) as early, knocking(loaded.config, connector, early) as kept:
+    with pre_connected(loaded.config, connector) as connected:
         # imported only now: nodes log in meanwhile
         from torchdeck.launching.checked_plan import checked_plan
-        from torchdeck.launching.runtime_bundle import ship
 
-        shipped = None if kept is None else ship(home)
         with ui.waiting(Phase.MODEL) as progress:
-            plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, kept)
-        yield _Checked(plan, home, connector, tuple(checks), shipped, early)
+            plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, connected)
+        yield _Checked(plan, home, connector, tuple(checks))
 
 
 def _changes(previewed: LaunchPlan, plan: LaunchPlan) -> tuple[str, ...]:
@@ -139,8 +133,6 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
         # the controller has no one to ask: what was asked for here goes to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
         intent = LaunchRecord(request.text, request.source, request.overrides)
-        layout, controller = start_run(
-            plan, intent, found.home, logins=logins, early=found.early, shipped=found.shipped
-        )
+        layout, controller = start_run(plan, intent, found.home, logins=logins)
     warned = (str(check) for check in found.checks if check.status == "warning")
     return Started(layout, controller, tuple(dict.fromkeys((*plan.warnings, *warned))))

@@ -35,11 +35,9 @@ class Node:
     def begin(self, stream: LocalStream | None = None, home: str = "", **changes: str) -> bytes:
         """The first bytes of a link."""
         self.streams.append(stream or python_stream())
-        return self.bootstrap(self.streams[-1], home).begin({**ORDER, **changes}, LIMIT)
-
-    def bootstrap(self, stream: LocalStream, home: str = "", *, begins: bool = False) -> Bootstrap:
-        """Nothing is said yet."""
-        return Bootstrap(stream, self.shipped, home or str(self.home), begins=begins)
+        return Bootstrap(self.streams[-1], self.shipped, home or str(self.home)).begin(
+            {**ORDER, **changes}, LIMIT
+        )
 
 
 @pytest.fixture
@@ -262,50 +260,14 @@ def test_python_310_serves(node: Node) -> None:
     assert greeted(node, node.begin(python_stream(old)))
 
 
-def test_one_that_was_prepared_begins_when_it_has_its_order(node: Node) -> None:
-    """It has loaded an agent by then; of the run, nothing is made before."""
+def test_an_order_that_is_none_is_refused(node: Node) -> None:
+    """As of a controller of another version, or another program."""
     node.begin()
-    stream = python_stream()
-    node.streams.append(stream)
-    bootstrap = node.bootstrap(stream, begins=True)
-    bootstrap.prepare(LIMIT)
-    before = sorted(node.home.rglob("*"))
-    assert sorted(node.home.rglob("*")) == before
-    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
-
-
-def test_what_is_not_there_is_sent_with_the_order_alone(node: Node) -> None:
-    """One that was prepared, and is never wanted, has laid nothing down."""
-    stream = python_stream()
-    node.streams.append(stream)
-    bootstrap = node.bootstrap(stream, begins=True)
-    bootstrap.prepare(LIMIT)
-    assert not node.home.exists()
-    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
-    assert folder_hash(node.installed) == node.shipped.name
-
-
-def test_what_is_no_order_is_said(node: Node) -> None:
-    """A controller of another version, or another program."""
-    node.begin()
-    stream = python_stream()
-    node.streams.append(stream)
-    bootstrap = node.bootstrap(stream)
-    bootstrap.prepare(LIMIT)
-    stream.write(b"1_000_00 what is this")
-    assert b"no order" in stream.read(65536, LIMIT)
-    assert stream.process.wait(LIMIT) == 2
-
-
-def test_one_that_is_never_wanted_ends_quietly(node: Node) -> None:
-    """With the connection."""
-    node.begin()
-    stream = python_stream()
-    node.bootstrap(stream, begins=True).prepare(LIMIT)
-    stream.close()
-    assert stream.process.wait(LIMIT) == 0
-    assert stream.said == ""
-    stream.reap()
+    node.streams.append(python_stream())
+    bootstrap = Bootstrap(node.streams[-1], node.shipped, str(node.home))
+    with pytest.raises(BootstrapError, match="no order"):
+        bootstrap.begin("what is this", LIMIT)  # type: ignore[arg-type] # no order
+    assert node.streams[-1].process.wait(LIMIT) == 2
 
 
 def test_the_command_line_says_torchdeck_and_the_run_and_no_more(node: Node) -> None:

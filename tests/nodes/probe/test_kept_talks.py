@@ -11,7 +11,7 @@ from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.launching.chosen_nodes import knocking
+from torchdeck.launching.chosen_nodes import pre_connected
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.probe.probe_session import ProbeError
@@ -140,7 +140,7 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) 
     config = config_from_dict(
         {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, reach.home, ()
     )
-    with knocking(config, reach) as kept:
+    with pre_connected(config, reach) as kept:
         assert kept is not None
         assert kept.talking is not None
         with kept.open_probe_session("n1", LIMIT) as asked:
@@ -150,24 +150,10 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) 
         with kept.open_probe_session("n1", LIMIT) as again:
             assert again is asked
     inventory_path(reach.home).write_text("no = book")
-    with knocking(config, reach) as kept:
+    with pre_connected(config, reach) as kept:
         assert kept is not None
-    with knocking(config, None) as nothing:
+    with pre_connected(config, None) as nothing:
         assert nothing is None
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Connector, *, known: bool) -> None:
-    """A password that is known may have been what opened the node: who is told the names does not have it."""
-    named: list[str] = []
-    if known:
-        reach.credentials.set_passphrase(Path("/some/key"), "words")
-    with (
-        reach.keeping_probe_sessions(["n1"], named.append) as kept,
-        kept.open_probe_session("n1", LIMIT) as asked,
-    ):
-        assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
-    assert named == ([] if known else ["n1"])
 
 
 class Person:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import select
 import shutil
 import stat
 import sys
@@ -24,9 +23,6 @@ from typing import Any
 PACKAGE = "torchdeck"
 HASH_LENGTH = 16
 TRIES = 3
-NOTHING_TO_DO = 0
-ORDER_LIMIT = 900.0
-"""Seconds for the order of a link that was begun early: a person may be asked something meanwhile."""
 ARCHIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of the shipped part, packed or not; it has some two million."""
 
@@ -39,28 +35,21 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
     """Serve a link; what went wrong before that goes to the controller as a line of JSON.
 
     Args:
-        told: `home`, `hash`, and whether the link `begins` the node's part, so that an agent is wanted.
-        reading: descriptor of what the controller sends: the link's order, which may come much later,
-            or never, the archive where it is needed, and then frames.
+        told: `home` and `hash`.
+        reading: descriptor of what the controller sends: the link's order, the archive if it is needed,
+            and then frames.
         writing: descriptor to it.
     """
     os.umask(0o077)
     try:
+        order = _order(reading)
         home = _home(str(told["home"]))
         folder = home / "shipped" / str(told["hash"])
-        there = folder_hash(folder) == told["hash"]
-        _say(writing, {"ready": True} if there else {"need": told["hash"]})
-        if there:
-            _entitle(folder, "torchdeck link")
-        if there and told.get("begins") is True:
-            _load(folder)
-        order = _order(reading)
-        if order is None:
-            return NOTHING_TO_DO
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not there:
+        if folder_hash(folder) != told["hash"]:
+            _say(writing, {"need": told["hash"]})
             install(folder, _archive(reading), str(told["hash"]))
-            _say(writing, {"ready": True})
+        _say(writing, {"ready": True})
         _entitle(folder, f"torchdeck link: {order.get('run_id')}")
     except (LoaderError, OSError) as error:
         _say(writing, {"failed": str(error)})
@@ -86,25 +75,11 @@ def _entitle(folder: Path, title: str) -> None:
     set_process_title(title, "torchdeck-link")
 
 
-def _load(folder: Path) -> None:
-    """Import what serves a link and what an agent needs, while the order is on its way."""
-    _use(folder)
-    from torchdeck.agent.link import server  # noqa: F401
-
-
-def _order(reading: int) -> Mapping[str, Any] | None:
-    """The link's order; None where the other end is gone, or has none for very long.
-
-    Raises:
-        LoaderError: what came is no order.
-    """
-    if not select.select([reading], [], [], ORDER_LIMIT)[0]:
-        return None
+def _order(reading: int) -> Mapping[str, Any]:
+    """The link's order. Raises LoaderError: what came is no order."""
+    size = read_exactly(reading, 8)
     try:
-        size = read_exactly(reading, 8)
         value = json.loads(read_exactly(reading, int(size))) if size.isdigit() else None
-    except LoaderError:
-        return None
     except ValueError:
         value = None
     if not isinstance(value, dict):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchdeck.agent.inbox import CONTROLLER
 from torchdeck.agent.startup import life_of_run
@@ -29,7 +28,7 @@ from torchdeck.launching.control.handovers import Handovers
 from torchdeck.launching.control.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
 from torchdeck.launching.control.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launching.control.run_files import RunFiles
-from torchdeck.launching.control.run_secrets import Entrusted, read_entrusted
+from torchdeck.launching.control.run_secrets import read_entrusted
 from torchdeck.launching.control.transport import Transport
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.launching.leader.leader_watch import LeaderWatch
@@ -38,14 +37,13 @@ from torchdeck.launching.private_memory import keep_memory_private
 from torchdeck.launching.runtime_bundle import BundleError, ship
 from torchdeck.runs.replay.history import RunHistory
 
-if TYPE_CHECKING:
-    from torchdeck.launching.remote.early_links import EarlyLinks
-
 TICK = 0.2
 """Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
 BEGIN_TICK = 0.02
 """The same until every node has an agent: each waits for what another has just said."""
 WATCH_TICK = 1.0
+MADE_LIMIT = 5.0
+"""Seconds for the directory of a new run to get its name, which is the next thing that the front end does."""
 
 
 class Controller:
@@ -193,17 +191,13 @@ class Controller:
             _say(text, 1)
 
 
-def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: EarlyLinks | None = None) -> int:
-    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
-
-    Args:
-        run_dir: the run's directory.
-        entrusted: what it was handed; None: it is read from standard input.
-        early: links to its nodes that were begun beforehand.
-    """
+def run_controller(run_dir: Path) -> int:
+    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled."""
     os.umask(0o077)
     keep_memory_private()  # before it reads passwords and secrets
     layout = RunLayout(run_dir.absolute())
+    if not _is_there(layout):
+        return _say(f"there is no run in {run_dir}: its front end ended before it was made", 0)
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
         identity = ProcessIdentity.of(os.getpid())
@@ -216,12 +210,11 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None:
         return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)
-    if entrusted is None:
-        entrusted = read_entrusted()
+    entrusted = read_entrusted()
     with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
         try:
-            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins, early)
+            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins)
         except NodesNotKnownError as error:
             journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
             return _say(str(error), 3)
@@ -229,6 +222,16 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         handovers = Handovers(plan, entrusted.secrets)
         controller = Controller(layout, nodes, handovers, journal, epoch, plan)
         return _control(controller, nodes, journal, files)
+
+
+def _is_there(layout: RunLayout) -> bool:
+    """Whether the run's directory is there: it gets its name just after its first controller was started."""
+    until = time.monotonic() + MADE_LIMIT
+    while not layout.root.is_dir():
+        if time.monotonic() > until:
+            return False
+        time.sleep(BEGIN_TICK)
+    return True
 
 
 def _control(

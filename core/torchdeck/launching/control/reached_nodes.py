@@ -20,7 +20,6 @@ from torchdeck.runs.replay.history import RunHistory
 
 if TYPE_CHECKING:
     from torchdeck.launching.remote.code import CodeSending
-    from torchdeck.launching.remote.early_links import EarlyLinks
     from torchdeck.launching.remote.link import NodeLink
     from torchdeck.launching.remote.link_file import LinkFile
     from torchdeck.launching.remote.transport import SshTransport
@@ -56,7 +55,6 @@ class ReachedNodes:
         plan: LaunchPlan,
         shipped: Path,
         logins: Mapping[str, Any],
-        early: EarlyLinks | None = None,
     ) -> None:
         """Nothing is connected before `start`.
 
@@ -65,7 +63,6 @@ class ReachedNodes:
             plan: its plan.
             shipped: the folder with the part of Torchdeck that the run was started with.
             logins: of nodes, as `Credentials.to_json` gives them.
-            early: links that were begun beforehand; what of them is not taken is closed.
 
         Raises:
             NodesNotKnownError: a node is not in the node inventory, or the book is damaged.
@@ -73,9 +70,7 @@ class ReachedNodes:
         self._layout = layout
         self._has_code = layout.code_manifest.exists()
         self._sending: dict[str, CodeSending] = {}
-        links = _links(layout, plan, shipped, logins, early)
-        if early is not None:
-            early.close()
+        links = _links(layout, plan, shipped, logins)
         self._links = links
         life = life_of_run(layout)
         self.transports: Sequence[Transport] = [
@@ -196,7 +191,7 @@ def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
 
 
 def _links(
-    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any], early: EarlyLinks | None
+    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any]
 ) -> dict[str, NodeLink]:
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     if not remote:
@@ -211,18 +206,16 @@ def _links(
         credentials = Credentials.from_json(logins)
     reach = Connector(layout.home.root, NoAsker(), credentials)
     try:
-        return {node.name: _link(layout, plan, node.name, shipped, reach, early) for node in remote}
+        return {node.name: _link(layout, plan, node.name, shipped, reach) for node in remote}
     except (ConfigError, TargetError) as error:
         raise NodesNotKnownError(str(error)) from error
 
 
-def _link(
-    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector, early: EarlyLinks | None
-) -> NodeLink:
+def _link(layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector) -> NodeLink:
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
     from torchdeck.launching.remote.node_dial import dial_of
     from torchdeck.launching.remote.own_files import own_files
 
     entry = reach.entry(name)
     target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
-    return NodeLink(target, dial_of(reach, name, entry), None if early is None else early.take(name, entry))
+    return NodeLink(target, dial_of(reach, name, entry))

@@ -1,7 +1,5 @@
 """Starting the link server on a node that has nothing but a Python: one round trip where our part is there.
 
-It can be made ready before it is known what run it is for: it then waits for its order.
-
 The command line holds a stub that reads the loader from standard input, so that nothing of the run stands in
 it. The loader (`agent/link/loader.py`) checks the shipped folder and takes an archive when it is missing.
 """
@@ -83,31 +81,22 @@ class Bootstrap:
         shipped: the shipped folder it was given.
     """
 
-    def __init__(self, stream: ByteStream, shipped: Path, home: str, *, begins: bool = False) -> None:
+    def __init__(self, stream: ByteStream, shipped: Path, home: str) -> None:
         """Nothing is said yet.
 
         Args:
             stream: the process.
             shipped: the run's shipped folder on this side, named by its hash.
             home: TORCHDECK_HOME there; empty for the usual one.
-            begins: an agent will be wanted, so that the node loads it while it waits for `begin`.
         """
         self.stream = stream
         self.shipped = shipped
-        self._told = {"home": home, "hash": shipped.name, "begins": begins}
+        self._told = {"home": home, "hash": shipped.name}
         self._answers = _Answers(stream)
         self._marker = f"torchdeck-link-{secrets.token_hex(16)}"
-        self._has_ours: bool | None = None
-        """Our part lies on the node; None until it has said so or not."""
-
-    def prepare(self, limit: float) -> None:
-        """Have the node load itself, and wait until it says whether our part is there. Raises as `begin`."""
-        self._answers.give(limit)
-        self._say_first(b"")
-        self._take_first()
 
     def begin(self, order: Mapping[str, Any], limit: float) -> bytes:
-        """Begin the link, whether it was prepared or not.
+        """Begin the link.
 
         Args:
             order: what the link server is told.
@@ -123,29 +112,17 @@ class Bootstrap:
             BundleError: the shipped folder cannot be read.
         """
         self._answers.give(limit)
-        told = _measured(json.dumps(order).encode("ascii"))
-        if self._has_ours is None:
-            self._say_first(told)
-            self._take_first()
-        else:
-            self._answers.send(told)
-        if not self._has_ours:
-            archive = packed(self.shipped)
-            self._answers.send(len(archive).to_bytes(8, "big") + archive)
-            self._check_ready(self._answers.line())
-        return self._answers.rest
-
-    def _say_first(self, more: bytes) -> None:
-        told = json.dumps({**self._told, "marker": self._marker}).encode("ascii")
+        first = json.dumps({**self._told, "marker": self._marker}).encode("ascii")
         loader = Path(torchdeck.agent.link.loader.__file__).read_bytes() + _ENTRY.encode("ascii")
-        self._answers.send(_measured(loader) + _measured(told) + more)
-
-    def _take_first(self) -> None:
+        self._answers.send(b"".join(map(_measured, (loader, first, json.dumps(order).encode("ascii")))))
         self._answers.pass_over(self._marker)
         answer = self._answers.line()
-        self._has_ours = answer.get("need") != self.shipped.name
-        if self._has_ours:
-            self._check_ready(answer)
+        if answer.get("need") == self.shipped.name:
+            archive = packed(self.shipped)
+            self._answers.send(len(archive).to_bytes(8, "big") + archive)
+            answer = self._answers.line()
+        self._check_ready(answer)
+        return self._answers.rest
 
     def _check_ready(self, answer: Mapping[str, Any]) -> None:
         if "failed" in answer:

@@ -15,7 +15,6 @@ from torchdeck.contract.frames import FrameError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError
-from torchdeck.launching.remote.early_link import EarlyLink
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
 from torchdeck.launching.remote.shared_token import SharedToken
@@ -25,8 +24,6 @@ from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, Lin
 
 CONNECT_LIMIT = 30.0
 """Seconds for connecting."""
-EARLY_LIMIT = 10.0
-"""Seconds for a link that was begun early to be ready; it is dialled anew then."""
 BOOTSTRAP_LIMIT = 120.0
 """Seconds for the link server to be up: an archive may have to go over a slow link."""
 FIRST_DELAY = 0.5
@@ -72,18 +69,16 @@ class LinkTarget:
 class NodeLink:
     """The link to one node, in a thread of its own. Whatever happens, it is tried again until `close`."""
 
-    def __init__(self, target: LinkTarget, dial: Dial, early: EarlyLink | None = None) -> None:
+    def __init__(self, target: LinkTarget, dial: Dial) -> None:
         """Nothing is connected before `start`.
 
         Args:
             target: what it is for.
             dial: how it connects, each time.
-            early: what the first time takes in place of that, if it comes to be and is for the same part.
         """
         self.node = target.node
         self._target = target
         self._dial = dial
-        self._early = early
         self._mirror = Mirror(target.layout.root, target.node, target.wants)
         self._state = LinkState(target.node, CONNECTING, since=time.time())
         self._session: LinkSession | None = None
@@ -216,7 +211,7 @@ class NodeLink:
             self._state, self._session = self.state, None
 
     def _connect_and_follow(self) -> None:
-        bootstrap = self._dialled()
+        bootstrap = Bootstrap(self._dial(CONNECT_LIMIT), self._target.shipped, self._target.home)
         stream = bootstrap.stream
         try:
             with SharedToken(self._target.layout) as token:
@@ -237,11 +232,6 @@ class NodeLink:
             session.close()
         self._become(UP, "")
         session.run()
-
-    def _dialled(self) -> Bootstrap:
-        early, self._early = self._early, None
-        found = None if early is None else early.take(self._target.shipped, EARLY_LIMIT)
-        return found or Bootstrap(self._dial(CONNECT_LIMIT), self._target.shipped, self._target.home)
 
     def _become(self, state: str, why: str) -> None:
         before = self._state
