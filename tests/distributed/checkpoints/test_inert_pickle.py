@@ -13,7 +13,7 @@ import pytest
 
 from support.reader_process import ReaderProcess
 from torchdeck.distributed.checkpoints.files.inert_pickle import (
-    LARGEST,
+    INSTRUCTION_BYTES,
     MOST_INSTRUCTIONS,
     Name,
     Record,
@@ -90,6 +90,9 @@ def test_hostile_pickles_are_refused_at_once(content: bytes, said: str) -> None:
         _read(content)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
     assert PurePath.parent is parent
+
+
+LARGEST = INSTRUCTION_BYTES * MOST_INSTRUCTIONS
 
 
 def _many(repeated: bytes, instructions: int, before: bytes = b"") -> bytes:

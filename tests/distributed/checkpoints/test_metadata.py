@@ -164,6 +164,19 @@ def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:
         _read(tmp_path)
 
 
+def test_more_shards_are_read_if_the_readers_own_ranks_would_write_as_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere they would take too much time and memory."""
+    dcp.write(tmp_path, {"a": torch.ones(3)}, ALONE)
+    monkeypatch.setattr("torchdeck.distributed.checkpoints.files.metadata.MOST_INSTRUCTIONS", 50)
+    with pytest.raises(CheckpointError, match=r"is refused: it has .* at most are read"):
+        _read(tmp_path)
+    place = torch.zeros(3)
+    dcp.read(tmp_path, [SHARD], {"a": place}, ranks=4)
+    assert torch.equal(place, torch.ones(3))
+
+
 def _offsets_of_one_hash(count: int) -> list[tuple[int, int]]:
     """Pairs whose hashes are equal, by how Python hashes tuples (Objects/tupleobject.c)."""
     first, second, start = 11400714785074694791, 14029467366897019727, 2870177450012600261

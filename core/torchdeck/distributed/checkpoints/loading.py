@@ -53,10 +53,11 @@ def _fill(
 ) -> LoadedState:
     """From files that were checked; `parts`: those with tensors are brought here first."""
     plan = peers.step(what, lambda: _compare(folder, manifest, state))
+    files, ranks = manifest.files, peers.world_size
     if parts is not None:
-        needed = peers.step(what, lambda: dcp.files_needed(folder, manifest.files, plan.places))
+        needed = peers.step(what, lambda: dcp.files_needed(folder, files, plan.places, ranks))
         parts.bring(needed)
-    peers.step(what, lambda: dcp.read(folder, manifest.files, plan.places))
+    peers.step(what, lambda: dcp.read(folder, files, plan.places, ranks))
     peers.step(what, lambda: _put_back(folder, manifest, state, plan, peers))
     trainer = plan.trainer
     return LoadedState(

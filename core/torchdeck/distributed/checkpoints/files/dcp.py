@@ -95,9 +95,9 @@ class _Save:
         return [sorted(self._metadata.state_dict_metadata)] * len(results)
 
 
-def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor]) -> None:
-    """Fill `tensors` in place from a checkpoint: what the layout of this rank needs."""
-    fill(tensors, CheckedReader(folder, files))
+def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], ranks: int = 1) -> None:
+    """Fill `tensors` in place from a checkpoint: what the layout of this one of the `ranks` needs."""
+    fill(tensors, CheckedReader(folder, files, len(tensors) * ranks))
 
 
 def fill(tensors: dict[str, torch.Tensor], reader: CheckedReader) -> None:
@@ -109,9 +109,11 @@ def fill(tensors: dict[str, torch.Tensor], reader: CheckedReader) -> None:
     reader.read_data(planner.finish_plan(plan), planner).wait()
 
 
-def files_needed(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor]) -> set[str]:
+def files_needed(
+    folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], ranks: int = 1
+) -> set[str]:
     """Of a checkpoint's files, those that `read` reads to fill `tensors` on this rank."""
-    metadata = CheckedReader(folder, files).read_metadata()
+    metadata = CheckedReader(folder, files, len(tensors) * ranks).read_metadata()
     places = metadata.storage_data or {}
     items = _load_planner(tensors, metadata).create_local_plan().items
     return {places[item.storage_index].relative_path for item in items}

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
-LARGEST = 32 << 20
-"""Bytes of a pickle. A shard of a tensor takes 140."""
 MOST_INSTRUCTIONS = 8_000_000
-"""Of a pickle. A shard takes 70. So many of the most expensive ones take seconds, and less than 1 GiB."""
+"""Of a pickle, if the caller knows of no reason for more. A shard of a tensor takes 70. So many of the most
+expensive ones take seconds, and less than 1 GiB."""
+INSTRUCTION_BYTES = 4
+"""Bytes of a pickle for each of them. A shard takes 140."""
 _MOST_MARKS = 1_000
 """Lists, tuples and mappings that a pickle may begin within one another."""
 _SHARED = 10_000
@@ -86,8 +87,8 @@ def read_pickle(content: bytes, allowed: Allowed, *, most: int = MOST_INSTRUCTIO
     Raises:
         ValueError: it is damaged, asks for what is not allowed, or claims more than its bytes can say.
     """
-    if len(content) > LARGEST:
-        raise ValueError(f"it has {len(content)} bytes, {LARGEST} at most are read")
+    if len(content) > INSTRUCTION_BYTES * most:
+        raise ValueError(f"it has {len(content)} bytes, {INSTRUCTION_BYTES * most} at most are read")
     try:
         reader = _Reader(content, allowed)
         value = reader.run(most)

@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageIn
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.files.inert_pickle import (
+    MOST_INSTRUCTIONS,
     Name,
     Record,
     no_garbage_collections,
@@ -58,6 +59,9 @@ _ALLOWED = frozenset(
 )
 _DIMENSIONS = 64
 """No tensor of torch's has more."""
+_SHARD_INSTRUCTIONS = 300
+"""Instructions of the pickle for each shard that is to be expected: four times as many as it takes, as the
+checkpoint may be of more ranks."""
 _ALIKE = 16
 """Shards whose names have the same hash."""
 _PATHS = frozenset({"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"})
@@ -67,9 +71,16 @@ _PATHS = frozenset({"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPat
 class CheckedReader(FileSystemReader):
     """DCP's reader for a checkpoint whose files were verified against its manifest."""
 
-    def __init__(self, folder: Path, files: Collection[str]) -> None:
-        """Read tensors from `folder`; `files` are the names its manifest lists."""
+    def __init__(self, folder: Path, files: Collection[str], shards: int = 0) -> None:
+        """Read tensors from `folder`.
+
+        Args:
+            folder: of the checkpoint.
+            files: the names its manifest lists.
+            shards: as many as the caller's own ranks would write; some times more are read.
+        """
         super().__init__(folder)
+        self._most = max(MOST_INSTRUCTIONS, _SHARD_INSTRUCTIONS * shards)
         self._folder = folder
         self._files = frozenset(files)
 
@@ -82,7 +93,7 @@ class CheckedReader(FileSystemReader):
         path = self._folder / METADATA_NAME
         try:
             with no_garbage_collections():
-                value = read_pickle(read_document(path, "metadata"), _allowed)
+                value = read_pickle(read_document(path, "metadata"), _allowed, most=self._most)
                 found = _metadata(value, self._files)
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path} is refused: {error}") from error
