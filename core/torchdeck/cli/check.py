@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command."""
     parser = subparsers.add_parser(
         "check",
-        help="look for what would stop a run, without starting it",
+        help="find problems that would stop a run, without starting it",
         description="Look for what would stop a run, without starting it. Exits with 3 if something would.\n"
         "The model of a recipe is traced once, to know whether it fits the memory. On other nodes torchrun\n"
         "and an all-reduce are tried for some seconds; what was measured is remembered.",
@@ -32,7 +32,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_run_source(parser)
     parser.add_argument("--quick", action="store_true", help="start nothing on the nodes")
-    parser.add_argument("--again", action="store_true", help="measure the nodes though nothing has changed")
+    parser.add_argument(
+        "--again", action="store_true", help="measure the nodes again, also if nothing has changed"
+    )
     parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)

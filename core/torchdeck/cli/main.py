@@ -30,8 +30,8 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "plan": Command("torchdeck.cli.plan.command", "show what a run would do"),
-    "check": Command("torchdeck.cli.check", "look for what would stop a run, without starting it"),
+    "plan": Command("torchdeck.cli.plan.command", "show what a run will do"),
+    "check": Command("torchdeck.cli.check", "find problems that would stop a run, without starting it"),
     "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
     "runs": Command(
@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
     "ckpt": Command("torchdeck.cli.ckpt.command", "list, verify, export and convert checkpoints"),
-    "batchplan": Command("torchdeck.cli.batchplan.command", "build, show, share out and verify batch plans"),
+    "batchplan": Command("torchdeck.cli.batchplan.command", "build, show, shard and verify batch plans"),
     "docs": Command("torchdeck.cli.docs", "open the documentation in the browser"),
 }
 
@@ -165,22 +165,24 @@ def run_parser() -> argparse.ArgumentParser:
         prog="torchdeck",
         usage="torchdeck [--no-gui] [RUN.toml | --script FILE | --module NAME] [options] [-- ARGUMENTS]\n"
         "       torchdeck COMMAND ...",
-        description="Launch distributed PyTorch training and watch it.",
+        description="Launch distributed PyTorch training and supervise it.",
         epilog=f"commands (torchdeck COMMAND --help says more):\n{listed}\n\n"
         "exit status: 0 succeeded, 1 the run failed, 2 bad config or usage, 3 refused before the start,\n"
         "130 stopped by the user",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--no-gui", action="store_true", help="run without a window: start, watch, and say how it ended"
+        "--no-gui", action="store_true", help="run without a window: start, watch, and report the result"
     )
     add_run_source(parser)
-    parser.add_argument("--queue", action="store_true", help="wait for devices that another run has")
+    parser.add_argument("--queue", action="store_true", help="wait for devices that another run holds")
     parser.add_argument(
         "--trust", action="store_true", help="trust the code that the run file names (see `torchdeck trust`)"
     )
-    parser.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument(
+        "--detach", action="store_true", help="print the run's id and return; the run continues"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "--plan", metavar="DIR", help="control the run in this directory (started by a launch)"
     )

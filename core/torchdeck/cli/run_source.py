@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
 
-TRUST_HELP = "trust the code that the run file names: its recipe, what that imports, its Python"
+TRUST_HELP = "trust the code that the run file names: its recipe, the recipe's imports, its Python"
 EXAMPLES = """\
 examples:
   RUN.toml                                   a run file
@@ -33,7 +33,7 @@ def add_run_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--script", metavar="FILE", help="run this script instead; its arguments follow --")
     parser.add_argument("--module", metavar="NAME", help="run this module (python -m) instead")
     parser.add_argument(
-        "--nproc", metavar="N", help="ranks on each node, or a range such as 2:3 to go on with fewer"
+        "--nproc", metavar="N", help="ranks per node, or a range such as 2:3 to continue with fewer"
     )
     parser.set_defaults(script_args=[])
     _split_at_dashes(parser)

@@ -16,13 +16,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "schema",
         help="print the schema of run.toml, or explain a key",
-        description="Without arguments, the JSON schema of run.toml; with KEY, what that key means.",
+        description="Without arguments: the JSON schema of run.toml. With KEY: the meaning of that key.",
     )
     parser.add_argument(
         "key", metavar="KEY", nargs="?", help="a key or table to explain, such as training.lr"
     )
-    parser.add_argument("--docs", action="store_true", help="a Markdown reference of every key")
-    parser.add_argument("--json", action="store_true", help="with KEY: what is known of it, as JSON")
+    parser.add_argument("--docs", action="store_true", help="print a Markdown reference of every key")
+    parser.add_argument("--json", action="store_true", help="with KEY: its description as JSON")
     parser.set_defaults(handler=run)
 
 

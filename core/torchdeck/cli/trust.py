@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from torchdeck.trust.trust_list import TrustList
 
 DESCRIPTION = """\
-A recipe, what it imports, a Python of its own, and commands in an SSH config run with all that you may do.
-So each is asked for once: a folder with all below it, a file as it is. It is asked for again after its owner
-or mode has changed, and it never passes while others can write it.
+A recipe, its imports, its own Python, and commands in an SSH config run with all your permissions. Torchdeck
+therefore asks once for each: a folder with everything below it, or a file as it is. It asks again after the
+owner or mode has changed, and never trusts what other users can write.
 """
 
 
@@ -35,8 +35,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     listing.add_argument("--json", action="store_true", help="print one JSON object")
     listing.set_defaults(handler=_told(_list))
     for name, act, text in (
-        ("add", _add, "trust a folder with all below it, or a file as it is now"),
-        ("remove", _remove, "trust it no more"),
+        ("add", _add, "trust a folder with everything below it, or a file as it is now"),
+        ("remove", _remove, "stop trusting it"),
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         command.add_argument("paths", nargs="+", metavar="PATH", type=Path)

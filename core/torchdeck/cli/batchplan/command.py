@@ -12,18 +12,18 @@ from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.unread import is_unread
 
 _DATASET_HELP = (
-    "a text file (a sample a line), a folder of text files (a sample each), .jsonl with text, prompt "
-    "and response, tokens, input_ids or length, or .npy of lengths; lengths of text are bytes"
+    "a text file (one sample per line), a folder of text files (one sample each), .jsonl with text, prompt "
+    "and response, tokens, input_ids or length, or .npy of lengths; lengths of text are in bytes"
 )
 _NEEDS_LAYOUT = "needs a recipe with collate(samples, layout=None)"
-_RUN_HELP = "run file of recipe byte-finetune: its own training data, as the run would read it"
-_LENGTHS_HELP = ".npy, .jsonl with length, or text with a whole number a line"
+_RUN_HELP = "run file of recipe byte-finetune: its training data, as the run reads it"
+_LENGTHS_HELP = ".npy, .jsonl with length, or text with one whole number per line"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
-        "batchplan", help="build, show, share out and verify batch plans", description=__doc__
+        "batchplan", help="build, show, shard and verify batch plans", description=__doc__
     )
     commands = parser.add_subparsers(dest="batchplan_command", metavar="COMMAND", required=True)
     _add_build(commands)
@@ -36,8 +36,8 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "build",
         help="plan microbatches from the lengths of samples",
-        description="Plan every microbatch of every epoch: samples of similar length together, at most so "
-        "many tokens each. The same arguments give the same plan, byte for byte.",
+        description="Plan every microbatch of every epoch: samples of similar length together, at most "
+        "--token-budget tokens each. The same arguments give the same plan, byte for byte.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)
@@ -47,29 +47,43 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
         "-o",
         "--output",
         metavar="DIR",
-        help="where; default the run's training.batch_plan, or ./batch_plan",
+        help="folder to write; default: the run's training.batch_plan, or ./batch_plan",
     )
-    parser.add_argument("--tokenizer", metavar="PATH", help="file or folder that the fingerprint is to cover")
+    parser.add_argument("--tokenizer", metavar="PATH", help="file or folder to include in the fingerprint")
     parser.add_argument(
-        "--token-budget", metavar="N", type=int, default=16384, help="of a microbatch; default 16384"
+        "--token-budget",
+        metavar="N",
+        type=int,
+        default=16384,
+        help="maximum tokens per microbatch; default: 16384",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="default 0")
-    parser.add_argument("--epochs", metavar="N", type=int, help="default the run's, or 1")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the order; default: 0")
+    parser.add_argument("--epochs", metavar="N", type=int, help="number of epochs; default: the run's, or 1")
     parser.add_argument(
-        "--buckets", metavar="N|A,B,…", default="32", help="most, or upper bounds; default 32"
+        "--buckets",
+        metavar="N|A,B,…",
+        default="32",
+        help="maximum number of length buckets, or their upper bounds; default: 32",
     )
     parser.add_argument(
         "--max-length",
         metavar="N",
         type=int,
-        help="of a sample or a packed row; default the context of the run's model, or the budget",
+        help="longest sample or packed row; default: the context of the run's model, or the budget",
     )
     parser.add_argument(
-        "--too-long", choices=("error", "truncate", "drop"), default="error", help=f"truncate {_NEEDS_LAYOUT}"
+        "--too-long",
+        choices=("error", "truncate", "drop"),
+        default="error",
+        help=f"treatment of longer samples; truncate {_NEEDS_LAYOUT}",
     )
-    parser.add_argument("--empty", choices=("error", "drop"), default="error")
     parser.add_argument(
-        "--pack", action="store_true", help=f"lay several samples in one row of --max-length; {_NEEDS_LAYOUT}"
+        "--empty", choices=("error", "drop"), default="error", help="treatment of samples of length 0"
+    )
+    parser.add_argument(
+        "--pack",
+        action="store_true",
+        help=f"pack several samples into one row of --max-length; {_NEEDS_LAYOUT}",
     )
     parser.add_argument(
         "--pad-to",
@@ -78,19 +92,19 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
         help="pad rows to the longest of the microbatch, or to the bucket's upper bound",
     )
     _add_layout(parser)
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=_later("build"))
 
 
 def _add_info(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
-        "info", help="show a plan, and what each rank would do", description="Nothing is hashed."
+        "info", help="show a plan, and what each rank does", description="Nothing is hashed."
     )
     parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder")
-    parser.add_argument("-w", "--world-size", metavar="W", type=int, help="ranks to share it out to")
+    parser.add_argument("-w", "--world-size", metavar="W", type=int, help="number of ranks to share it among")
     parser.add_argument("-r", "--rank", metavar="R", type=int, help="show this rank; needs --world-size")
     _add_balance(parser)
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=_later("info"))
 
 
@@ -101,8 +115,8 @@ def _add_shard(commands: argparse._SubParsersAction[Any]) -> None:
         description="Writes DIR/rank_0, DIR/rank_1, …: each is a batch plan that load_batch_plan opens.",
     )
     parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder")
-    parser.add_argument("-w", "--world-size", metavar="W", type=int, required=True, help="ranks")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="where")
+    parser.add_argument("-w", "--world-size", metavar="W", type=int, required=True, help="number of ranks")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
     _add_balance(parser)
     _add_layout(parser)
     parser.set_defaults(handler=_later("shard"))
@@ -111,8 +125,8 @@ def _add_shard(commands: argparse._SubParsersAction[Any]) -> None:
 def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "verify",
-        help="hash a plan and check every sample; against a data set, too",
-        description="Exits with 1 when the plan is damaged, or stale for what is given.",
+        help="hash a plan and check every sample, optionally against a data set",
+        description="Exits with 1 if the plan is damaged, or stale for the given data.",
     )
     parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder, or one that `shard` wrote")
     source = parser.add_mutually_exclusive_group()
@@ -120,7 +134,7 @@ def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
     source.add_argument("--dataset", metavar="PATH", help=_DATASET_HELP)
     source.add_argument("--run", metavar="FILE", help=_RUN_HELP)
     parser.add_argument("--tokenizer", metavar="PATH", help="file or folder that it was built with")
-    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=_later("verify"))
 
 

@@ -34,10 +34,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "verify",
         help="hash every file of a checkpoint",
         description="Compare every file of a checkpoint with its manifest, on the nodes that have it unless "
-        "it is here. Exits with 1 when one is damaged.",
+        "it is here. Exits with 1 if a file is damaged.",
     )
     checked.add_argument("id", metavar="ID", help=WHERE)
-    checked.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default the newest")
+    checked.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default: the newest")
     checked.add_argument("--all", action="store_true", help="every checkpoint of the run")
     checked.add_argument("--json", action="store_true", help="an array of objects")
     checked.set_defaults(handler=run_verify)

@@ -26,30 +26,35 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
         "into a new folder, for other tools. Every file of the checkpoint is hashed before it is read.",
     )
     export.add_argument("id", metavar="ID", help=WHERE)
-    export.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default the newest")
-    export.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to make")
-    export.add_argument("--dtype", choices=_DTYPES, help="of floating-point weights; default as saved")
-    export.add_argument("--optimizer", action="store_true", help="the optimizer's state too")
+    export.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default: the newest")
+    export.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to create")
     export.add_argument(
-        "--ema", action="store_true", help="the moving average of the weights (training.ema) in their place"
+        "--dtype", choices=_DTYPES, help="number format of floating-point weights; default: as saved"
+    )
+    export.add_argument("--optimizer", action="store_true", help="include the optimizer's state")
+    export.add_argument(
+        "--ema", action="store_true", help="export the moving average of the weights (training.ema) instead"
     )
     _add_common(export)
     export.set_defaults(handler=run_export)
     convert = commands.add_parser(
         "convert",
-        help="turn a checkpoint into one file, or into one that runs resume from",
+        help="convert a checkpoint to one file, or to one that runs resume from",
         description="Between checkpoints of runs (sharded) and a folder of safetensors and JSON that holds "
         "all of one (single): there and back it resumes bit-exact at the world size it was saved at. SRC may "
         "also be weights in a .pt or .safetensors file, or a folder that DeepSpeed wrote.",
     )
     convert.add_argument("source", metavar="SRC", help="a checkpoint's folder, or a file of weights")
-    convert.add_argument("target", metavar="DST", help="folder to make")
-    convert.add_argument("--to", choices=("sharded", "single"), required=True, help="what DST will be")
+    convert.add_argument("target", metavar="DST", help="folder to create")
+    convert.add_argument("--to", choices=("sharded", "single"), required=True, help="kind of DST")
     convert.add_argument(
-        "--ranks", metavar="N", type=int, help="files that tensors are dealt out to, for sharded (default 1)"
+        "--ranks",
+        metavar="N",
+        type=int,
+        help="number of files that tensors are distributed over, for sharded (default: 1)",
     )
     convert.add_argument(
-        "--trust", action="store_true", help="read DeepSpeed's pickles, which executes what is in them"
+        "--trust", action="store_true", help="read DeepSpeed's pickles, which executes code in them"
     )
     _add_common(convert)
     convert.set_defaults(handler=run_convert)
@@ -107,10 +112,13 @@ def _check_convert(args: argparse.Namespace, source: Path) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--max-shard-size", metavar="SIZE", default="5GB", help="above it, several files (default 5GB)"
+        "--max-shard-size",
+        metavar="SIZE",
+        default="5GB",
+        help="largest file; more are written if needed (default: 5GB)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a checkpoint or export that lies there")
-    parser.add_argument("--python", metavar="PATH", help="interpreter that has torch; default this one")
+    parser.add_argument("--force", action="store_true", help="replace an existing checkpoint or export")
+    parser.add_argument("--python", metavar="PATH", help="interpreter that has torch; default: this one")
 
 
 def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.retention import Retention
     from torchdeck.runs.state import CheckpointSeen
 
-WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
+WHERE = "a run's id, a unique prefix of it, its name, or a directory with checkpoints"
 
 
 class CkptUsageError(Refusal):

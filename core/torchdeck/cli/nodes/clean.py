@@ -27,12 +27,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "clean",
-        help="end and remove what is left of dead and deleted runs, after asking",
+        help="end and remove what dead and deleted runs left, after asking",
         description="Ends only processes that carry the id of a run whose agent and holder on that node are "
-        "gone, and removes only folders of runs that were deleted on this machine. Exits with 3 where a node "
-        "is not reached, a process does not end or a folder cannot be removed.",
+        "gone, and removes only folders of runs that were deleted on this machine. Exits with 3 "
+        "if a node is not reachable, a process does not end or a folder cannot be removed.",
     )
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
+    parser.add_argument(
+        "nodes", nargs="*", metavar="NODE", help="only these nodes; default: all nodes of the inventory"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="print one JSON object; needs --yes")
     parser.set_defaults(handler=run)

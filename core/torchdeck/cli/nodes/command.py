@@ -19,8 +19,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "nodes",
         help="list, add, edit, import, trust, probe, monitor and clean nodes",
-        description="The nodes of the node inventory, nodes.toml in Torchdeck's home. NODE is a node's name, "
-        "a group, a range such as gpu[0-3], or tag:TAG.",
+        description="The node inventory, nodes.toml in Torchdeck's home. NODE is a node's name, a group, a "
+        "range such as gpu[0-3], or tag:TAG.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     nodes_list.add_parser(commands)

@@ -20,27 +20,27 @@ WAY = ("address", "port", "user", "key", "jump")
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands; the options of nodes are those of the schema."""
-    add = commands.add_parser("add", help="write a node into the node inventory")
-    add.add_argument("name", metavar="NAME", help="what the node is called in run files")
+    add = commands.add_parser("add", help="add a node to the node inventory")
+    add.add_argument("name", metavar="NAME", help="name of the node in run files")
     add.add_argument("address", metavar="ADDRESS", help=_help("address"))
     _add_options(add, without=("address",))
     add.set_defaults(handler=run_add)
 
-    edit = commands.add_parser("edit", help="change what the node inventory says of one or several nodes")
+    edit = commands.add_parser("edit", help="change one or several nodes of the node inventory")
     edit.add_argument("name", metavar="NAME", help="a node, a range such as gpu[1-3], a group, tag:TAG")
     _add_options(edit, without=())
     edit.add_argument(
-        "--unset", nargs="+", default=[], metavar="KEY", help="take keys out, such as --unset port"
+        "--unset", nargs="+", default=[], metavar="KEY", help="remove keys, such as --unset port"
     )
     edit.set_defaults(handler=run_edit)
 
     group = commands.add_parser("group", help="give several nodes one name")
-    group.add_argument("name", metavar="NAME", help="what the group is called")
+    group.add_argument("name", metavar="NAME", help="name of the group")
     group.add_argument("nodes", nargs="+", metavar="NODE", help="a node, a range, another group, tag:TAG")
     group.add_argument("--json", action="store_true", help="print one JSON object")
     group.set_defaults(handler=run_group)
 
-    remove = commands.add_parser("remove", help="take nodes or groups out of the node inventory")
+    remove = commands.add_parser("remove", help="remove nodes or groups from the node inventory")
     remove.add_argument("names", nargs="+", metavar="NAME", help="the name of a node or group")
     remove.add_argument("--json", action="store_true", help="print one JSON object")
     remove.set_defaults(handler=run_remove)

@@ -26,9 +26,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "trust",
-        help="connect to nodes, show unknown host keys and write down those that are right",
-        description="Asks at the terminal for what is missing. Without a terminal only keys given by "
-        "--fingerprint are trusted. Trusted keys are kept in known_hosts in Torchdeck's home.",
+        help="connect to nodes, show unknown host keys and save the ones you verify",
+        description="Asks at the terminal for missing keys and passwords. Without a terminal only keys given "
+        "by --fingerprint are trusted. Trusted keys are saved to known_hosts in Torchdeck's home.",
     )
     parser.add_argument("nodes", nargs="+", metavar="NODE", help="a node, a group, a range, or tag:TAG")
     parser.add_argument(
@@ -36,13 +36,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         action="append",
         default=[],
         metavar="SHA256:...",
-        help="trust a key with this fingerprint without asking; may be given many times",
+        help="trust a key with this fingerprint without asking; may be repeated",
     )
     parser.add_argument(
         "--keyring",
         choices=("keep", "forget"),
-        help="keep: put passwords and passphrases that are asked for into the system's keyring; forget: take "
-        "those of these nodes out of it, and do no more",
+        help="keep: store passwords and passphrases that you enter in the system's keyring; forget: "
+        "only remove those of these nodes from it",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(handler=run)

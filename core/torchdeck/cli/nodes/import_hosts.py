@@ -19,17 +19,16 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "import",
-        help="write hosts of ~/.ssh/config into the node inventory",
+        help="add hosts of ~/.ssh/config to the node inventory",
         description="Without HOST: shows the hosts of the SSH config. An imported node's address is the Host "
-        "of ~/.ssh/config, so that all that stands under it there (IdentityFile, ProxyCommand, ...) goes on "
-        "counting; of another file the host's address, user, port, key and jump hosts are written down.",
+        "of ~/.ssh/config, so everything under it there (IdentityFile, ProxyCommand, ...) still "
+        "applies. From another file the host's address, user, port, key and jump hosts are "
+        "copied.",
     )
     parser.add_argument(
         "hosts", nargs="*", metavar="HOST", help="a Host of the file, or a pattern of them (gpu*)"
     )
-    parser.add_argument(
-        "--all", action="store_true", help="all hosts of the file; Host patterns are left out"
-    )
+    parser.add_argument("--all", action="store_true", help="all hosts of the file, without Host patterns")
     parser.add_argument("--file", metavar="PATH", help="look for hosts in this file instead of ~/.ssh/config")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)

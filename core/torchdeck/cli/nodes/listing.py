@@ -19,8 +19,8 @@ BY_WEIGHT = ("NAME", "ADDRESS", "PYTHON", "DEVICES", "TAGS", "THROUGH", "TRAININ
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("list", help="what the node inventory says; reaches for no node")
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone")
+    parser = commands.add_parser("list", help="show the node inventory; contacts no node")
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="only these nodes")
     parser.add_argument("--json", action="store_true", help="print one JSON object, with all keys")
     parser.set_defaults(handler=run)
 

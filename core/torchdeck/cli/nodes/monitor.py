@@ -22,14 +22,20 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "monitor",
-        help="what nodes do now, until Ctrl-C; one that is lost is connected to again",
+        help="show what nodes do now, until Ctrl-C; reconnects lost nodes",
         description="A live table of processors, memory, disk, network, GPUs and runs.",
     )
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
     parser.add_argument(
-        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two samples (1)"
+        "nodes", nargs="*", metavar="NODE", help="only these nodes; default: all nodes of the inventory"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for every sample")
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="time between two samples (default: 1)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line and sample")
     parser.set_defaults(handler=run)
 
 

@@ -37,12 +37,16 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "probe",
-        help="what nodes have and do now: machine, GPUs, versions, clock, runs, orphans",
-        description="Asks all nodes at once and leaves nothing on them. Of one NODE all is shown: disks, who "
-        "uses GPUs, interfaces, Pythons. Exits with 3 if one is not reached.",
+        help="show what nodes have and do now: machine, GPUs, versions, clock, runs, orphans",
+        description="Probes all nodes at once and leaves nothing on them. With one NODE all facts are shown: "
+        "disks, users of GPUs, interfaces, Pythons. Exits with 3 if a node is not reachable.",
     )
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
-    parser.add_argument("--deep", action="store_true", help="import torch there, and say what it finds")
+    parser.add_argument(
+        "nodes", nargs="*", metavar="NODE", help="only these nodes; default: all nodes of the inventory"
+    )
+    parser.add_argument(
+        "--deep", action="store_true", help="also import torch on the nodes, and report what it finds"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(handler=run)
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from torchdeck.plan.preview import Preview
 
 DESCRIPTION = """\
-Show what a run would do, and start nothing: which rank runs on which device, how large a step is, what
-each rank reads, how much memory it needs and whether that fits.
+Show what a run will do, and start nothing: which rank runs on which device, how large a step is, what each
+rank reads, how much memory it needs and whether that fits.
 
-For memory the model is built without its weights and one step of it is traced, in a process of its own;
-what was found is kept, so the second time is quick. Nothing is traced for a script or module.
+For memory the model is built without its weights, and one step of it is traced in a separate process. The
+result is cached. A script or module is not traced.
 
-Exits with 2 for a bad config, and with 3 where the plan does not fit the machines, or where every rank would
-fail at once: its file is not there, or importing the recipe or building its model raises.
+Exits with 2 for a wrong run file. Exits with 3 if the plan does not fit the machines, or if every rank would
+fail at once: its file is missing, or importing the recipe or building its model raises an exception.
 """
 EXAMPLES = """\
 examples:
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command."""
     parser = subparsers.add_parser(
         "plan",
-        help="show what a run would do",
+        help="show what a run will do",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -56,14 +56,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_run_source(parser)
     form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
     form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
-    form.add_argument(
-        "--files", action="store_true", help="the files of yours that the run executes a copy of its own of"
-    )
+    form.add_argument("--files", action="store_true", help="your files that are copied for the run")
     form.add_argument(
         "--json",
         action="store_true",
-        help="the whole plan, and the preview in it under `preview`, whose keys "
-        "`python -m pydoc torchdeck.plan.preview.document` explains",
+        help="the whole plan, with the preview under `preview`; `python -m pydoc "
+        "torchdeck.plan.preview.document` explains its keys",
     )
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
@@ -74,19 +72,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--compare",
         metavar="A,B,…",
-        help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3; as text or with --json",
+        help="compare strategies: ddp, fsdp, hsdp, zero1, zero2, zero3; as text or with --json",
     )
     parser.add_argument("--rank", type=int, metavar="N", help="all about one rank, as text or with --json")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="PATH",
-        help="folder for exported scripts, file for sbatch; absent: print them",
+        help="folder for exported scripts, file for sbatch; default: print them",
     )
     parser.add_argument(
         "--no-trace",
         action="store_true",
-        help="do not build the model: no process is started, no memory shown",
+        help="do not build the model: start no process, predict no memory",
     )
     parser.add_argument(
         "--trust",

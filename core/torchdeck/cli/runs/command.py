@@ -19,7 +19,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "runs",
         help="list, show, attach, stop, resume, export, pull and delete runs",
-        description="The runs of this home. ID is a run's id, its beginning, its name, or `latest`.",
+        description="The runs of this Torchdeck home. ID is a run's id, a unique prefix of it, its name, or "
+        "`latest`.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     runs_list.add_parser(commands)

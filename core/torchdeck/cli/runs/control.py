@@ -40,32 +40,34 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     attached = commands.add_parser(
         "attach",
-        help="watch a run again, from its first line; Ctrl-C leaves it to itself",
-        description="Watch a run again, from its first line. Ctrl-C ends the watching, and the run goes on; "
-        "Ctrl-\\ stops the run: once after the step with a checkpoint, twice at once.",
+        help="watch a run again, from its first line; Ctrl-C detaches",
+        description="Watch a run again, from its first line. Ctrl-C detaches, and the run continues. Ctrl-\\ "
+        "stops the run: once after the step with a checkpoint, twice at once.",
     )
     attached.set_defaults(handler=attach)
     attached.add_argument(
         "--node",
         metavar="NODE",
-        help="a run that another machine has started: ask this node of it for what it has",
+        help="adopt a run that another machine started, from this one of its nodes",
     )
     stopped = commands.add_parser("stop", help="finish the step, save, exit; returns when the run is over")
     stopped.add_argument("--now", action="store_true", help="end every process of the run")
     stopped.add_argument("--no-wait", action="store_true", help="return as soon as the request is written")
     stopped.set_defaults(handler=stop)
-    resumed = commands.add_parser("resume", help="go on from the newest complete checkpoint")
-    resumed.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
+    resumed = commands.add_parser("resume", help="continue from the newest complete checkpoint")
+    resumed.add_argument(
+        "--detach", action="store_true", help="print the run's id and return; the run continues"
+    )
     resumed.add_argument(
         "--nodes",
         nargs="+",
         metavar="NODE",
-        help="on these nodes: a new run from the newest checkpoint, which they must be able to read",
+        help="start a new run on these nodes from the newest checkpoint, which they must be able to read",
     )
     resumed.set_defaults(handler=resume)
     for parser in (attached, stopped, resumed):
         parser.add_argument("id", metavar="ID", help=ID_HELP)
-        parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+        parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
 
 @says_what_is_wrong

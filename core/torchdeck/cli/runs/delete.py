@@ -22,19 +22,19 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "delete",
-        help="remove a run that is over, and the checkpoints in it",
-        description="Remove a run that is over, and the checkpoints in its folder, here and on its "
-        "nodes. A node on which a process of it lives keeps it. Exits with 3 if something of it is left. "
-        "On a terminal it asks first; a script, whose standard input is no terminal, is not asked.",
+        help="remove a finished run with its checkpoints",
+        description="Remove a finished run with the checkpoints in its folder, here and on its nodes. A node "
+        "on which one of its processes is alive keeps it. Exits with 3 if something is left. On a "
+        "terminal it asks first; without a terminal it does not.",
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--here", action="store_true", help="leave what its nodes have of it alone")
+    where.add_argument("--here", action="store_true", help="keep its files on its nodes")
     where.add_argument(
         "--node",
         nargs="+",
         metavar="NODE",
-        help="remove only what these nodes have of a run, which may be deleted here; needs its whole id",
+        help="remove only its files on these nodes, also if the run is deleted here; needs the whole id",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask on a terminal")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

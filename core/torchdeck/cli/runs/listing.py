@@ -23,7 +23,7 @@ UNFOLLOWED = "?"
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("list", help="all runs and their states, the newest last")
+    parser = commands.add_parser("list", help="list all runs and their states, the newest last")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(handler=run)
 

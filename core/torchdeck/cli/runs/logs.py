@@ -23,12 +23,12 @@ POLL = 0.2
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("logs", help="what ranks printed, in all attempts")
+    parser = commands.add_parser("logs", help="show the output of ranks, in all attempts")
     parser.add_argument("id", metavar="ID", help=ID_HELP)
-    parser.add_argument("--rank", type=int, metavar="R", help="of this rank only, without the rank in front")
+    parser.add_argument("--rank", type=int, metavar="R", help="only this rank, without its number in front")
     parser.add_argument("--stderr", action="store_true", help="standard error, not standard output")
-    parser.add_argument("--follow", action="store_true", help="go on until the run is over")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--follow", action="store_true", help="continue until the run is over")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(handler=run)
 
 

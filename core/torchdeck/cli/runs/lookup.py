@@ -14,7 +14,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.runs.registry import RunRegistry
 
-ID_HELP = "a run's id, the beginning of one, its name, or `latest`"
+ID_HELP = "a run's id, a unique prefix of it, its name, or `latest`"
 
 Handler = Callable[[argparse.Namespace], int]
 

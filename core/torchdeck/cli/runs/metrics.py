@@ -24,8 +24,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "metrics",
-        help="the metrics of a run, or an export of them",
-        description="Without --format, a table of the metrics and their newest values.",
+        help="show or export the metrics of a run",
+        description="Without --format: a table of the metrics and their newest values.",
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument(
@@ -47,12 +47,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--rank", action="append", default=[], type=int, metavar="R", help="this rank only; repeatable"
     )
     parser.add_argument(
-        "--system", action="store_true", help="the nodes' series too (CPU, memory, GPUs, ...)"
+        "--system", action="store_true", help="include the nodes' metrics (CPU, memory, GPUs, ...)"
     )
     parser.add_argument(
         "--effective",
         action="store_true",
-        help="leave out rows of steps that a later attempt did again from a checkpoint",
+        help="leave out rows of steps that a later attempt repeated from a checkpoint",
     )
     parser.add_argument("--json", action="store_true", help="the table as one JSON array")
     parser.set_defaults(handler=run)

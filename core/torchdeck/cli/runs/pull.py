@@ -29,9 +29,10 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "pull",
-        help="bring checkpoints, and what else a run has made, from its nodes",
-        description="What was cut off goes on where it was; checkpoints are verified by their hashes, and "
-        "parts from several nodes become one. Exits with 3 if a node or part is missing.",
+        help="copy checkpoints and other results of a run from its nodes",
+        description="An interrupted transfer continues where it stopped. Checkpoints are verified by their "
+        "hashes, and parts from several nodes become one. Exits with 3 if a node or part is "
+        "missing.",
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument(
@@ -40,9 +41,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         const="latest",
         default="latest",
         metavar="STEP|latest|all|none",
-        help="which ones (latest)",
+        help="which checkpoints (default: latest)",
     )
-    parser.add_argument("--to", metavar="DIR", help="a folder instead of the run's directory here")
+    parser.add_argument("--to", metavar="DIR", help="destination folder; default: the run's directory here")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
 

@@ -37,12 +37,12 @@ _WIDTH = 100
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
-        "show", help="one run: state, why, first failing rank, prediction beside measurement"
+        "show", help="show one run: state, reason, first failing rank, predicted and measured values"
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--follow", action="store_true", help="print it again whenever its state changes, until it is over"
+        "--follow", action="store_true", help="print it again at every change of state, until the run is over"
     )
     parser.add_argument(
         "--audit-all",
