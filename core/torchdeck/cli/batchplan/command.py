@@ -133,7 +133,7 @@ def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)
     source.add_argument("--dataset", metavar="PATH", help=_DATASET_HELP)
     source.add_argument("--run", metavar="FILE", help=_RUN_HELP)
-    parser.add_argument("--tokenizer", metavar="PATH", help="file or folder that it was built with")
+    parser.add_argument("--tokenizer", metavar="PATH", help="file or folder with which it was built")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=_later("verify"))
 
@@ -143,19 +143,19 @@ def _add_balance(parser: argparse.ArgumentParser) -> None:
         "--balance",
         choices=("none", "tokens", "attention"),
         default="none",
-        help="none: rank i takes microbatches i, i + W, …; else as many each, or one fewer, largest first",
+        help="none: rank i takes microbatches i, i + W, …; else: equal numbers or one fewer, largest first",
     )
     parser.add_argument(
         "--window",
         metavar="N",
         type=int,
-        help="microbatches a rank balanced together; default 16; needs --balance",
+        help="microbatches per rank that are balanced together; default: 16; needs --balance",
     )
     parser.add_argument(
         "--cost",
         metavar="C",
         type=int,
-        help="of --balance attention, c in c·L + L²: 6 × hidden size; default 6144",
+        help="with --balance attention: c in c·L + L², 6 × hidden size; default: 6144",
     )
 
 
@@ -164,9 +164,9 @@ def _add_layout(parser: argparse.ArgumentParser) -> None:
         "--layout",
         choices=("columns", "jsonl"),
         default="columns",
-        help="columns open at once; jsonl is meta.json + epoch_N.jsonl, for other tools",
+        help="columns: fast to open; jsonl: meta.json and epoch_N.jsonl, for other tools",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a batch plan that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing batch plan")
 
 
 def _later(command: str) -> Callable[[argparse.Namespace], int]:
