@@ -9,7 +9,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import torchdeck
+
+pytestmark = pytest.mark.processes
 
 PACKAGE = Path(torchdeck.__file__).parent
 

@@ -17,6 +17,8 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.launch_plan import LaunchPlan, RankPlacement, SmallerSize
 
+pytestmark = pytest.mark.processes
+
 GPUS = ("GPU-a", "GPU-b", "GPU-c")
 DIES = """
     import os, pathlib, signal, sys, time

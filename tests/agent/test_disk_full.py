@@ -16,6 +16,8 @@ from torchdeck.launching.control.requests import Request, page_request
 from torchdeck.runs.failures.troubleshooting import recognise
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory
 
+pytestmark = [pytest.mark.processes, pytest.mark.root]
+
 FILLING = """
 import os, time
 from pathlib import Path

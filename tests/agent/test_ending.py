@@ -8,9 +8,13 @@ import sys
 import time
 import uuid
 
+import pytest
+
 from support.waiting import wait_until
 from torchdeck.agent.processes.ending import OrphanCleanup
 from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
+
+pytestmark = pytest.mark.processes
 
 IGNORING = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 OBEYING = "import time; print('up', flush=True); time.sleep(600)"

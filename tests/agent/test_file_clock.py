@@ -25,6 +25,7 @@ def test_files_of_this_machine_have_its_clock(tmp_path: Path) -> None:
     assert files_ahead(tmp_path / "none") == 0.0
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed")
 @pytest.mark.parametrize("seconds", [100.0, -7.5])
 def test_a_clock_that_files_do_not_have_is_measured(tmp_path: Path, seconds: float) -> None:

@@ -96,6 +96,7 @@ def test_nothing_is_written_into_what_is_no_pipe(tmp_path: Path, kind: str) -> N
     assert list(inbox.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_agents_of_a_gang_tell_it_while_they_run(tmp_path: Path) -> None:
     """The leader and a follower, through an inbox that only the user enters."""
     plan = make_gang_plan(script(tmp_path, SLEEPS), tmp_path, secrets=("KEY",))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def test_where_nothing_is_known_it_is_said_how_to_look() -> None:
     assert culprit({0: standing(0, 40)}, 0) == ""
 
 
+@pytest.mark.processes
 def test_a_stopped_process_is_named() -> None:
     """The state in /proc says why it stands, and what would let it go on."""
     child = subprocess.Popen(["sleep", "60"])
@@ -81,6 +83,7 @@ def test_a_stopped_process_is_named() -> None:
         child.wait()
 
 
+@pytest.mark.processes
 def test_who_holds_the_others_up_is_flagged_first() -> None:
     """A stopped rank comes before those that wait for it, though they were late a moment earlier."""
     child = subprocess.Popen(["sleep", "60"])

@@ -36,6 +36,7 @@ def test_all_devices_or_none(tmp_path: Path) -> None:
     assert lease_holder(tmp_path, "never leased") is None
 
 
+@pytest.mark.processes
 def test_a_lease_goes_on_in_a_child_that_has_the_descriptor(tmp_path: Path) -> None:
     """What was handed over stays locked when it is given back here, and is free when the child dies."""
     leases = Leases(tmp_path, ["a"], "run-1", "one")
@@ -104,6 +105,7 @@ def test_no_devices_need_no_lease(tmp_path: Path) -> None:
     assert leases.acquire() == []
 
 
+@pytest.mark.processes
 def test_hosts_that_share_a_home_do_not_share_a_device_without_a_uuid(tmp_path: Path) -> None:
     """Both have a device 0, and each its own; a UUID is one device wherever it is asked for."""
     first = Leases(tmp_path, ["0", "GPU-1"], "run-1", "one")

@@ -173,6 +173,7 @@ def test_nvidia_smis_rows_are_read() -> None:
     assert values["gpu1_temperature_c"] == 40
 
 
+@pytest.mark.processes
 def test_nvidia_smi_is_asked_where_there_is_no_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of that name on the PATH answers; one that fails gives an empty row."""
     program = tmp_path / "nvidia-smi"

@@ -12,6 +12,8 @@ from support.agent_run import CORE, FAKE_TORCHRUN, Maker
 from support.old_python import python310
 from torchdeck.launching.runtime_bundle import ship
 
+pytestmark = pytest.mark.processes
+
 STDLIB_PACKAGES = ("contract", "agent", "telemetry")
 OTHERS = (
     "environment.py",

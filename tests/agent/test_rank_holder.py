@@ -15,6 +15,8 @@ from support.waiting import wait_until
 from torchdeck.agent.ranks.failures import read_exit
 from torchdeck.contract.layout import RankLayout, RunLayout
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = CORE / "torchdeck/agent/processes/rank_holder.sh"
 
 

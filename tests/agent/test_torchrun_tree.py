@@ -4,9 +4,13 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from support.waiting import wait_until
 from torchdeck.agent.processes.torchrun_tree import TorchrunTree
 from torchdeck.contract.processes import ProcessIdentity
+
+pytestmark = pytest.mark.processes
 
 
 def test_what_was_seen_is_known_after_torchruns_end() -> None:

@@ -187,6 +187,7 @@ def test_what_info_refuses(tmp_path: Path, plan: Path, capsys: pytest.CaptureFix
     assert "shard        rank 1 of 2 (" in capsys.readouterr().out
 
 
+@pytest.mark.processes
 def test_shards_open_in_a_plain_process(
     tmp_path: Path, plan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

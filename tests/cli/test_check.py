@@ -78,6 +78,7 @@ def test_a_home_that_cannot_be_is_a_failure(
     assert "set TORCHDECK_HOME" in capsys.readouterr().out
 
 
+@pytest.mark.processes
 def test_the_modules_are_cheap_to_import() -> None:
     """`torchdeck --help` imports every command; none of them may bring pydantic, rich or numpy along."""
     code = (

@@ -180,6 +180,7 @@ def test_a_plan_that_says_nothing_exits_with_2(tmp_path: Path, capsys: pytest.Ca
     assert "does not say where the run's checkpoints lie" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     """Verifying takes the standard library: a laptop without torch can do it."""
     save(tmp_path, 10)

@@ -17,6 +17,8 @@ from support.torch_process import run_torch
 from torchdeck.cli.ckpt import command as ckpt
 from torchdeck.use_cases.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
+pytestmark = pytest.mark.processes
+
 MADE = """
 import sys, torch
 from torchdeck.distributed import CheckpointManager

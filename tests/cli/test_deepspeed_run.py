@@ -57,6 +57,7 @@ def written(folder: Path, python: str | None) -> Path:
     return file
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
 def test_a_run_trains_and_is_audited(tmp_path: Path) -> None:
     """Losses fall, checkpoints are there, memory is predicted, and output holds no noise of DeepSpeed's."""
@@ -74,6 +75,7 @@ def test_a_run_trains_and_is_audited(tmp_path: Path) -> None:
     assert all(rank["predicted_memory_bytes"] > 0 for rank in shown["audit"]["ranks"]), shown["audit"]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(importlib.util.find_spec("deepspeed") is not None, reason="DeepSpeed is installed here")
 def test_a_python_without_deepspeed_is_refused_before_the_start(tmp_path: Path) -> None:
     """`torchdeck check` and a start say what to install; no run is made."""
@@ -87,6 +89,7 @@ def test_a_python_without_deepspeed_is_refused_before_the_start(tmp_path: Path) 
     assert not command.runs()
 
 
+@pytest.mark.processes
 @pytest.mark.soak
 def test_a_plan_says_what_a_stage_divides(tmp_path: Path) -> None:
     """Not weights, under ZeRO 2; and compares its stages like any other strategy."""

@@ -12,6 +12,7 @@ import torchdeck
 from torchdeck.cli import main as cli
 
 
+@pytest.mark.processes
 def test_help_names_every_command_and_is_quick() -> None:
     """Within a quarter of a second of processor time, the least of a few: others on its cores lengthen it."""
     code = (

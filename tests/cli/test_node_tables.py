@@ -180,6 +180,7 @@ def test_one_node_is_shown_in_full() -> None:
     assert text.count("runs use this one") == 1
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("columns", [None, 80])
 def test_the_book_is_listed_a_line_a_node_with_long_paths(torchdeck_home: Path, columns: int | None) -> None:
     """Whole where a line has no end; at 80 columns the end of the path, which says most."""

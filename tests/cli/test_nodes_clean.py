@@ -24,6 +24,8 @@ from torchdeck.nodes.probe.here import LocalProcess
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
+pytestmark = pytest.mark.processes
+
 
 def left(run_id: str, *pids: int) -> dict[str, Any]:
     said = {"run_id": run_id, "directory": "/r", "ranks": [], "user": "me", "supervised": False}

@@ -41,6 +41,7 @@ def command(*words: str) -> int:
     return int(args.handler(args))
 
 
+@pytest.mark.processes
 def test_the_model_is_traced_once_and_predicted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_recipe_that_is_not_trusted_is_planned_all_the_same(
     assert "it was run" not in shown.out + shown.err
 
 
+@pytest.mark.processes
 def test_a_model_that_cannot_be_traced_is_planned_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_model_is_estimated_from_a_few_numbers(
     assert "warning script" in shown.out
 
 
+@pytest.mark.processes
 @pytest.mark.soak  # tests/launching/test_tracing_process.py refuses one too
 def test_a_recipe_that_raises_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -154,6 +157,7 @@ def test_a_recipe_that_raises_is_refused(
     assert "No module named 'there_is_no_such_module'" in failed
 
 
+@pytest.mark.processes
 @pytest.mark.soak  # the first compares them, too
 def test_strategies_have_a_verdict_each_and_none_in_common(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ def test_unwritable_home_is_a_sentence(
     assert "set TORCHDECK_HOME" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("kind", "expected"), [("script", "False"), ("recipe", "True")])
 def test_numpy_is_imported_only_if_samples_can_be_audited(
     torchdeck_home: Path, kind: str, expected: str
@@ -300,6 +301,7 @@ def test_delete_refuses_a_run_that_lives(torchdeck_home: Path, capsys: pytest.Ca
     assert layout.plan.exists()
 
 
+@pytest.mark.processes
 def test_output_that_nobody_reads_is_no_traceback(torchdeck_home: Path) -> None:
     """`torchdeck runs logs ID | head` ends in silence."""
     make_run(torchdeck_home, controller_journal(), FAILED, output={(1, 0, "stdout"): "x" * 99 + "\n" * 20000})

@@ -15,6 +15,8 @@ from torchdeck.cli.runs.watch import Watch
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
 
+pytestmark = pytest.mark.processes
+
 BRINGS_THE_END = """
 import sys, time
 time.sleep(0.5)

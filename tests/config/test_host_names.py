@@ -50,6 +50,7 @@ def test_a_user_does_not_end_with_a_backslash() -> None:
     assert "backslash" in user_fault("me\\")
 
 
+@pytest.mark.processes
 def test_a_real_shell_passes_every_good_host_on_unchanged(tmp_path: Path) -> None:
     """All names of two ASCII characters, where there are files that a pattern would find."""
     for name in ("a", "ab", "-x"):
@@ -65,6 +66,7 @@ def test_a_real_shell_passes_every_good_host_on_unchanged(tmp_path: Path) -> Non
     assert done.stdout.decode().split("\n")[:-1] == names
 
 
+@pytest.mark.processes
 @given(st.text(alphabet="ab-$`'\"\\;&<>|(){}~ \t\x01", min_size=1, max_size=6))
 def test_no_name_is_good_that_ssh_refuses(name: str) -> None:
     """`ssh -G` is asked: it ends with an error for a name that it takes for none."""

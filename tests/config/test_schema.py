@@ -105,6 +105,7 @@ def test_what_is_no_speed(text: str) -> None:
         parse_rate(text)
 
 
+@pytest.mark.processes
 def test_import_is_light() -> None:
     """Importing the package costs no pydantic, and the loader no torch, numpy or tomlkit."""
     code = (

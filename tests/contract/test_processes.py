@@ -38,6 +38,7 @@ def test_what_is_no_identity_is_none(value: object) -> None:
     assert ProcessIdentity.from_json(value) is None
 
 
+@pytest.mark.processes
 def test_a_zombie_is_not_alive() -> None:
     """It has ended; only its parent has not asked."""
     child = subprocess.Popen(["sleep", "60"])
@@ -53,6 +54,7 @@ def test_a_zombie_is_not_alive() -> None:
     assert not identity.send(signal.SIGKILL)
 
 
+@pytest.mark.processes
 def test_processes_are_found_by_run_id_and_by_tree() -> None:
     """In sessions of their own, and only with exactly this id."""
     run_id = uuid.uuid4().hex

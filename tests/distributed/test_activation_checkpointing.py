@@ -32,6 +32,7 @@ def train(
     return run_ranks(settings, folder, world_size, resume=resume).succeeded()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("strategy", "world_size", "precision"),
     [
@@ -51,6 +52,7 @@ def test_losses_are_the_same(strategy: str, world_size: int, precision: str, tmp
     assert again.losses() == plain.losses()
 
 
+@pytest.mark.processes
 @pytest.mark.soak  # half a minute of compiling; test_equivalence.py compiles, too
 def test_compiled_blocks_train(tmp_path: Path) -> None:
     """torch.compile takes a model whose blocks are computed again; losses are close."""
@@ -61,6 +63,7 @@ def test_compiled_blocks_train(tmp_path: Path) -> None:
     assert list(again.losses().values()) == pytest.approx(list(plain.losses().values()), rel=0.05)
 
 
+@pytest.mark.processes
 def test_a_checkpoint_fits_with_and_without(tmp_path: Path) -> None:
     """A run without goes on from what one with it saved: names of weights are what they were."""
     train(tmp_path / "first", "fsdp", 2, checkpointing=True, steps=3, every=2)

@@ -71,6 +71,7 @@ def test_noise_is_that_of_the_seed() -> None:
     assert not torch.equal(first, another)
 
 
+@pytest.mark.processes
 def test_samples_are_augmented_by_the_parameters_of_torchdeck() -> None:
     """Each item is what its sample's parameters and seed make of it, whoever loads it; labels stay."""
     data, source = Images(), Augmentation(CONFIG, 3, mode="sample", epoch=2)

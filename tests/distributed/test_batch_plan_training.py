@@ -62,6 +62,7 @@ def initial() -> dict[str, torch.Tensor]:
     return dict(masked_recipe.build_model({}).state_dict())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("world_size", "accumulation", "strategy", "balance"),
     [
@@ -103,6 +104,7 @@ def sample_ids(run: RunLayout, rank: int, attempt: int = 1) -> list[int]:
     return [int(id_) for record in records for id_ in record.ids]
 
 
+@pytest.mark.processes
 def test_epochs_workers_and_evaluation_by_a_plan(tmp_path: Path) -> None:
     """Two epochs with loader processes: every sample twice, evaluated as ever, tokens as recorded."""
     plan = make_plan(tmp_path / "plan")
@@ -183,6 +185,7 @@ def collate(samples, layout=None):
 """
 
 
+@pytest.mark.processes
 def test_packed_rows_reach_a_collate_that_wants_them(tmp_path: Path, here: RankHere) -> None:
     """A recipe without a parameter for the layout is refused; one with it trains every token once."""
     plan = make_plan(tmp_path / "plan", token_budget=24, max_length=12, pack=True)
@@ -241,6 +244,7 @@ def test_another_plan_or_other_data_is_not_gone_on_with(tmp_path: Path, here: Ra
     assert "was trained on 30 samples, and the training data has 31" in resumed(without)
 
 
+@pytest.mark.processes
 def test_a_plan_goes_on_at_another_world_size(tmp_path: Path) -> None:
     """One step of two ranks, the rest of the epoch by one rank: each sample once."""
     make_plan(tmp_path / "plan")

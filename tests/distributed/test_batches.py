@@ -83,6 +83,7 @@ class Noisy:
         return index, random.random(), float(torch.rand(()))  # noqa: S311 - the generator under test
 
 
+@pytest.mark.processes
 def test_random_samples_do_not_depend_on_workers() -> None:
     """With 1 worker or 2, from the start or resumed, a sample of an epoch draws the same; epochs differ."""
 
@@ -115,6 +116,7 @@ class Fetched:
         return samples
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_microbatch_says_what_was_asked_of_the_data_set(workers: int) -> None:
     """Ids beside the batch are those that the data set gave; a filler's do not count."""
@@ -182,6 +184,7 @@ def test_a_parameter_layout_of_another_meaning_keeps_its_default(collate: Any, l
     assert seen == layout
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
 def test_workers_need_not_import_the_data_set() -> None:
     """Under a start method that pickles (Python 3.14's default), a recipe file's classes still load."""
@@ -236,6 +239,7 @@ class Epochs(list[int]):
         return self.epoch
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_data_set_is_told_of_the_epoch(workers: int) -> None:
     """Before the first sample of each, in workers too, that live through several; and after a resume."""

@@ -11,6 +11,8 @@ from torchdeck.plan.communication import Links, communication
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.placement import NodeShare
 
+pytestmark = pytest.mark.processes
+
 RANKS = 4
 BF16 = {"param_dtype": "bf16", "reduce_dtype": "bf16"}
 USUAL: list[tuple[Kind, int, dict[str, Any]]] = [

@@ -15,6 +15,8 @@ from torchdeck.distributed.batches import evaluation_batches
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.metrics import RunMetrics
 
+pytestmark = pytest.mark.processes
+
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, MICROBATCH, GLOBAL_BATCH, SEED, CLIP, LR = 22, 3, 12, 5, 0.7, 0.02
 EPOCHS = 3.5

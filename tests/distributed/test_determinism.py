@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fakes import masked_recipe
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
 from torchdeck.contract.checkpoints.manifest import read_manifest
+
+pytestmark = pytest.mark.processes
 
 
 def test_two_runs_are_the_same_bit_for_bit(tmp_path: Path) -> None:

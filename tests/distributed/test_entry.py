@@ -16,6 +16,8 @@ from torchdeck.contract.checkpoints.manifest import read_manifest
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 
+pytestmark = pytest.mark.processes
+
 OWN_RECIPE = """
 import torch
 from torch import nn

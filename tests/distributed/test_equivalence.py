@@ -8,6 +8,8 @@ from fakes import toy_strategy
 from support.equivalence import REFERENCE, STEPS, Trained, run
 from support.measured_ranks import Job
 
+pytestmark = pytest.mark.processes
+
 TOY = str(Path(toy_strategy.__file__))
 """A recipe whose file registers a strategy of its own."""
 CLIP = 0.7

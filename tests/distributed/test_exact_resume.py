@@ -8,6 +8,8 @@ import pytest
 from support.equivalence import Trained, run
 from support.measured_ranks import Job
 
+pytestmark = pytest.mark.processes
+
 SMALL_BUCKETS = {"bucket_size_mb": 0.001}
 """Several of them, though the model is small."""
 

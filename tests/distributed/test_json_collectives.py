@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from support.measured_ranks import measure
+
+pytestmark = pytest.mark.processes
 
 
 def test_every_way_gives_every_rank_its_value() -> None:

@@ -16,6 +16,7 @@ def python(code: str) -> int:
     return subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode
 
 
+@pytest.mark.processes
 def test_light_parts_do_not_import_torch() -> None:
     """The package, the manifest, settings and the entry before it trains leave torch alone."""
     code = (
@@ -27,12 +28,14 @@ def test_light_parts_do_not_import_torch() -> None:
     assert python(code) == 0
 
 
+@pytest.mark.processes
 def test_the_package_itself_is_standard_library() -> None:
     """Importing torchdeck.distributed brings neither torch nor numpy."""
     code = "import sys, torchdeck.distributed\nsys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
     assert python(code) == 0
 
 
+@pytest.mark.processes
 def test_numpy_things_do_not_import_torch() -> None:
     """Every name of torchdeck.data, asked of torchdeck.distributed, is had without torch."""
     code = (

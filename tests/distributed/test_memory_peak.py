@@ -4,6 +4,8 @@ import pytest
 
 from support.measured_memory import Compared, Setting, compare
 
+pytestmark = pytest.mark.processes
+
 SMALL, ODD = (2, 4, 128, 64), (3, 3, 51, 33)
 
 USUAL = [

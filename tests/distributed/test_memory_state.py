@@ -10,6 +10,8 @@ from support.measured_ranks import measure
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 
+pytestmark = pytest.mark.processes
+
 GPT = {"layers": 2, "heads": 2, "width": 18, "context": 10, "tie_weights": True}
 MODELS: list[tuple[str, dict[str, Any]]] = [("shapes", {}), ("vision", {}), ("byte-gpt", GPT)]
 WITH_SCALAR = [*MODELS, ("shapes with a scalar", {})]

@@ -22,6 +22,7 @@ OURS_BY_ITSELF = {"state_dict_saver", "state_dict_loader"}
 """Modules of torch.distributed.checkpoint whose functions use object collectives."""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "strategy", ["ddp", *(pytest.param(name, marks=pytest.mark.soak) for name in ("fsdp", "hsdp"))]
 )
@@ -44,6 +45,7 @@ def test_a_training_saves_and_resumes_without_them(tmp_path: Path, strategy: str
     assert sorted(runs[2].losses()) == [4]
 
 
+@pytest.mark.processes
 def test_the_guard_fails_a_rank_that_uses_one() -> None:
     """Without that the test above would show nothing."""
     with pytest.raises(RuntimeError, match="an object collective was called"):

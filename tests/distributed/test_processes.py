@@ -21,6 +21,8 @@ from support.torch_process import TorchProcess
 from torchdeck.distributed import RendezvousError, setup_distributed
 from torchdeck.environment import DistributedConfig
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = Path(__file__).parents[1] / "fakes" / "who_am_i.py"
 LAUNCHER = (
     "RANK",

@@ -8,6 +8,8 @@ import pytest
 from fakes import masked_recipe
 from support.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
 
+pytestmark = pytest.mark.processes
+
 RECIPE = str(Path(masked_recipe.__file__))
 
 

@@ -14,6 +14,8 @@ import pytest
 from torchdeck.distributed.group import process_group as board_module
 from torchdeck.distributed.group.process_group import MOST, RankGridError, SharedMemoryReducer, size_for
 
+pytestmark = pytest.mark.processes
+
 LIMIT = 60.0
 """Seconds that a rank of these tests may take."""
 SUMS = 2000

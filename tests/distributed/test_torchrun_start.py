@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from torchdeck.distributed import torchrun
+
+pytestmark = pytest.mark.processes
 
 SCRIPT = """
 import sys, torch

@@ -7,6 +7,8 @@ import pytest
 from support.measured_ranks import Job, measure
 from support.wrapped_ranks import mean_gradient
 
+pytestmark = pytest.mark.processes
+
 SCRIPTS: dict[str, Job] = {
     "single": {"world_size": 1, "config": {"strategy": "single"}},
     "ddp": {"world_size": 3, "config": {"strategy": "ddp"}},

@@ -9,7 +9,10 @@ from support.deepspeed_python import ABSENT, deepspeed_python
 from support.measured_memory import Setting
 from torchdeck.plan.memory.zero.state import ZeroOptions
 
-pytestmark = pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT),
+]
 
 MODEL = (2, 4, 256, 64)
 SETTINGS = [

@@ -17,7 +17,10 @@ from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
 from torchdeck.plan.memory.zero.state import ZeroOptions, ZeroState, zero_state
 
-pytestmark = pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT),
+]
 
 KINDS: tuple[Kind, ...] = ("zero1", "zero2", "zero3")
 UNEVEN = [[7, 5], [13], [3], [129, 11], [2, 2, 2], [1], [40, 40]]

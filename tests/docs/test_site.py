@@ -22,6 +22,8 @@ from torchdeck.plan.check import PAGES as CHECK_PAGES
 from torchdeck.plan.check import failed
 from torchdeck.runs.failures.troubleshooting import chapter
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).resolve().parents[2]
 NEED_MORE = ("distributed", "integrations", "recipes", "tracing")
 """Rooms that need torch or TensorFlow; their errors reach the user through the logs of ranks."""

@@ -64,6 +64,7 @@ def test_its_runs_are_listed_and_shown(golden: Path) -> None:
     assert "succeeded" in command.run("runs", "show", run).stdout.lower()
 
 
+@pytest.mark.processes
 def test_its_checkpoints_are_trained_on_from(golden: Path, torchdeck_home: Path) -> None:
     """By a real run, whose ranks load all parts of it."""
     pytest.importorskip("torch", reason="ranks train with it")

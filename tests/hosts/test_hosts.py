@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts, why_no_hosts
+from support.hosts import TestHosts
 from support.waiting import wait_until
 
 Hosts = Callable[..., TestHosts]
@@ -96,7 +96,7 @@ def test_a_shifted_clock_is_shifted_for_what_sshd_starts(hosts: Hosts) -> None:
     assert 590 < shifted - true < 610
 
 
-@pytest.mark.skipif(bool(why_no_hosts()), reason=why_no_hosts() or "there are hosts")
+@pytest.mark.hosts
 def test_hosts_of_a_test_run_that_was_killed_are_removed_by_the_next() -> None:
     victim = subprocess.Popen(
         _python(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from support.command import Command
-from support.hosts import TestHosts, why_no_hosts
+from support.hosts import TestHosts
 from support.hosts_run import write_inventory
 from support.training import Training
 
@@ -50,8 +50,6 @@ class Bad(NamedTuple):
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bad]:
     """One set of hosts for all launches, as none of them gets as far as changing anything there."""
     pytest.importorskip("torch", reason="the good host has it")
-    if why := why_no_hosts():
-        pytest.skip(why)
     folder = tmp_path_factory.mktemp("refused")
     with pytest.MonkeyPatch.context() as patch, TestHosts(COUNT) as made:
         (folder / "person").mkdir(mode=0o700)

@@ -10,11 +10,13 @@ import pytest
 
 from support.free_port import free_port
 from support.machines import config, node, plan
-from support.slurm import SlurmCluster, why_no_slurm
+from support.slurm import SlurmCluster
 from torchdeck.cli.main import main
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.plan.export.sbatch_script import export_sbatch
+
+pytestmark = pytest.mark.slurm
 
 NASTY = ["it's", 'say "so"', "$(touch pwned)", "a\nNODE\nb", "dos\r\nline", ""]
 TRAIN = """\
@@ -50,9 +52,6 @@ cores = 1
 
 def test_an_exported_plan_trains_under_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sbatch takes the script as it is; on two nodes the ranks meet, and argv arrives byte for byte."""
-    why = why_no_slurm()
-    if why:
-        pytest.skip(why)
     monkeypatch.setenv("TORCHDECK_HOME", str(tmp_path / "home"))
     user = tmp_path / "user's folder"
     user.mkdir()
@@ -75,9 +74,6 @@ def test_an_exported_plan_trains_under_slurm(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.soak
 def test_code_that_a_run_copies_is_taken_from_where_the_user_has_it(tmp_path: Path) -> None:
     """A plan for nodes over SSH, whose ranks would start in the run's copy, trains in CODE's default."""
-    why = why_no_slurm()
-    if why:
-        pytest.skip(why)
     user = tmp_path / "user's folder"
     user.mkdir()
     (user / "train it.py").write_text(TRAIN)

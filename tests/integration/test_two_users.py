@@ -21,7 +21,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.runs.follower import read_run
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start programs as other users")
+pytestmark = pytest.mark.root
 
 ANN, BOB = 64_001, 64_002
 LOOK = Path(__file__).parents[1] / "support/other_user.py"

@@ -7,6 +7,8 @@ import pytest
 
 import torchdeck.integrations
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_room_imports_no_framework() -> None:
     """Importing the room brings neither TensorFlow nor torch."""

@@ -38,6 +38,8 @@ from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.use_cases.run import Run
 
+pytestmark = pytest.mark.processes
+
 WAITING = (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print('up'); time.sleep(60)"
 )

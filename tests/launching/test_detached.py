@@ -12,6 +12,8 @@ import pytest
 from support.waiting import wait_until
 from torchdeck.agent.processes.detached_process import start_detached
 
+pytestmark = pytest.mark.processes
+
 
 def test_it_has_a_session_a_log_and_default_signals(tmp_path: Path) -> None:
     """A session of its own, no terminal, output in the log, and no signal that the parent ignores."""

@@ -44,6 +44,7 @@ def check_against(traced: ModelProfile, shape: ModelShape, share: float) -> None
         assert int(np.cumsum(estimate.values).max()) == pytest.approx(peak, rel=share)
 
 
+@pytest.mark.processes
 @pytest.mark.soak  # a normal run has the model below, which keeps more kinds of tensors
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_byte_gpt_needs_what_was_estimated(precision: str, tmp_path: Path) -> None:
@@ -62,6 +63,7 @@ def test_byte_gpt_needs_what_was_estimated(precision: str, tmp_path: Path) -> No
     check_against(traced, shape, SHARE["byte-gpt"])
 
 
+@pytest.mark.processes
 def test_a_model_like_llama_needs_what_was_estimated(tmp_path: Path) -> None:
     """Grouped heads, a gated MLP, norms that keep more than their input."""
     home, recipe = tmp_path / "home", Path(llama_recipe.__file__)

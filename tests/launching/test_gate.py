@@ -127,6 +127,7 @@ def test_what_runs_is_what_was_looked_at(home: Path, tmp_path: Path) -> None:
         Gate(home).admitted(config)
 
 
+@pytest.mark.processes
 def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
     assert not (evil / "ran").exists()
 
 
+@pytest.mark.processes
 def test_a_link_that_flips_all_the_time_starts_nothing_that_is_not_trusted(
     home: Path, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

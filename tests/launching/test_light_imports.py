@@ -22,6 +22,7 @@ def test_it_is_called_and_imported_from(tmp_path: Path) -> None:
         assert STOP == "stop"
 
 
+@pytest.mark.processes
 def test_importing_torchdeck_does_not_import_the_engine() -> None:
     """The engine is imported on the first call."""
     code = (
@@ -32,6 +33,7 @@ def test_importing_torchdeck_does_not_import_the_engine() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
 
 
+@pytest.mark.processes
 def test_controller_is_light() -> None:
     """The controller imports neither pydantic nor rich, numpy or torch."""
     code = (

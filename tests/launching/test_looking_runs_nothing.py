@@ -124,6 +124,7 @@ def test_the_windows_preview_starts_nothing_either(folder: Path, mark: Path, tor
     assert not mark.exists()
 
 
+@pytest.mark.processes
 def test_what_is_trusted_is_started(folder: Path, mark: Path, torchdeck_home: Path) -> None:
     program(folder / "py", mark)
     (folder / "run.toml").write_text(SCRIPT.format('interpreter = "./py"'))
@@ -132,6 +133,7 @@ def test_what_is_trusted_is_started(folder: Path, mark: Path, torchdeck_home: Pa
     assert mark.exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", [("plan",), ("check", "--quick")], ids=["plan", "check"])
 def test_an_option_trusts_what_the_command_would_execute(
     words: tuple[str, ...], folder: Path, mark: Path, torchdeck_home: Path

@@ -32,6 +32,8 @@ from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
+pytestmark = pytest.mark.processes
+
 RUN = IDS[0]
 
 

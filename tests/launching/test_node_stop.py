@@ -63,6 +63,7 @@ def living(layout: RunLayout) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(10)
 
 
+@pytest.mark.processes
 def test_a_run_is_asked_to_stop_and_waited_for(reach: Connector, tmp_path: Path) -> None:
     layout, said = RunLayout(tmp_path / "n1" / "runs" / RUN), list[str]()
     with living(layout) as process:
@@ -74,6 +75,7 @@ def test_a_run_is_asked_to_stop_and_waited_for(reach: Connector, tmp_path: Path)
     assert (taken.id, taken.kind) == (REQUEST.id, STOP_NOW)
 
 
+@pytest.mark.processes
 def test_what_does_not_live_gets_no_request(reach: Connector, tmp_path: Path) -> None:
     """It would stop the next session of the run."""
     layout = RunLayout(tmp_path / "n1" / "runs" / RUN)

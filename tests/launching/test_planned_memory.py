@@ -17,6 +17,8 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.trust.trust_list import TrustList
 
+pytestmark = pytest.mark.processes
+
 LENGTHS = np.array([length(sample) for sample in range(SAMPLES)])
 ITEM = 8
 """Bytes of a token's number."""

@@ -1,11 +1,12 @@
 """A process that holds passwords."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from support.users import User, others_python
+
+pytestmark = pytest.mark.processes
 
 PROGRAM = """
 import ctypes, os, subprocess, sys
@@ -23,7 +24,7 @@ print(os.listdir("/proc/self/fd") != [], open("/proc/self/stat").read() != "")
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start programs as other users")
+@pytest.mark.root
 def test_not_even_the_same_user_can_read_it() -> None:
     """What a process itself needs of /proc stays readable to it, and its children are as ever."""
     _, output, errors = User(65534, Path("/")).run([others_python(), "-c", PROGRAM], cwd=Path("/"))

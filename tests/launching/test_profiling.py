@@ -33,6 +33,7 @@ def config(home: Path, folder: Path) -> RunConfig:
     return trusted(folder, home)
 
 
+@pytest.mark.processes
 def test_a_model_is_traced_once(config: RunConfig, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the recipe writes to standard output is no answer; later calls start nothing."""
     told: list[str] = []
@@ -62,6 +63,7 @@ def test_code_is_run_only_from_a_trusted_folder(home: Path, folder: Path) -> Non
         profile_model(load(folder, RUN), home)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("used", "said"),
     [

@@ -37,6 +37,7 @@ class NotWantedError(Exception):
     """Whoever waited does not want it any more."""
 
 
+@pytest.mark.processes
 def test_a_wait_for_a_node_that_has_gone_silent_can_be_given_up(tmp_path: Path) -> None:
     """Its limit is ten minutes; a node's end that stands still answers nothing."""
     with linked(tmp_path) as run:

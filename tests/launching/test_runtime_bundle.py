@@ -43,6 +43,7 @@ def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) 
     assert not [name for name in names if "reader" in name or "__pycache__" in name]
 
 
+@pytest.mark.processes
 def test_shipped_part_imports_alone(torchdeck_home: Path) -> None:
     """All that needs no torch imports from the folder, in isolated mode, with nothing else of ours."""
     folder = ship(torchdeck_home)

@@ -20,6 +20,8 @@ from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.use_cases.run import Run
 
+pytestmark = pytest.mark.processes
+
 SHOWS_HASH = """
 import hashlib, os, time
 from pathlib import Path

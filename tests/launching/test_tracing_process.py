@@ -21,6 +21,8 @@ from torchdeck.launching.runtime_bundle import ship
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.use_cases.previewer import Previewer
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.waiting import wait_for_value
 from torchdeck.agent.leases import Leases
 from torchdeck.contract.inventory import Device
@@ -40,6 +42,7 @@ def test_a_device_is_told_with_its_numbers_and_the_run_that_has_it(tmp_path: Pat
     assert second.owner is None
 
 
+@pytest.mark.processes
 def test_a_busy_process_of_a_run_is_among_the_busiest(tmp_path: Path) -> None:
     busy = subprocess.Popen(
         [sys.executable, "-c", "while True: pass"], env={**os.environ, "TORCHDECK_RUN_ID": "a-run"}

@@ -44,6 +44,7 @@ def test_calls_are_made_so_many_at_once_and_keep_their_order() -> None:
     assert in_background([], 2, "calls") == []
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("question", "prompt", "answer"), [("password", "Password of", "secret"), ("trust", "(yes/no)", "True")]
 )

@@ -10,6 +10,8 @@ from fakes.nvidia_smi import H100, fake_nvidia_smi
 from torchdeck.contract.inventory import Device
 from torchdeck.nodes.gpus import devices_from_nvml, devices_from_smi, probe_gpus
 
+pytestmark = pytest.mark.processes
+
 
 def test_nvidia_smi_is_read(tmp_path: Path) -> None:
     """Index, UUID, name, and memory in bytes: in all and free."""

@@ -22,6 +22,7 @@ def test_our_own_interpreter_is_known_without_a_process(monkeypatch: pytest.Monk
     assert facts == probe_interpreter(sys.executable)
 
 
+@pytest.mark.processes
 def test_torch_is_not_imported() -> None:
     """Asking about torch does not load it: that would take seconds."""
     code = (
@@ -31,6 +32,7 @@ def test_torch_is_not_imported() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "False\n"
 
 
+@pytest.mark.processes
 def test_another_interpreter_is_asked(tmp_path: Path) -> None:
     """A link to an interpreter is another one: it may lead into a virtual environment."""
     link = tmp_path / "python"
@@ -41,6 +43,7 @@ def test_another_interpreter_is_asked(tmp_path: Path) -> None:
     assert facts.error == ""
 
 
+@pytest.mark.processes
 def test_the_working_directory_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A json.py of the user's does not get in the way."""
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
@@ -50,6 +53,7 @@ def test_the_working_directory_is_not_searched(tmp_path: Path, monkeypatch: pyte
     assert probe_interpreter(str(link)).error == ""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -71,6 +75,7 @@ def test_what_is_no_python_says_why(tmp_path: Path, body: str | None, words: str
     assert (facts.python, facts.torch) == ("", None)
 
 
+@pytest.mark.processes
 def test_a_command_is_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`interpreter = "python3"` means what the shell would start."""
     (tmp_path / "mypython").symlink_to(sys.executable)
@@ -85,6 +90,7 @@ def test_versions_come_from_metadata() -> None:
     assert installed_version("no-such-package") is None
 
 
+@pytest.mark.processes
 def test_deepspeed_is_looked_for_where_it_is_wanted() -> None:
     """In our own interpreter as in the one that has it beside the sources."""
     has_it = importlib.util.find_spec("deepspeed") is not None

@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import torchdeck.nodes
+
+pytestmark = pytest.mark.processes
 
 ROOT = Path(torchdeck.nodes.__path__[0])
 

@@ -28,12 +28,14 @@ def test_the_kernel_names_the_driver(tmp_path: Path) -> None:
     assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.processes
 def test_else_nvidia_smi_does(tmp_path: Path) -> None:
     """In the row of every GPU."""
     smi = fake_nvidia_smi(tmp_path, f"cat <<'E'\n{H100}E")
     assert probe_software(driver_file=NOWHERE, smi=smi).driver == "535.1.2"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "body",
     [

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.start_line import python_line
 
+pytestmark = pytest.mark.processes
+
 TELL = (
     "import json, os, sys\n"
     "print(json.dumps([sys.argv[1:], sys.stdin.read(), sys.executable, dict(os.environ)]))"

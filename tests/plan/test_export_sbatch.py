@@ -22,6 +22,8 @@ from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.export.sbatch_script import export_sbatch
 
+pytestmark = pytest.mark.processes
+
 TEXTS = st.text(
     st.sampled_from("\\\"'%^&|<>()$`{}@*~#!; \n\r\tNODE")
     | st.characters(codec="utf-8", exclude_characters="\0")

@@ -17,6 +17,8 @@ from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.plan.export.sbatch_script import export_sbatch
 from torchdeck.plan.export.shell_script import export_sh
 
+pytestmark = pytest.mark.processes
+
 NASTY = [
     "two words",
     "it's",

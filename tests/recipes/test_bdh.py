@@ -113,6 +113,7 @@ def test_neurons_that_cannot_be_paired_are_refused() -> None:
         bdh.build_model({**SMALL, "neurons": 18})
 
 
+@pytest.mark.processes
 def test_it_learns_the_same_sharded_and_not(tmp_path: Path) -> None:
     """Two real ranks: the loss falls under DDP, and under FSDP, where layers share weights, just so."""
     (tmp_path / "text").write_bytes(b"the quick brown fox jumps over the lazy dog. " * 100)

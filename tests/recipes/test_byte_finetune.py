@@ -106,6 +106,7 @@ def test_a_plan_is_built_from_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["batchplan", "build", "--run", str(path)]) == 2
 
 
+@pytest.mark.processes
 def test_trained_by_a_plan_stopped_and_gone_on(tmp_path: Path) -> None:
     """Two ranks, packed and balanced: what a resume does is what would have been done, to the bit.
 

@@ -68,6 +68,7 @@ def test_an_unknown_augmentation_is_refused(options: dict[str, str]) -> None:
         digits.build_data(options, "train")
 
 
+@pytest.mark.processes
 def test_over_97_of_100_are_told_right(tmp_path: Path) -> None:
     """Two real ranks, some seconds: accuracy on pictures never trained on, as the run itself reports it."""
     settings = recipe_settings(

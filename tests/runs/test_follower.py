@@ -49,6 +49,7 @@ def test_processes_of_an_earlier_boot_are_dead(tmp_path: Path) -> None:
     assert "power cut" in view.why
 
 
+@pytest.mark.processes
 def test_a_dead_agent_is_seen_and_an_orphan_found_by_its_environment(tmp_path: Path) -> None:
     """With all named processes dead, a rank that carries the run's id keeps the run RUNNING until it dies."""
     rank = subprocess.Popen(

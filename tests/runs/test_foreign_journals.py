@@ -158,6 +158,7 @@ print(json.dumps([took, peak, [entry.state for entry in seen.entries], seen.unre
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("of_node", [True, False])
 def test_a_list_over_a_journal_of_150_mb_is_quick_and_small(tmp_path: Path, of_node: bool) -> None:
     """Measured in a process of its own: processor time, so that a busy machine changes nothing."""

@@ -14,6 +14,8 @@ import pytest
 
 from support.metrics import opened, rank_folder
 
+pytestmark = pytest.mark.processes
+
 KILLS = 20
 LOGGER = """
 import os, sys, torchdeck

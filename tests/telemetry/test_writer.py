@@ -237,6 +237,7 @@ def test_signal_handler_that_logs_in_the_middle_of_a_log(tmp_path: Path) -> None
     assert (values == -1.0).sum() == len(calls) > 0
 
 
+@pytest.mark.processes
 def test_forked_child_has_files_of_its_own(tmp_path: Path) -> None:
     """Parent and child log on after a fork, from a thread's lock held or not, and no row is overwritten."""
     writer = MetricsWriter(rank_folder(tmp_path))

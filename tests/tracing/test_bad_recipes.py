@@ -12,6 +12,8 @@ from torchdeck.tracing.faults import TracingError
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_recipe
 
+pytestmark = pytest.mark.long
+
 GOOD = """\
 import torch
 from torch import nn

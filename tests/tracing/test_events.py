@@ -13,6 +13,8 @@ from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 
+pytestmark = pytest.mark.long
+
 MICROBATCH = 4
 BEGINS = {Event.FORWARD_BEGIN, Event.BACKWARD_BEGIN}
 

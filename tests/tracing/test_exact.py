@@ -12,6 +12,8 @@ from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 
+pytestmark = pytest.mark.long
+
 MICROBATCH = 8
 NEEDS_BF16 = pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(),

@@ -227,6 +227,7 @@ def _add(home: Path, folders: list[Path]) -> None:
         TrustList(home).add(folder)
 
 
+@pytest.mark.processes
 def test_processes_that_trust_at_once_lose_nothing(trusted: TrustList, home: Path, tmp_path: Path) -> None:
     folders = [tmp_path / f"f{number}" for number in range(12)]
     for folder in folders:

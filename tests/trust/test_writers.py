@@ -14,7 +14,6 @@ import pytest
 from torchdeck.trust.writers import other_writers, other_writers_below
 
 OTHER = next((user for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid())), None)
-as_root = pytest.mark.skipif(os.geteuid() != 0 or OTHER is None, reason="only root can give files away")
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_in_a_folder_with_the_sticky_bit_others_change_only_their_own(folder: Pa
     assert other_writers(folder.parent) is not None
 
 
-@as_root
+@pytest.mark.root
 def test_what_belongs_to_others_can_be_written_by_them(folder: Path) -> None:
     assert OTHER is not None
     os.chown(folder, OTHER.pw_uid, -1)
@@ -62,7 +61,7 @@ def test_what_belongs_to_others_can_be_written_by_them(folder: Path) -> None:
     assert str(folder) in found.what
 
 
-@as_root
+@pytest.mark.root
 def test_a_group_counts_unless_it_is_ones_own_alone(folder: Path) -> None:
     """Many systems give every user a group of the same name, and files that this group can write."""
     assert OTHER is not None
@@ -100,6 +99,7 @@ def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
         other_writers(tmp_path / "a")
 
 
+@pytest.mark.processes
 def test_of_a_folder_only_what_can_be_imported_matters(folder: Path, tmp_path: Path) -> None:
     (folder / "data.bin").touch()
     (folder / "data.bin").chmod(0o666)
@@ -126,6 +126,7 @@ def test_of_a_folder_only_what_can_be_imported_matters(folder: Path, tmp_path: P
     assert other_writers_below(folder) == (f"everyone can write {elsewhere}", f"`chmod o-w {elsewhere}`")
 
 
+@pytest.mark.processes
 def test_a_user_namespace_without_root_shows_roots_folders_as_the_overflow_users(folder: Path) -> None:
     """As a rootless container does: they are no stranger's there."""
     code = (

@@ -27,6 +27,7 @@ def run_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.processes
 def test_every_form_of_a_config_runs(home: Path, run_file: Path) -> None:
     """A path, a loaded config and a table start a run each, with the text of what was given frozen."""
     script = str(run_file.parent / "script.py")
@@ -69,6 +70,7 @@ def test_unusable_home_is_an_error_of_its_own(run_file: Path) -> None:
         torchdeck.launch(run_file, home="/proc/nowhere")
 
 
+@pytest.mark.processes
 def test_a_problem_has_the_file_and_line_that_the_command_names(home: Path, run_file: Path) -> None:
     """What does not fit the machine is located, as `torchdeck --no-gui` locates it."""
     run_file.write_text(run_file.read_text() + "devices = [63]\n")
@@ -83,6 +85,7 @@ def test_a_problem_has_the_file_and_line_that_the_command_names(home: Path, run_
     assert problem.fix in done.stderr
 
 
+@pytest.mark.processes
 def test_warnings_are_those_of_the_command(
     home: Path, run_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +126,7 @@ def test_a_login_is_asked_for_by_the_callback(tmp_path: Path) -> None:
     assert "SHA256:abc" in questions[3]
 
 
+@pytest.mark.processes
 def test_a_node_that_wants_a_login_asks_the_program(
     home: Path, run_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

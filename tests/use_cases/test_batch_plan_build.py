@@ -19,6 +19,8 @@ from torchdeck.use_cases.batch_plan_build import (
     usual_options,
 )
 
+pytestmark = pytest.mark.processes
+
 BUDGET = ("--token-budget", "4096")
 RUN = """\
 [run]

@@ -92,6 +92,7 @@ def test_a_lost_run_gets_one_until_its_nodes_have_answered(kept: Kept) -> None:
     assert not any(kept.look(alive=False, after=100.0) for _ in range(5))
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("home")
 def test_a_controller_that_was_killed_is_there_again(tmp_path: Path) -> None:
     """The run goes on meanwhile; another epoch has it then."""

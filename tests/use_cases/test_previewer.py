@@ -131,6 +131,7 @@ def test_a_preview_can_be_given_up_between_its_parts(home: Path, tmp_path: Path)
         Previewer(home).preview(loaded(tmp_path), stop)
 
 
+@pytest.mark.processes
 def test_tracing_that_says_nothing_can_be_ended(home: Path, tmp_path: Path) -> None:
     """While the recipe hangs its progress is told again and again; what that raises ends the process."""
     folder, child = tmp_path / "code", tmp_path / "code" / "child"

@@ -52,6 +52,7 @@ def test_rows_that_are_none_are_passed_over() -> None:
     assert gpus.users("GPU-a, 12, [N/A]\n[No Processes]\n") == [{"uuid": "GPU-a", "pid": 12, "memory": None}]
 
 
+@pytest.mark.processes
 def test_a_driver_that_hangs_is_said(tmp_path: Path) -> None:
     """The answer comes all the same."""
     script = tmp_path / "smi"

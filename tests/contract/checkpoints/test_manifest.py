@@ -294,6 +294,7 @@ def test_a_former_checkpoint_counts_until_its_successor_is_committed(tmp_path: P
     assert is_leftover(tmp_path / ".replaced-step_00000005")
 
 
+@pytest.mark.processes
 def test_reading_checkpoints_needs_the_standard_library_only() -> None:
     """Agent, preflight and command line read checkpoints without torch or numpy."""
     code = (

@@ -116,6 +116,7 @@ def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
         CheckpointDirectory(tmp_path / "file" / "checkpoints").open("run")
 
 
+@pytest.mark.root
 def test_a_read_only_file_system_is_said_when_a_run_opens_it(tmp_path: Path) -> None:
     """Before anything is trained: by the sentence of the system, and with what to change."""
     with mounted(tmp_path, "ro"):
@@ -125,6 +126,7 @@ def test_a_read_only_file_system_is_said_when_a_run_opens_it(tmp_path: Path) -> 
             CheckpointDirectory(tmp_path).open("run")
 
 
+@pytest.mark.processes
 def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
     """The second writer is refused, with whose it is; when the first is gone it may."""
     code = (
@@ -181,6 +183,7 @@ def test_who_lost_the_directory_changes_nothing_there_any_more(tmp_path: Path) -
     assert second.rotate(tmp_path / "step_00000003", Retention(1)) == [old]
 
 
+@pytest.mark.root
 def test_room_can_be_made_on_a_full_disk(tmp_path: Path) -> None:
     """Nothing can be written there, not even whose the directory is; a former writer is none any more."""
     with mounted(tmp_path, "size=256k"):
@@ -207,6 +210,7 @@ def test_room_can_be_made_on_a_full_disk(tmp_path: Path) -> None:
         assert _names(tmp_path) == []
 
 
+@pytest.mark.processes
 def test_a_deletion_that_stops_half_way_leaves_no_checkpoint(tmp_path: Path) -> None:
     """A file that cannot be deleted keeps neither the name nor the look of a checkpoint alive."""
     folder = save(tmp_path, 1)

@@ -164,6 +164,7 @@ def test_a_sample_of_all() -> None:
     read_all(read_each, st.one_of([cases.map(bytes([kind]).__add__) for kind, cases in kinds]))
 
 
+@pytest.mark.processes
 @pytest.mark.soak
 @pytest.mark.parametrize(("reader", "documents"), CASES.values(), ids=CASES)
 def test_any(reader: Reader, documents: Callable[[], st.SearchStrategy[bytes]]) -> None:

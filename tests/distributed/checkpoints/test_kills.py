@@ -12,6 +12,8 @@ import pytest
 
 from support.ranked_scenario import scenario
 
+pytestmark = pytest.mark.processes
+
 
 def _killed(folder: Path, world_size: int, count: str, how: str, limit: float) -> Any:
     arguments = ["kills.killed_in_saves", str(world_size), "20261121", count, how]

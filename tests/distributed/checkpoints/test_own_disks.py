@@ -7,6 +7,8 @@ import pytest
 
 from support.ranked_scenario import scenario
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.parametrize("per_node", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_every_node_has_its_part_and_a_load_brings_them_together(tmp_path: Path, per_node: int) -> None:

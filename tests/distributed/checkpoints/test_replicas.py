@@ -17,6 +17,7 @@ A, B = "node 0 (a)", "node 1 (b)"
 DIGEST = "0" * 64
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("lost", [("0",), pytest.param(("0", "1", "2"), marks=pytest.mark.soak)])
 def test_a_lost_node_takes_no_checkpoint_along(tmp_path: Path, lost: tuple[str, ...]) -> None:
     """A new node in its place goes on bit-exactly, and so do fewer; a damaged file is taken from its copy."""

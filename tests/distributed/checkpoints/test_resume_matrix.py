@@ -12,6 +12,8 @@ import pytest
 from support.equivalence import SAMPLES
 from support.measured_ranks import Job, measure
 
+pytestmark = pytest.mark.processes
+
 GLOBAL_BATCH = 12
 STOP = 2
 STEPS = 7

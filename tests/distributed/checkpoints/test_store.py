@@ -21,6 +21,7 @@ from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("strategy", "world_size", "how"),
     [
@@ -46,6 +47,7 @@ def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int, how
     assert verify(tmp_path / "saved" / "step_00000003") == []
 
 
+@pytest.mark.processes
 def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
     """Between FSDP, DDP and one process weights are bit-identical, and random state follows the rule."""
     outcome = scenario(tmp_path, "resuming.other_world")
@@ -69,6 +71,7 @@ def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
     assert drawn[0] != drawn[1]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.soak), 1])
 def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank: int) -> None:
     """All ranks raise the same sentence, nothing is left or lost, and the next save works."""
@@ -83,6 +86,7 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank:
     assert outcome["problems"] == []
 
 
+@pytest.mark.processes
 def test_ranks_that_hold_different_tensors_save_nothing(tmp_path: Path) -> None:
     """A checkpoint without a tensor is never made: both ranks are told which, in the same sentence."""
     # how much of the disk is free stands in it, too, as each saw it
@@ -94,6 +98,7 @@ def test_ranks_that_hold_different_tensors_save_nothing(tmp_path: Path) -> None:
     assert list_checkpoints(tmp_path / "saved") == []
 
 
+@pytest.mark.processes
 def test_a_load_is_refused_by_all_ranks_alike(tmp_path: Path) -> None:
     """A flipped byte, another model, another optimizer: the same sentence on every rank, nothing changed."""
     outcome = scenario(tmp_path, "resuming.refused_together")
@@ -114,6 +119,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield mount
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("how", ["at once", "background"])
 def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk: Path, how: str) -> None:
     """Every rank is told once, in one sentence; the half-written checkpoint is gone, the earlier sound."""

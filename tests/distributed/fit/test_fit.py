@@ -6,6 +6,8 @@ import pytest
 
 from support.measured_ranks import measure
 
+pytestmark = pytest.mark.processes
+
 UNEVEN = 23
 """Samples that neither 2 nor 3 ranks can share evenly."""
 

@@ -7,6 +7,8 @@ import pytest
 from support.measured_ranks import measure
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 
+pytestmark = pytest.mark.processes
+
 SAVING: list[dict[str, Any]] = [
     {"checkpoint_every": "epoch", "checkpoint": {"background": True, "keep_last": 5}},
     {"checkpoint_every": 1, "checkpoint": {"keep_last": 1, "final": False}},

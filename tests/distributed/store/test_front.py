@@ -34,14 +34,13 @@ from torchdeck.distributed.store.static_rendezvous import (
 KEY = b"k" * 32
 NOBODY = 65534
 LIMIT = 10.0
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="some kernels let only root filter")
 
 
 def _cannot(*_: object) -> bool:
     return False
 
 
-@pytest.fixture(params=["signed", pytest.param("filtered", marks=AS_ROOT)])
+@pytest.fixture(params=["signed", pytest.param("filtered", marks=pytest.mark.root)])
 def private(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateListener]:
     """Behind it whatever is said is said back."""
     if request.param == "filtered":
@@ -109,7 +108,7 @@ def test_many_connections_at_once_pass_much(private: PrivateListener) -> None:
     assert found == [True] * 8
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="another user's process needs root to start it")
+@pytest.mark.root
 def test_another_user_of_the_machine_is_refused(
     private: PrivateListener, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,7 +207,7 @@ for address in ("127.0.0.1", "127.0.0.2", "127.0.0.9"):
 """
 
 
-@AS_ROOT
+@pytest.mark.root
 def test_a_user_without_privileges_has_a_private_listener(tmp_path: Path) -> None:
     """Root may more than others, and these tests often run as root."""
     code, output, errors = User(NOBODY, tmp_path).run(

@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from support.free_port import free_port
 from torchdeck.distributed import torchrun
+
+pytestmark = pytest.mark.processes
 
 WORDS = ["--nnodes", "1", "--nproc-per-node", "1", "--node-rank", "0"]
 WORDS += ["--rdzv-backend", "static", "--max-restarts", "0"]

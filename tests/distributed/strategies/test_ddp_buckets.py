@@ -1,6 +1,10 @@
 """The layout of DDP's buckets, settled before the first backward."""
 
+import pytest
+
 from support.measured_ranks import measure
+
+pytestmark = pytest.mark.processes
 
 
 def test_buckets_are_those_that_torch_comes_to() -> None:

@@ -18,7 +18,10 @@ from support.deepspeed_python import ABSENT, deepspeed_python
 from support.equivalence import REFERENCE
 from support.measured_ranks import Job
 
-pytestmark = pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT),
+]
 
 REL = 1e-4
 HALF, END = 9, 18

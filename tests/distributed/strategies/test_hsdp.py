@@ -9,6 +9,8 @@ from fakes import masked_recipe
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from torchdeck.metrics import RunMetrics
 
+pytestmark = pytest.mark.processes
+
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, MICROBATCH, GLOBAL_BATCH, STEPS, CLIP = 22, 3, 12, 7, 0.7
 """The second step of each epoch is short, so ranks have unequal numbers of samples."""

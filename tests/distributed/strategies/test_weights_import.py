@@ -55,6 +55,7 @@ def test_other_folders_are_none_of_deepspeeds(tmp_path: Path) -> None:
         read_deepspeed(tmp_path, trusted=True)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
 def test_weights_of_real_folders(tmp_path: Path) -> None:
     """What engines of all stages saved on two ranks, whole, in fp32 and by the model's own names."""
@@ -82,6 +83,7 @@ def _read(folders: list[Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     """With a sentence, not with whatever DeepSpeed's code stumbles over."""

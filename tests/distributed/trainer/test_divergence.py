@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
+
+pytestmark = pytest.mark.processes
 
 RECIPE = """
 import os

@@ -85,6 +85,7 @@ def test_weights_that_no_rank_has_are_not_averaged(monkeypatch: pytest.MonkeyPat
             Ema(nn.Linear(2, 1), single, 0.5)
 
 
+@pytest.mark.processes
 def test_evaluations_use_the_average_and_checkpoints_keep_it(tmp_path: Path) -> None:
     """Under every strategy as in plain torch; resumed bit for bit, or under another strategy; from a
     checkpoint without one it starts from the weights, and one with it is read by a run without."""

@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
 from torchdeck.contract.checkpoints.manifest import read_manifest
+
+pytestmark = pytest.mark.processes
 
 RECIPE = """
 import os

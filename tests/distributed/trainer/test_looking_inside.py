@@ -71,6 +71,7 @@ def expected() -> dict[str, float]:
     return values
 
 
+@pytest.mark.processes
 def test_statistics_and_traces(tmp_path: Path) -> None:
     """Under DDP, FSDP with uneven shards and HSDP the statistics are those of whole tensors, before clipping,
     on rank 0 and at their cadence; each rank leaves a trace of the steps that were asked for."""

@@ -9,6 +9,8 @@ from support.forked_training import ForkedRun, run_forked
 from support.metrics import values_by_step
 from support.recipe_ranks import recipe_settings
 
+pytestmark = pytest.mark.processes
+
 RECIPE = """
 import os
 import torch

@@ -69,6 +69,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return RankHere(monkeypatch, capsys)
 
 
+@pytest.mark.processes
 def test_background_saves_are_those_of_synchronous_ones(tmp_path: Path) -> None:
     """On two ranks, the same files at the same steps: nothing of later steps is in them."""
     folders = {}
@@ -85,6 +86,7 @@ def test_background_saves_are_those_of_synchronous_ones(tmp_path: Path) -> None:
         assert verify(folders[True] / name) == []
 
 
+@pytest.mark.processes
 def test_a_save_that_fails_in_the_background_ends_all_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, desktop, missing_programs
+from support.desktop import Desktop, desktop
 from torchdeck.launching.control.requests import STOP_NOW, write_request
 from torchdeck.launching.control.taking_over import ensure_controller
 from torchdeck.runs.registry import RunRegistry
@@ -16,7 +16,6 @@ from torchdeck.runs.view import RunView
 @pytest.fixture
 def screen() -> Iterator[Desktop]:
     """A screen of 1280 × 720 with a window manager."""
-    skip_without_screen()
     with desktop() as made:
         yield made
 
@@ -24,15 +23,8 @@ def screen() -> Iterator[Desktop]:
 @pytest.fixture
 def large_screen() -> Iterator[Desktop]:
     """A screen of twice as many pixels in each direction."""
-    skip_without_screen()
     with desktop(2560, 1440) as made:
         yield made
-
-
-def skip_without_screen() -> None:
-    missing = missing_programs()
-    if missing:
-        pytest.skip(f"a screen of the tests' own needs {', '.join(missing)}")
 
 
 @pytest.fixture

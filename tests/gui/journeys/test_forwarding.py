@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtGui import QImage
 
 from support import desktop_over_ssh
-from support.desktop import Desktop, Window, desktop, missing_programs
+from support.desktop import Desktop, Window, desktop
 from support.desktop_over_ssh import ForwardingHost, forwarding_host
 from support.waiting import wait_until
 
@@ -22,9 +22,6 @@ LOGIN = ("HOME", "TORCHDECK_HOME", "PATH", "LANG")
 @pytest.fixture
 def far_screen() -> Iterator[Desktop]:
     """A screen of 1280 × 720 without OpenGL."""
-    missing = missing_programs()
-    if missing:
-        pytest.skip(f"a screen of the tests' own needs {', '.join(missing)}")
     with desktop(1280, 720, "-extension", "GLX") as made:
         yield made
 

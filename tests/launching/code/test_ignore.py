@@ -52,6 +52,7 @@ def git_names(folder: Path) -> set[str]:
     return {name.decode() for name in listed.stdout.split(b"\0") if name}
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(GIT is None, reason="there is no git to compare with")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PATTERNS, max_size=4), st.lists(PATTERNS, max_size=3), st.sets(PATHS, max_size=8))

@@ -51,6 +51,7 @@ def printed(run: RunLayout, attempt: int) -> list[str]:
     return next(line for line in text.splitlines() if line.startswith("value")).split()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("what", "main"),
     [
@@ -105,6 +106,7 @@ def test_without_a_copy_the_files_are_executed_where_they_lie(tmp_path: Path) ->
     assert (made.code.folder, list(made.code.files)) == ("", ["train.py"])
 
 
+@pytest.mark.processes
 def test_the_runner_of_modules_is_as_python_m(tmp_path: Path) -> None:
     """Module, arguments, package, imports; but from its folder, not from where it is started."""
     program = "import sys, other\nprint(sys.argv[1:], __name__, __package__, other.WHERE, sys.path[0])"

@@ -10,6 +10,8 @@ from torchdeck.contract.frames import Frame, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender, send_over
 
+pytestmark = pytest.mark.processes
+
 FILES = {
     "train.py": b"print(1)\n",
     "lib/__init__.py": b"",

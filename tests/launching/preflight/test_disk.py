@@ -13,6 +13,7 @@ def test_a_full_disk_is_refused(checked: CheckedConfig) -> None:
     assert_refused(checked.script(limits={"min_free_disk": 2**60})["disk"], "min_free_disk", "make room")
 
 
+@pytest.mark.root
 def test_a_disk_without_inodes_is_refused_and_called_so(checked: CheckedConfig) -> None:
     """It has room for bytes, and a run makes files."""
     checked.home.mkdir(mode=0o700)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.checked_config import CheckedConfig, assert_refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.preflight import failures, preflight
@@ -17,6 +19,7 @@ def test_a_right_run_passes(checked: CheckedConfig) -> None:
         assert {"working_dir", "interpreter", "torch", "devices", "home", "disk", "host name"} <= set(results)
 
 
+@pytest.mark.processes
 def test_preflight_needs_neither_torch_nor_numpy(tmp_path: Path) -> None:
     """In a fresh process, planning and all checks import none of them: they cost more than all checks."""
     (tmp_path / "run.toml").write_text('[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 1\n')

@@ -19,6 +19,8 @@ from torchdeck.contract.frames import FrameReader
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
 from torchdeck.launching.runtime_bundle import ship
 
+pytestmark = pytest.mark.processes
+
 ORDER = {"run_id": RUN_ID, "node": NODE, "token_name": "link-00112233.token", "token": "f" * 32}
 LIMIT = 60.0
 

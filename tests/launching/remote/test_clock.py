@@ -54,6 +54,7 @@ class HeldUp:
         return 5_000.0 + self.passed
 
 
+@pytest.mark.processes
 def test_who_is_held_up_between_two_clocks_knows_how_wrong_the_offset_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

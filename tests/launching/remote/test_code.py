@@ -6,6 +6,8 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
+
 from support.code_transfer import code_of, content_below, written
 from support.linked import NODE, LinkedRun
 from support.local_stream import LocalStream
@@ -16,6 +18,8 @@ from torchdeck.launching.remote.code import CodeSending
 from torchdeck.launching.remote.link_file import LinkFile
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.runs.links import LinkState, read_links
+
+pytestmark = pytest.mark.processes
 
 SIZE = 8 << 20
 FREE = 3 << 20

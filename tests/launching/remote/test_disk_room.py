@@ -28,6 +28,7 @@ def _append(run: LinkedRun, text: str) -> None:
             file.write(text)
 
 
+@pytest.mark.root
 def test_logs_stay_on_the_node_until_there_is_room(tmp_path: Path) -> None:
     """Metrics and the journal come all the same; afterwards everything is here, byte for byte."""
     home = tmp_path / "home here"

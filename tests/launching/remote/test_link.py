@@ -25,6 +25,8 @@ from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.runs.links import read_links
 
+pytestmark = pytest.mark.processes
+
 WRITER = """
 import itertools, sys, threading, time
 sys.path.insert(0, sys.argv[1])

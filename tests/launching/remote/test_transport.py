@@ -26,6 +26,8 @@ from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
 from torchdeck.runs.replay.history import RunHistory
 
+pytestmark = pytest.mark.processes
+
 AGENT_NODE = "localhost"
 SLEEPS = "import time; print('begun', flush=True); time.sleep(600)"
 FAILS = "raise ValueError('words')"

@@ -209,6 +209,7 @@ def test_a_book_that_others_can_write_does_not_count(tmp_path: Path) -> None:
     assert list(read_inventory(path).nodes) == ["a"]
 
 
+@pytest.mark.processes
 def test_processes_that_change_the_book_at_once_lose_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

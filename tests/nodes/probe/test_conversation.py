@@ -19,6 +19,8 @@ from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, PythonEndedError
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 
+pytestmark = pytest.mark.processes
+
 LIMIT = 60.0
 
 

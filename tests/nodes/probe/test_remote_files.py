@@ -13,6 +13,8 @@ from torchdeck.nodes.probe.here import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.probe.remote_files import PIECE, RemoteFiles, is_inner
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def files() -> Iterator[RemoteFiles]:

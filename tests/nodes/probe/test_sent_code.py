@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from torchdeck.nodes.probe.sent_code import LOADER, payload
+
+pytestmark = pytest.mark.processes
 
 
 def test_every_module_that_is_sent_finds_all_it_imports() -> None:

@@ -15,6 +15,8 @@ from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.target import SshTarget, target_for
 from torchdeck.trust.trust_list import TrustList
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

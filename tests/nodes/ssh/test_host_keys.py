@@ -69,6 +69,7 @@ def test_types_that_a_host_is_known_by_are_named_once(tmp_path: Path) -> None:
     assert known_types(lines, ("a",)) == ["ssh-rsa", "ssh-ed25519"]
 
 
+@pytest.mark.processes
 def test_a_fingerprint_is_what_ssh_keygen_prints(tmp_path: Path) -> None:
     key = make_key(tmp_path / "key")
     blob = base64.b64decode((tmp_path / "key.pub").read_text().split()[1])
@@ -99,6 +100,7 @@ lines = st.lists(
 )
 
 
+@pytest.mark.processes
 @settings(deadline=None)
 @given(text=st.lists(st.tuples(lines, st.booleans()), min_size=1, max_size=3), name=names)
 def test_the_lines_about_a_host_are_those_that_ssh_keygen_finds(

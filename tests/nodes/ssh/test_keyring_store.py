@@ -11,6 +11,8 @@ from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker, KeyringError, names_of
 from torchdeck.nodes.ssh.target import SshTarget
 
+pytestmark = pytest.mark.processes
+
 GATE = SshTarget("gate", "g", 22, "me")
 TARGET = SshTarget("n", "h", 2222, "root", identity_files=(Path("/k"),), jumps=(GATE,))
 

@@ -38,6 +38,7 @@ ODD_SHELLS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_runs_the_same_line(shell: str) -> None:
     script = """printf '%s|' "a'b" 'c!d' "$(printf 'e\\nf')"; IFS= read -r x; printf '%s' "<$x>" """

@@ -204,6 +204,7 @@ options = st.sampled_from(
 blocks = st.lists(st.tuples(patterns, st.lists(options, max_size=3)), max_size=4)
 
 
+@pytest.mark.processes
 @settings(max_examples=40, deadline=None)
 @given(text=blocks, host=hosts)
 def test_it_says_what_ssh_itself_says(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, Seen, Window, desktop, missing_programs
+from support.desktop import Desktop, Seen, Window, desktop
 
 RUN_FILE = """\
 # mine
@@ -27,8 +27,6 @@ memory = "80GiB"
 
 @pytest.fixture
 def screen() -> Iterator[Desktop]:
-    if missing := missing_programs():
-        pytest.skip(f"a screen of the tests' own needs {', '.join(missing)}")
     with desktop() as made:
         yield made
 

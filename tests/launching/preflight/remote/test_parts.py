@@ -33,6 +33,7 @@ def talks() -> Iterator[dict[str, ProbeSession]]:
         }
 
 
+@pytest.mark.processes
 def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
     """By a file that is gone afterwards; a folder that is to be made stands for what is around it."""
     for name in ("one", "other"):
@@ -46,6 +47,7 @@ def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, ProbeSessi
     assert list(tmp_path.rglob("*.mark")) == []
 
 
+@pytest.mark.processes
 def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     folders = {"a": str(tmp_path / "one"), "b": str(tmp_path), "c": str(tmp_path)}
@@ -54,6 +56,7 @@ def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, ProbeSessi
     assert list(tmp_path.rglob("*.mark")) == []
 
 
+@pytest.mark.processes
 def test_a_mark_goes_with_the_conversation(tmp_path: Path) -> None:
     """Whoever laid it may be cut off before it says that it is to be removed."""
     with probe_session_here("a", sys.executable) as talk:
@@ -62,6 +65,7 @@ def test_a_mark_goes_with_the_conversation(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_a_folder_that_takes_no_file_is_said(talks: dict[str, ProbeSession]) -> None:
     """With the node's name."""
     with pytest.raises(ProbeError, match="node a"):

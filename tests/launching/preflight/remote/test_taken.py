@@ -15,6 +15,8 @@ from torchdeck.launching.preflight.remote.taken import check_leases, check_port_
 from torchdeck.nodes.probe.here import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeSession
 
+pytestmark = pytest.mark.processes
+
 NODE = NodePlan(
     name="a",
     address="10.0.0.5",

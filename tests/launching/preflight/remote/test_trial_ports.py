@@ -4,10 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.free_port import free_port
 from support.listening_sockets import listening
 from support.waiting import wait_until
 from torchdeck.launching.preflight.remote.trial import scripts
+
+pytestmark = pytest.mark.processes
 
 
 def test_a_trial_listens_on_the_first_nodes_address_alone(tmp_path: Path) -> None:
