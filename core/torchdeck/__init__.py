@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from torchdeck.telemetry.run_log import log as log
     from torchdeck.use_cases.run import Run
 
-__all__ = ["__version__", "launch", "log"]
+    __version__: str
 
-__version__ = "0.1.0"
+__all__ = ["__version__", "launch", "log"]
 
 
 def launch(
@@ -70,6 +70,10 @@ def __getattr__(name: str) -> Any:
 
         # kept, so that outside a run a call is an attribute, a function and nothing else
         return globals().setdefault(name, log_of_this_process())
+    if name == "__version__":
+        from torchdeck.contract.package import VERSION
+
+        return VERSION
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

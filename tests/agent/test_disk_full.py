@@ -12,7 +12,7 @@ from support.small_disk import mounted
 from support.waiting import wait_until
 from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.processes import processes_of_run
-from torchdeck.launching.control.requests import Request, page_request
+from torchdeck.launching.requests import Request, page_request
 from torchdeck.runs.failures.troubleshooting import recognise
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory
 

@@ -11,7 +11,7 @@ from support.fuzzing import read_all
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.ranks import failures
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.requests import read_requests
+from torchdeck.launching.requests import read_requests
 
 REQUEST = {"v": 1, "id": "1-stop-ab", "kind": "stop", "origin": "terminal", "detail": "", "life": 0}
 ERROR = {

@@ -22,12 +22,12 @@ from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.launching.control.controller import TICK
-from torchdeck.launching.control.run_files import RunFiles
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import Dial, LinkTarget, NodeLink
 from torchdeck.launching.remote.link_file import LinkFile
 from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import ship
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker

@@ -7,8 +7,8 @@ import pytest
 
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
-from torchdeck.launching.control.requests import Request
-from torchdeck.launching.control.transport import Supervision
+from torchdeck.launching.requests import Request
+from torchdeck.launching.transport import Supervision
 from torchdeck.runs.replay.history import RunHistory
 
 

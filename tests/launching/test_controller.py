@@ -26,14 +26,14 @@ from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.control.taking_over import (
+from torchdeck.launching.launcher import start_controller
+from torchdeck.launching.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.taking_over import (
     NotResumableError,
     RequestCarrier,
     ensure_controller,
     resume,
 )
-from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
 from torchdeck.use_cases.run import Run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.epoch import ControllerEpoch, SupersededError
+from torchdeck.launching.epoch import ControllerEpoch, SupersededError
 
 FIRST = ProcessIdentity(1, 10, "b")
 SECOND = ProcessIdentity(2, 20, "b")

@@ -11,10 +11,10 @@ from support.histories import event
 from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.epoch import ControllerEpoch
-from torchdeck.launching.control.requests import Request, page_request
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.epoch import ControllerEpoch
 from torchdeck.launching.leader.fence import Fence
+from torchdeck.launching.requests import Request, page_request
+from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 LOST = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a"])

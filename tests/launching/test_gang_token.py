@@ -15,8 +15,8 @@ from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.agent_keeper import AgentUnavailableError
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.handovers import Handovers
-from torchdeck.launching.control.requests import Request
-from torchdeck.launching.control.transport import Supervision
+from torchdeck.launching.requests import Request
+from torchdeck.launching.transport import Supervision
 from torchdeck.runs.replay.history import RunHistory
 
 LISTENING = ("10.0.0.1", 4711)

@@ -17,7 +17,7 @@ def test_it_is_called_and_imported_from(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="no such file"):
             torchdeck.launch(tmp_path / "none.toml")
-        from torchdeck.launching.control.requests import STOP
+        from torchdeck.launching.requests import STOP
 
         assert STOP == "stop"
 

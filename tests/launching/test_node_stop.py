@@ -18,8 +18,8 @@ from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.probe.run_stop import stop_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import node_stop
-from torchdeck.launching.control.requests import STOP_NOW, Request
 from torchdeck.launching.node_stop import stop_on_nodes
+from torchdeck.launching.requests import STOP_NOW, Request
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.probe.here import probe_session_here

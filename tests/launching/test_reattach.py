@@ -11,7 +11,7 @@ from support.linked import linked
 from support.waiting import wait_until
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.reattach import _caught_up, _lives
+from torchdeck.launching.reattach import _caught_up, _lives
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from torchdeck.agent.inbox import Inbox, InboxRequest
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.requests import STOP, STOP_NOW, read_requests, write_request
+from torchdeck.launching.requests import STOP, STOP_NOW, read_requests, write_request
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_request_gets_through_a_full_disk(layout: RunLayout, monkeypatch: pyte
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("torchdeck.launching.control.requests.write_json", full)
+    monkeypatch.setattr("torchdeck.launching.requests.write_json", full)
     written = write_request(layout, STOP_NOW, "")
     assert read_requests(layout.control) == [written]
     assert Inbox(layout.control, frozenset()).read_new() == [InboxRequest(written.id, STOP_NOW)]

@@ -7,7 +7,7 @@ import pytest
 
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.run_files import RunFiles
+from torchdeck.launching.run_files import RunFiles
 
 Told = tuple[str, str, dict[str, Any]]
 STARTED = {"identity": None, "life": 0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.requests import Request, page_request
-from torchdeck.launching.control.transport import Supervision
+from torchdeck.launching.requests import Request, page_request
+from torchdeck.launching.transport import Supervision
 
 
 class InboxNode:

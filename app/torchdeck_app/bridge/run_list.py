@@ -14,7 +14,7 @@ from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.poller import Poller
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.taking_over import Logins
+    from torchdeck.launching.taking_over import Logins
     from torchdeck.use_cases.kept_controller import KeptController
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]

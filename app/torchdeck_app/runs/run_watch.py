@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.taking_over import wants_controller
+from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.folders.origin import Origin, origin_of

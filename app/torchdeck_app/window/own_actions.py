@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox
 
-import torchdeck
+from torchdeck.contract.package import VERSION
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.theme import Theme
@@ -107,7 +107,7 @@ class OwnActions(QObject):
     def _about(self) -> None:
         box = QMessageBox(self._window)
         box.setWindowTitle("About Torchdeck")
-        box.setText(f"Torchdeck {torchdeck.__version__}")
+        box.setText(f"Torchdeck {VERSION}")
         box.setInformativeText("Launches distributed PyTorch training and watches it. Apache License 2.0.")
         self._present("about", box)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from torchdeck.cli.nodes.fitting_columns import print_table
+from torchdeck.cli.fitting_columns import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-import torchdeck
 from torchdeck.cli.exit_codes import STOPPED, USAGE
 from torchdeck.cli.safe_output import guard
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
+from torchdeck.contract.package import VERSION
 
 if TYPE_CHECKING:
     import argparse
@@ -186,7 +186,7 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plan", metavar="DIR", help="control the run in this directory (started by a launch)"
     )
-    parser.add_argument("--version", action="version", version=f"torchdeck {torchdeck.__version__}")
+    parser.add_argument("--version", action="version", version=f"torchdeck {VERSION}")
     return parser
 
 

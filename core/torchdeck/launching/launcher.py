@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torchdeck
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.inodes import why_refused
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.package import VERSION
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
@@ -139,7 +139,7 @@ def journal_created(
         target=plan.target,
         strategy=plan.strategy,
         fingerprint=plan.fingerprint,
-        cli_version=torchdeck.__version__,
+        cli_version=VERSION,
         shipped=str(shipped),
         **fields,
     )

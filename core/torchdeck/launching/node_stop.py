@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchdeck.contract.node_requests import ProbeRequest
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.requests import Request
+    from torchdeck.launching.requests import Request
     from torchdeck.nodes.connector import Connector
 
 ASK_LIMIT = 20.0

@@ -12,8 +12,8 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.absent_nodes import planned_nodes
 from torchdeck.launching.code.secret_settings import secrets_in_settings
+from torchdeck.launching.facts.absent_nodes import planned_nodes
 from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.facts.model_and_data import (
     FindProfile,

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import torchdeck
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.loader import PACKAGE, LoaderError, content_hash, folder_hash, write
 from torchdeck.contract.layout import Home
+from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.file_lock import locked
 
@@ -50,7 +50,7 @@ def ship(home: Path, package: Path | None = None) -> Path:
     Raises:
         BundleError: it cannot be read or written.
     """
-    content = bundle_content(package or Path(torchdeck.__file__).parent)
+    content = bundle_content(package or Path(FOLDER))
     name = content_hash(content)
     target = Home(home).shipped / name
     if folder_hash(target) == name:

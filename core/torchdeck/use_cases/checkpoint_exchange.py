@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-import torchdeck
+from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
 
 SILENCE = 300.0
@@ -73,7 +73,7 @@ def exchange_in_process(
 @contextmanager
 def _started(interpreter: str, said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """The process; at the end it is let go, and killed if it does not."""
-    package = str(Path(torchdeck.__file__).parents[1])
+    package = str(Path(FOLDER).parent)
     users_path = os.environ.get("PYTHONPATH", "")
     environment = {
         **os.environ,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.taking_over import Logins, ensure_controller
+from torchdeck.launching.taking_over import Logins, ensure_controller
 from torchdeck.runs.view import RunView
 
 FIRST_DELAY = 2.0

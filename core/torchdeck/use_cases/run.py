@@ -7,8 +7,8 @@ from pathlib import Path
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.control.taking_over import ensure_controller
+from torchdeck.launching.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.taking_over import ensure_controller
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.view import RunView
 

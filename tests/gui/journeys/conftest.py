@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.desktop import Desktop, desktop
-from torchdeck.launching.control.requests import STOP_NOW, write_request
-from torchdeck.launching.control.taking_over import ensure_controller
+from torchdeck.launching.requests import STOP_NOW, write_request
+from torchdeck.launching.taking_over import ensure_controller
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.view import RunView
 

@@ -16,7 +16,7 @@ from support.asking import Person
 from support.hosts import PASSWORD, TestHosts
 from support.hosts_run import HostsRun, write_inventory
 from support.training import Training
-from torchdeck.launching.control.requests import read_requests
+from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operation, Operations

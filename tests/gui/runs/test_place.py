@@ -18,7 +18,7 @@ from support.machines import config, node, plan
 from support.made_runs import line
 from support.metrics import write_rows
 from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
-from torchdeck.launching.control.requests import read_requests
+from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.node_parts import left_on_nodes

@@ -16,7 +16,7 @@ from support.run_entries import live_view, over_view, progress, run_id
 from support.run_homes import add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.requests import read_requests
+from torchdeck.launching.requests import read_requests
 from torchdeck_app.runs.commands.unsaved import unsaved_steps, what_is_lost
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage

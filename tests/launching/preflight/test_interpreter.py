@@ -6,7 +6,7 @@ import pytest
 
 from support.checked_config import CheckedConfig, assert_refused
 from torchdeck.contract.inventory import InterpreterFacts
-from torchdeck.launching.preflight.interpreter import check_interpreter
+from torchdeck.launching.facts.interpreter_check import check_interpreter
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from torchdeck.contract.journal import read_journal
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.agent_keeper import AgentKeeper
-from torchdeck.launching.control.requests import STOP_NOW, Request
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
+from torchdeck.launching.requests import STOP_NOW, Request
 from torchdeck.runs.replay.history import RunHistory
 
 pytestmark = pytest.mark.processes

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.taking_over import Logins, take_up
 from torchdeck.launching.launcher import LaunchError
+from torchdeck.launching.taking_over import Logins, take_up
 from torchdeck.runs.follower import RunFollower
 
 LIMIT = 15.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QWidget
 
-from torchdeck.launching.control.reattach import Reattached, reattach
+from torchdeck.launching.reattach import Reattached, reattach
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations

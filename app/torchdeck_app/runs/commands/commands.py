@@ -12,11 +12,11 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.requests import write_request
-from torchdeck.launching.control.taking_over import Logins as AskLogins
-from torchdeck.launching.control.taking_over import ensure_controller, resume
 from torchdeck.launching.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
 from torchdeck.launching.node_logins import gather_logins
+from torchdeck.launching.requests import write_request
+from torchdeck.launching.taking_over import Logins as AskLogins
+from torchdeck.launching.taking_over import ensure_controller, resume
 from torchdeck.runs.folders.deletion import put_back, remove, remove_forgotten, run_of, set_aside
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck_app.bridge.logins import Logins

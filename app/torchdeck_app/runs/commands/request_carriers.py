@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.requests import Request
-from torchdeck.launching.control.taking_over import Logins, RequestCarrier
+from torchdeck.launching.requests import Request
+from torchdeck.launching.taking_over import Logins, RequestCarrier
 from torchdeck.runs.follower import RunFollower
 from torchdeck_app.bridge.poller import Poller
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.cli.fitting_columns import bare_table, fitting, print_table, room, told
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, print_table, room, told
 from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
 
 if TYPE_CHECKING:

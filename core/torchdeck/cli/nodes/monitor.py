@@ -99,7 +99,7 @@ def _show(
     from rich.live import Live
 
     from torchdeck.cli.console import make_console
-    from torchdeck.cli.nodes.fitting_columns import ENDLESS, room
+    from torchdeck.cli.fitting_columns import ENDLESS, room
     from torchdeck.cli.nodes.monitor_table import MonitorTable
 
     console = make_console()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, told, width_of
+from torchdeck.cli.fitting_columns import bare_table, fitting, told, width_of
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.fitting_columns import bare_table, fitting, room, told
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.chosen import ChosenNodes, chosen_nodes
-from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, room, told
 from torchdeck.cli.nodes.lookup import says_what_is_wrong
 from torchdeck.cli.nodes.node_sheet import sheet
 from torchdeck.quantities import size

@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.headless import watch_run
 from torchdeck.cli.nodes.chosen import chosen_nodes
 from torchdeck.cli.nodes.lookup import NodesUsageError
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
 from torchdeck.cli.progress_line import progress_line
 from torchdeck.cli.refusals import print_pages, refuse
+from torchdeck.cli.runs.start import watch_run
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.refusal import Refusal
 
@@ -26,7 +26,7 @@ ATTACHING = "asking the run's nodes what they have of it"
 @says_what_is_wrong_with_nodes
 def attach_elsewhere(args: argparse.Namespace) -> int:
     """Make the run's directory here, begin to follow it, and watch; the exit code is the run's."""
-    from torchdeck.launching.control.reattach import reattach
+    from torchdeck.launching.reattach import reattach
 
     chosen = chosen_nodes([args.node])
     if len(chosen.entries) != 1:

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.headless import watch_run
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import logins_of
 from torchdeck.cli.refusals import print_pages, refuse, report
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.start import watch_run
 from torchdeck.cli.runs.stop_lost import stop_lost
 from torchdeck.cli.runs.stop_notes import StopNotes
 from torchdeck.cli.runs.stop_unread import stop_unread
@@ -27,7 +27,7 @@ from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.taking_over import RequestCarrier
+    from torchdeck.launching.taking_over import RequestCarrier
 
 POLL = 0.1
 AWAY = 15.0
@@ -73,7 +73,7 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def attach(args: argparse.Namespace) -> int:
     """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
-    from torchdeck.launching.control.taking_over import take_up
+    from torchdeck.launching.taking_over import take_up
 
     if args.node is not None:
         from torchdeck.cli.runs.attach import attach_elsewhere
@@ -91,8 +91,8 @@ def attach(args: argparse.Namespace) -> int:
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
-    from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launching.control.taking_over import RequestCarrier
+    from torchdeck.launching.requests import STOP, STOP_NOW, write_request
+    from torchdeck.launching.taking_over import RequestCarrier
 
     layout = find_run(args.id)
     try:
@@ -158,8 +158,8 @@ class _WaitAlone:
 
     def goes_on(self, links: Links | None) -> bool:
         """Whether there are some that may still hear of the stop; says which are waited for no longer."""
-        from torchdeck.launching.control.taking_over import TOLD_LIMIT
         from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
+        from torchdeck.launching.taking_over import TOLD_LIMIT
 
         nodes, now = nodes_alone(self._layout), time.monotonic()
         seen = seen_alone(nodes, links, time.time())
@@ -216,7 +216,7 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
 @says_what_is_wrong
 def resume(args: argparse.Namespace) -> int:
     """Begin another life of a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.launching.control.taking_over import resume as begin_again
+    from torchdeck.launching.taking_over import resume as begin_again
 
     if args.nodes is not None:
         from torchdeck.cli.runs.resume_elsewhere import resume_elsewhere

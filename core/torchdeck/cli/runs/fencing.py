@@ -16,7 +16,7 @@ def keep_fencing(layout: RunLayout, view: RunView) -> None:
     """
     if not view.unfenced or not view.is_over or view.controller_alive:
         return
-    from torchdeck.launching.control.taking_over import ensure_controller
+    from torchdeck.launching.taking_over import ensure_controller
     from torchdeck.nodes.inventory.file import inventory_path, read_inventory
 
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path, PurePath
 
-from torchdeck.cli.headless import start_and_watch
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import find_run
+from torchdeck.cli.runs.start import start_and_watch
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.toml.toml_text import toml_value

@@ -46,7 +46,7 @@ def stop_lost(layout: RunLayout, view: RunView, args: argparse.Namespace) -> int
 
 def _wait(layout: RunLayout, *, once: bool) -> tuple[str, ...]:
     """Wait until the lost nodes have said that nothing of the run lives there; those that have not."""
-    from torchdeck.launching.control.taking_over import RequestCarrier
+    from torchdeck.launching.taking_over import RequestCarrier
 
     follower, carrier, begun = RunFollower(layout), RequestCarrier(layout), time.monotonic()
     while (view := follower.refresh()).unfenced:

@@ -13,8 +13,8 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.requests import Request
     from torchdeck.launching.node_stop import NodeStop
+    from torchdeck.launching.requests import Request
 
 LIMIT = 600.0
 """Seconds for ranks to save and end."""
@@ -23,8 +23,8 @@ HERE = "this machine"
 
 def stop_unread(layout: RunLayout, args: argparse.Namespace, error: object) -> int:
     """Stop the run; 0 once nothing of it lives, 3 if nothing lived or something may still live."""
-    from torchdeck.launching.control.requests import STOP, STOP_NOW
     from torchdeck.launching.control.unread_stop import ask_to_stop, lives_here
+    from torchdeck.launching.requests import STOP, STOP_NOW
 
     run_id = layout.root.name
     _note(f"the state of run {run_id} cannot be read: {error}")

@@ -18,8 +18,8 @@ from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.control.taking_over import RequestCarrier, ensure_controller
+from torchdeck.launching.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.taking_over import RequestCarrier, ensure_controller
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 MAX_STARTS = 5

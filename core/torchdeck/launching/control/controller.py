@@ -22,19 +22,19 @@ from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError
-from torchdeck.launching.control.epoch import ControllerEpoch, SupersededError
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.handovers import Handovers
-from torchdeck.launching.control.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
-from torchdeck.launching.control.requests import STOP_NOW, read_requests, write_request
-from torchdeck.launching.control.run_files import RunFiles
+from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launching.control.run_secrets import read_entrusted
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.epoch import ControllerEpoch, SupersededError
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.launching.leader.leader_watch import LeaderWatch
 from torchdeck.launching.leader.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.private_memory import keep_memory_private
+from torchdeck.launching.requests import STOP_NOW, read_requests, write_request
+from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import BundleError, ship
+from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory
 
 TICK = 0.2

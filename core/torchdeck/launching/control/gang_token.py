@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from torchdeck.agent.attempt.handover import Handover, HandoverError, handover_from
 from torchdeck.launching.control.agent_keeper import AgentUnavailableError
 from torchdeck.launching.control.handovers import Handovers
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 AGAIN = 1.0

@@ -14,7 +14,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.control.transport import LocalTransport, Transport
+from torchdeck.launching.transport import LINGER, LocalTransport, Transport
 from torchdeck.runs.links import UP
 from torchdeck.runs.replay.history import RunHistory
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 CATCH_UP_LIMIT = 60.0
 """Seconds for what lies on a node at the end of a run to be here, while its link is up."""
-LINGER = 300.0
-"""Seconds that a node is waited for whose link is down at the end: what it has of the run is not here yet."""
 AGAIN = 1.0
 QUIET_LIMIT = 15.0
 """Seconds after the end in which the agents of a run end."""

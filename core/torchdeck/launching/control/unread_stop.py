@@ -8,7 +8,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
-from torchdeck.launching.control.requests import Request, page_request, write_request
+from torchdeck.launching.requests import Request, page_request, write_request
 
 _POLL = 0.1
 

@@ -12,8 +12,8 @@ from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest
 from torchdeck.contract.inventory import LOCALHOST, NodeInfo
-from torchdeck.launching.absent_nodes import without_absent
 from torchdeck.launching.chosen_nodes import chosen
+from torchdeck.launching.facts.absent_nodes import without_absent
 from torchdeck.launching.facts.node_report import KEY, NodeFault, NodeReport
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info

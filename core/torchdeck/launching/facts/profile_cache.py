@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torchdeck
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.atomic import read_json, write_bytes
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.layout import Home
+from torchdeck.contract.package import FOLDER
 from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.launching.facts.code_tree import Digest, content_digest, read_code_tree
 
@@ -100,7 +100,7 @@ def profile_key(
 
 def _tracer_hash() -> str:
     """Of our own code as it is on disk now, which may be newer than what runs."""
-    package = Path(torchdeck.__file__).parent
+    package = Path(FOLDER)
     stamps: list[tuple[str, int, int]] = []
     for part in _TRACER:
         path = package / part

@@ -13,10 +13,10 @@ from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.data.planned_steps import needs_layout
 from torchdeck.launching.facts.code_tree import Digest, content_digest
+from torchdeck.launching.facts.interpreter_check import check_interpreter
 from torchdeck.launching.facts.profile_cache import ProfileCache, profile_key
 from torchdeck.launching.facts.tracing_process import TracingFailedError, trace_in_process
 from torchdeck.launching.gate import Gate, NotTrustedError
-from torchdeck.launching.preflight.interpreter import check_interpreter
 from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches

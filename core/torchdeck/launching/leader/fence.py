@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from torchdeck.agent.inbox import REPLACED
-from torchdeck.launching.control.epoch import ControllerEpoch
-from torchdeck.launching.control.requests import STOP_NOW, Request
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.epoch import ControllerEpoch
+from torchdeck.launching.requests import STOP_NOW, Request
+from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 

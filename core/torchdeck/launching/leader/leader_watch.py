@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
-from torchdeck.launching.control.requests import STOP_NOW, read_requests
 from torchdeck.launching.leader.lost_leader import Follower, LostLeader, Seen
+from torchdeck.launching.requests import STOP_NOW, read_requests
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import RunState
 

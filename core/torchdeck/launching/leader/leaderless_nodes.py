@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.epoch import ControllerEpoch
-from torchdeck.launching.control.reached_nodes import LINGER
-from torchdeck.launching.control.requests import STOP_NOW, read_requests
-from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.epoch import ControllerEpoch
+from torchdeck.launching.requests import STOP_NOW, read_requests
+from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.run_files import RunFiles
+from torchdeck.launching.run_files import RunFiles
 from torchdeck.runs.links import UP, Links
 
 

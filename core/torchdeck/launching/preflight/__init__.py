@@ -12,12 +12,12 @@ from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.data import check_data
 from torchdeck.launching.preflight.devices import check_devices
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.folders import check_checkpoint_folder, check_home, check_room
 from torchdeck.launching.preflight.here import check_here
-from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port
 from torchdeck.launching.preflight.ports import check_ports

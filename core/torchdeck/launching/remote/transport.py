@@ -7,10 +7,10 @@ import json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.requests import Request
-from torchdeck.launching.control.transport import LOG_TAIL, Supervision
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.session import RemoteRequestError
+from torchdeck.launching.requests import Request
+from torchdeck.launching.transport import LOG_TAIL, Supervision
 from torchdeck.runs.links import UP
 
 CALL_LIMIT = 10.0

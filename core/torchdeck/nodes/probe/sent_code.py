@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import torchdeck
+from torchdeck.contract.package import FOLDER
 
 _MAIN = "torchdeck.agent.probe.answer"
 # not by `ast`: Python 3.11 fails if two threads parse at the same moment (python/cpython#106905)
@@ -43,7 +43,7 @@ def payload() -> bytes:
 
 def _modules() -> dict[str, tuple[str, bool]]:
     """Module → (source, is a package): the one that answers and all of ours that it imports."""
-    package = Path(torchdeck.__file__).parent
+    package = Path(FOLDER)
     found: dict[str, tuple[str, bool]] = {"torchdeck": ("", True)}
     wanted = [_MAIN]
     while wanted:

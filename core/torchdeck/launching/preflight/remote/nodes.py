@@ -13,8 +13,8 @@ from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.ignore import OWN
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
+from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
-from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.precision import check_precision
 from torchdeck.launching.preflight.remote.connections import check_connections, connect_all
 from torchdeck.launching.preflight.remote.disks import check_disks

@@ -14,8 +14,10 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
-from torchdeck.launching.control.requests import Request, page_request
+from torchdeck.launching.requests import Request, page_request
 
+LINGER = 300.0
+"""Seconds that a node is waited for whose link is down at the end: what it has of the run is not here yet."""
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""
 ASK_LIMIT = 5.0

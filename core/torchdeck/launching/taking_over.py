@@ -236,9 +236,9 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
 def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
     """Why nothing begins beside them: a life begins with all nodes, whatever range it may come down to."""
     return (
-        f"ranks of run {layout.root.name} ran without leader on {', '.join(nodes)} when it was heard "
-        f"of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start anew "
-        "without it: distributed.nodes says who takes part, and checkpoint.resume from where"
+        f"ranks of run {layout.root.name} went on without their leader on {', '.join(nodes)} when it was "
+        f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start "
+        "anew without it: distributed.nodes says who takes part, and checkpoint.resume from where"
     )
 
 
