@@ -298,4 +298,4 @@ def test_a_rank_that_never_comes_is_named_after_the_timeout(tmp_path: Path, comm
     assert done.returncode == 1, done.stdout + done.stderr
     assert "rank 1 of 2 did not come to" in done.stdout
     assert "within 3 s" in done.stdout
-    assert "Waiting for peers took too long" in command.run("runs", "show", "latest").stdout
+    assert "Timeout while waiting for peers" in command.run("runs", "show", "latest").stdout

@@ -32,7 +32,7 @@ dist.all_reduce(torch.ones(1))
     ("kind", "title", "line"),
     [
         ("memory", "Out of memory on the machine", "DefaultCPUAllocator: can't allocate memory"),
-        ("late", "Waiting for peers took too long", "Timed out waiting 3000ms for recv operation"),
+        ("late", "Timeout while waiting for peers", "Timed out waiting 3000ms for recv operation"),
     ],
 )
 def test_what_a_failed_run_shows_is_answered(tmp_path: Path, kind: str, title: str, line: str) -> None:

@@ -16,14 +16,14 @@ LINES = {
     "Out of memory on the machine": "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. "
     "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1125899906842624 bytes.",
     "Shared memory is full": "RuntimeError: DataLoader worker (pid 812) is killed by signal: Bus error.",
-    "A process of a data loader ended": "DataLoader worker (pid 8) is killed by signal: Killed.",
+    "A data loader process ended": "DataLoader worker (pid 8) is killed by signal: Killed.",
     "The disk has no inodes left": "OSError: [Errno 28] No space left on device: 'x' (no inodes left on the "
     "disk of /data)",
     "The disk is full": "OSError: [Errno 28] No space left on device: '/data/x'",
     "Loss or gradients are not finite": "RecipeError: the loss in step 12 is nan on rank 1: lower",
     "Gradients or weights differ across ranks": "RuntimeError: [1]: params[0] in this process with sizes "
     "[3, 2] appears not to match sizes of the same param in process 0.",
-    "Parameters that had no part in the loss": "RuntimeError: Expected to have finished reduction in the "
+    "Unused parameters": "RuntimeError: Expected to have finished reduction in the "
     "prior iteration before starting a new one.",
     "A port is taken": "RuntimeError: The server socket has failed to listen on any local network address. "
     "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
@@ -31,7 +31,7 @@ LINES = {
     "maximum recursion depth exceeded (channel.py, line 207)",
     "Connection refused": "[W socket.cpp:460] [c10d] The client socket has failed to connect to [h]:29500 "
     "(errno: 111 - Connection refused).",
-    "Waiting for peers took too long": "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 3000ms for "
+    "Timeout while waiting for peers": "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 3000ms for "
     "recv operation to complete",
     "NCCL failed": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, unhandled "
     "system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5",
@@ -90,15 +90,15 @@ def test_ordinary_lines_are_not_recognised(line: str) -> None:
     [
         (
             "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",
-            "A process of a data loader ended",
+            "A data loader process ended",
         ),
         (
             "RuntimeError: DataLoader worker (pid(s) 7, 8) exited unexpectedly",
-            "A process of a data loader ended",
+            "A data loader process ended",
         ),
         (
             "DataLoader worker (pid 7) is killed by signal: Segmentation fault.",
-            "A process of a data loader ended",
+            "A data loader process ended",
         ),
         ("DataLoader worker (pid 7) is killed by signal: Bus error.", "Shared memory is full"),
         ("This might be caused by insufficient shared memory (shm).", "Shared memory is full"),
