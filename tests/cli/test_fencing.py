@@ -8,7 +8,7 @@ from support.histories import controller_journal, event, running_run
 from support.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control import taking_over
+from torchdeck.launching import taking_over
 from torchdeck.nodes.inventory.file import inventory_path
 
 LOST = event("lost", 300.0, state="LOST", why="gone", resumable=False, checkpoint="", life=0, nodes=["gpu3"])
