@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -11,6 +12,8 @@ import pytest
 
 from support.free_port import free_port
 from torchdeck.distributed import torchrun
+from torchdeck.distributed.store import static_rendezvous
+from torchdeck.distributed.store.listening import listening_on
 
 pytestmark = pytest.mark.processes
 
@@ -50,11 +53,24 @@ def test_a_kernel_that_cannot_keep_others_out_is_reported() -> None:
     """The store is on loopback all the same, and the ranks start."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(torchrun.__file__).parents[2])!r})\n"
-        "from torchdeck.distributed.store import connection_owner\n"
-        "connection_owner._TABLES = {'/no/such/table': ''}\n"
+        "from torchdeck.distributed.store import static_rendezvous\n"
+        "static_rendezvous._TABLES = {'/no/such/table': ''}\n"
         "from torchdeck.distributed import torchrun\n"
         "torchrun.main()\n"
     )
     done = _torchrun(free_port(), "/bin/sh", "-c", "echo rank $RANK", code=code)
     assert done.stdout == "rank 0\n", done.stderr
     assert "is open to other users of this machine: [Errno 95] the kernel's table" in done.stderr
+
+
+def test_another_node_waits_until_the_first_ones_store_listens() -> None:
+    """torch pauses between its tries; a store that never listens is for torch to report."""
+    port = free_port()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(static_rendezvous._await_listener, "127.0.0.1", port, 60.0)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        with listening_on("127.0.0.1", port) as listener:
+            waiting.result(30.0)
+            listener.accept()[0].close()
+    static_rendezvous._await_listener("127.0.0.1", port, 0.1)

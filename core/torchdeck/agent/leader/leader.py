@@ -86,7 +86,7 @@ class Leader:
             roster = self._elastic.without(recovered.launching.left_out) or self._elastic.full
             self._members = roster.nodes
             self._prepare_phase = PreparePhase.resumed(recovered.launching, roster.nodes)
-            here += self._launch(self._prepare_phase, self._prepare_phase.chosen, now)
+            here += self._launch(self._prepare_phase, now)
             if recovered.open:
                 here = []  # the node takes its own part over
         return here + self._after(commands, now)
@@ -208,13 +208,10 @@ class Leader:
     def _tell(self, event: on.Event, now: float) -> list[do.Command]:
         prepare_phase = self._prepare_phase
         if not isinstance(event, on.Offered):
-            here = self._after(self._gang.handle(event, now), now)
-            if prepare_phase is not None and isinstance(event, on.AttemptLaunched):
-                here += self._route(prepare_phase.launched(event), now)
-            return here
+            return self._after(self._gang.handle(event, now), now)
         if prepare_phase is None or prepare_phase.chosen:
             return []
-        here = []
+        here: list[do.Command] = []
         for failed in prepare_phase.offered(event):
             here += self._after(self._gang.handle(failed, now), now)
         if prepare_phase.chosen and not prepare_phase.given_up and self._gang.phase is GangPhase.STARTING:
@@ -234,13 +231,11 @@ class Leader:
             nodes=prepare_phase.nodes,
             **describe_size(smaller_plan(self._plan, roster), self._plan, ""),
         )
-        return self._launch(prepare_phase, prepare_phase.begin(self._name), now)
+        return self._launch(prepare_phase, now)
 
-    def _launch(
-        self, prepare_phase: PreparePhase, orders: Sequence[do.Command], now: float
-    ) -> list[do.Command]:
+    def _launch(self, prepare_phase: PreparePhase, now: float) -> list[do.Command]:
         # left out, it still writes the attempt's plan
-        return self._route(orders, now) or [prepare_phase.chosen[0]._replace(node=self._name)]
+        return self._route(prepare_phase.chosen, now) or [prepare_phase.chosen[0]._replace(node=self._name)]
 
     def _after(self, commands: list[do.Command], now: float) -> list[do.Command]:
         here = self._route(commands, now)

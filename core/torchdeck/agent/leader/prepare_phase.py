@@ -27,7 +27,6 @@ class PreparePhase:
         self.given_up = False
         self._command = command
         self._resume = resume
-        self._waiting: tuple[do.Launch, ...] = ()
         self._offers: dict[str, on.Offered] = {}
 
     @classmethod
@@ -63,29 +62,6 @@ class PreparePhase:
         except AttemptError as error:
             return [on.LaunchFailed(self.nodes[0], self.number, str(error))]
         return []
-
-    def begin(self, leader: str) -> list[do.Command]:
-        """The first node's order to start: its torchrun holds the store that those of the others connect to.
-
-        Who comes before the store is there tries again only after a quarter to three quarters of a second
-        (c10d's ExponentialBackoffWithJitter). So the others' orders wait for `launched`, a head start of some
-        tens of milliseconds; not where the first node is another than the leader's, whose word could be lost.
-
-        Args:
-            lead: the node of who leads.
-        """
-        first, *others = self.chosen
-        if first.node != leader:
-            return list(self.chosen)
-        self._waiting = tuple(others)
-        return [first]
-
-    def launched(self, event: on.AttemptLaunched) -> list[do.Command]:
-        """The others' orders, where `event` says that the first node's torchrun is up; each once."""
-        if event.attempt != self.number or event.node != self.nodes[0] or self.given_up:
-            return []
-        waiting, self._waiting = self._waiting, ()
-        return list(waiting)
 
     def _choose(self) -> None:
         point = common_point({node: self._offers[node].points for node in self.nodes}, self._resume)

@@ -42,6 +42,9 @@ _MOST_RANKS = 16
 _DESCRIPTORS = 3
 """Of a rank's connection: the front's two ends, and the store's."""
 _OTHERS = 256
+_CONNECT_LIMIT = 5.0
+_LOOK = 0.02
+"""Seconds between two looks whether the first node's store listens."""
 _TRIES = 10
 """Ports that are tried, until one is free on both loopback addresses."""
 
@@ -131,6 +134,8 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
         return self._store_at(LOOPBACK, local.getsockname()[1], None)
 
     def _open_to_its_network(self) -> TCPStore:
+        if self.rank != 0:
+            _await_listener(self.master_addr, self.master_port, self.timeout.total_seconds())
         listener = listening_on(self.master_addr, self.master_port).detach() if self.rank == 0 else None
         return self._store_at(self.master_addr, self.master_port, listener)
 
@@ -144,6 +149,22 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
             multi_tenant=True,
             master_listen_fd=listener,
         )
+
+
+def _await_listener(address: str, port: int, limit: float) -> None:
+    """Wait until the first node's store listens, `limit` seconds at most: torch reports what is wrong then.
+
+    torch's own client, if it comes first, waits for 0.25 to 0.75 s before it tries again.
+    """
+    until = time.monotonic() + limit
+    while time.monotonic() < until and not _listens(address, port):
+        time.sleep(_LOOK)
+
+
+def _listens(address: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), _CONNECT_LIMIT):
+        return True
+    return False
 
 
 def _make_room(nodes: int) -> None:
