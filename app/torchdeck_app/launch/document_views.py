@@ -12,7 +12,7 @@ from torchdeck.config.problems import Problem, dotted
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.form import ConfigForm
-from torchdeck_app.launch.problems.rows import ProblemRow
+from torchdeck_app.launch.problem_rows import ProblemRow
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 

@@ -21,7 +21,7 @@ from torchdeck_app.launch.check.rows import CheckRow, not_listed, problem_rows, 
 from torchdeck_app.launch.check.wait_line import WaitLine
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.service import PreviewService
-from torchdeck_app.launch.problems.rows import ProblemRow
+from torchdeck_app.launch.problem_rows import ProblemRow
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.question import Choice, ask

@@ -9,7 +9,7 @@ from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import Check, PreflightError, Status
-from torchdeck_app.launch.problems.rows import ProblemRow
+from torchdeck_app.launch.problem_rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]
 ORDER: dict[Status, int] = {"failed": 0, "warning": 1, "ok": 2}

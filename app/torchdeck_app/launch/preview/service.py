@@ -17,7 +17,7 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.launch.preview.free_now import has_local, has_moved
-from torchdeck_app.launch.preview.placement.model import RankGridModel, board_model
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, board_model
 from torchdeck_app.launch.preview.state import Checked, PreviewState
 
 TRACING = "tracing the model"

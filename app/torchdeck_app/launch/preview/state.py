@@ -11,7 +11,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
 from torchdeck.trust.held import Held
-from torchdeck_app.launch.preview.placement.model import RankGridModel
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 
 
 class Checked(Protocol):

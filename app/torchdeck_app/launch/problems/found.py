@@ -7,8 +7,8 @@ from torchdeck_app.launch.batch_plan.control import BatchPlanControl
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.document_views import DocumentViews
 from torchdeck_app.launch.preview.service import PreviewService
+from torchdeck_app.launch.problem_rows import ProblemRow, problem_rows
 from torchdeck_app.launch.problems.list import ProblemList
-from torchdeck_app.launch.problems.rows import ProblemRow, problem_rows
 
 
 class FoundProblems:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.shown_text import shown
-from torchdeck_app.launch.problems.rows import ProblemRow, headline
+from torchdeck_app.launch.problem_rows import ProblemRow, headline
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID

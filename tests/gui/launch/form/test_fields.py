@@ -14,7 +14,7 @@ from support.form_user import User, messages
 from support.run_files import MINIMAL
 from torchdeck_app.launch.form.controls.make import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.controls.pairs import PairsControl
-from torchdeck_app.launch.form.controls.tables import TablesControl
+from torchdeck_app.launch.form.field_row import TablesControl
 
 
 def test_a_number_stays_as_it_is_typed(user: User) -> None:

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import Problem
 from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
+from torchdeck_app.launch.problem_rows import ProblemRow, headline, problem_rows
 from torchdeck_app.launch.problems.list import ProblemList
-from torchdeck_app.launch.problems.rows import ProblemRow, headline, problem_rows
 from torchdeck_app.launch.text.editor import marks_of
 from torchdeck_app.theme.theme import Theme
 

@@ -10,7 +10,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.refusal import Refusal
-from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridModel
 
 Change = dict[str | KeyPath, Any]
 """Keys of run.toml, dotted or as paths, to new values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridModel
 
 
 def same_spot(before: RankGridModel, spot: Spot, now: RankGridModel) -> Spot | None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.rank import RankPreview
 from torchdeck.quantities import size
-from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
 from torchdeck_app.launch.preview.placement.words import of_capacity
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, Need, RankGridModel, Slot
 
 _UNKNOWN = "–"
 COMPUTED = 2

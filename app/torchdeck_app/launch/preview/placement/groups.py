@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from torchdeck_app.launch.preview.placement.layout import Box, Layout
-from torchdeck_app.launch.preview.placement.model import ModelNode, RankGridModel
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridModel
 
 COLOURS = 6
 """Of the palette's series, as many as it has grounds for groups."""

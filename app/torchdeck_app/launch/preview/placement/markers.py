@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from torchdeck_app.launch.preview.placement.groups import INSET
 from torchdeck_app.launch.preview.placement.layout import Detail, Layout, Spot
-from torchdeck_app.launch.preview.placement.model import RankGridModel
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.palette import Palette
 
 _ROUND = 5

@@ -23,8 +23,8 @@ from torchdeck_app.launch.preview.placement.groups import (
 )
 from torchdeck_app.launch.preview.placement.layout import Box, Detail, Layout, Spot
 from torchdeck_app.launch.preview.placement.markers import Markers, MarkerShape
-from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
 from torchdeck_app.launch.preview.placement.words import of_capacity
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, Need, RankGridModel, Slot
 from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.palette import Palette

@@ -28,9 +28,9 @@ from torchdeck_app.launch.preview.placement.layout import (
     lay_out_in,
 )
 from torchdeck_app.launch.preview.placement.markers import Markers
-from torchdeck_app.launch.preview.placement.model import RankGridModel
 from torchdeck_app.launch.preview.placement.paint import RankGridPainter
 from torchdeck_app.launch.preview.placement.words import spot_text
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
 

@@ -33,10 +33,10 @@ from torchdeck_app.launch.preview.placement.groups import period_of
 from torchdeck_app.launch.preview.placement.inventory_model import dragged_name
 from torchdeck_app.launch.preview.placement.layout import STEPS, Spot
 from torchdeck_app.launch.preview.placement.legend import Legend, entries
-from torchdeck_app.launch.preview.placement.model import RankGridModel
 from torchdeck_app.launch.preview.placement.node_strip import NodeStrip
 from torchdeck_app.launch.preview.placement.rank_grid import PlacementGrid
 from torchdeck_app.launch.preview.placement.run_nodes import NodeChange, RunNodes
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.preview.text import wrapped_label
 from torchdeck_app.theme.theme import Theme

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchdeck.plan.preview.headline import percent
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.model import ModelNode, Need, RankGridModel, Slot
+from torchdeck_app.launch.preview.rank_grid_model import ModelNode, Need, RankGridModel, Slot
 
 
 def spot_text(model: RankGridModel, spot: Spot) -> str:

@@ -16,7 +16,7 @@ from torchdeck_app.launch.preview.placement.changes import (
     toggled_device,
     toggled_node,
 )
-from torchdeck_app.launch.preview.placement.model import board_model
+from torchdeck_app.launch.preview.rank_grid_model import board_model
 
 GPU_CLUSTER = {"nodes": [{"name": "n[0000-0003]", "gpus": 4, "memory": "80GiB"}]}
 

@@ -18,9 +18,9 @@ from torchdeck_app.launch.preview.placement.groups import (
 from torchdeck_app.launch.preview.placement.layout import STEPS, Box, Detail, Layout, Spot, lay_out
 from torchdeck_app.launch.preview.placement.legend import entries
 from torchdeck_app.launch.preview.placement.markers import Markers
-from torchdeck_app.launch.preview.placement.model import RankGridModel, board_model
 from torchdeck_app.launch.preview.placement.paint import RankGridPainter
 from torchdeck_app.launch.preview.placement.words import spot_text
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, board_model
 from torchdeck_app.theme.palette import LIGHT
 from torchdeck_app.theme.theme import Theme
 

@@ -17,7 +17,7 @@ from torchdeck.plan.preview import Preview, make_preview
 from torchdeck_app.launch.preview.placement.facts import placed_facts, run_facts
 from torchdeck_app.launch.preview.placement.layout import Detail
 from torchdeck_app.launch.preview.placement.legend import entries
-from torchdeck_app.launch.preview.placement.model import board_model, merged_order
+from torchdeck_app.launch.preview.rank_grid_model import board_model, merged_order
 from torchdeck_app.theme.theme import Theme
 
 

@@ -17,10 +17,10 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.placement.inventory_model import MIME
 from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.model import board_model
 from torchdeck_app.launch.preview.placement.node_strip import NodeStrip
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.placement.view import PlacementView
+from torchdeck_app.launch.preview.rank_grid_model import board_model
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
 
