@@ -8,8 +8,8 @@ from support.histories import controller_journal, event, running_run
 from support.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching import taking_over
 from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.use_cases import attach
 
 LOST = event("lost", 300.0, state="LOST", why="gone", resumable=False, checkpoint="", life=0, nodes=["gpu3"])
 FENCED = event("fenced", 400.0, node="gpu3", life=1)
@@ -18,7 +18,7 @@ FENCED = event("fenced", 400.0, node="gpu3", life=1)
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
     found = list[RunLayout]()
-    monkeypatch.setattr(taking_over, "ensure_controller", found.append)
+    monkeypatch.setattr(attach, "ensure_controller", found.append)
     return found
 
 

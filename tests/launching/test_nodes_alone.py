@@ -10,7 +10,6 @@ import pytest
 from support.gang_run import make_gang_plan
 from support.histories import agent_started, controller_journal, created, ended, event, finished, started
 from support.made_runs import line, make_run
-from torchdeck.cli.runs import control as runs_control
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import SmallerSize
 from torchdeck.contract.processes import ProcessIdentity
@@ -20,6 +19,8 @@ from torchdeck.launching.leader.nodes_alone import Alone, nodes_alone, seen_alon
 from torchdeck.launching.taking_over import NotResumableError, RequestCarrier, resume
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState, write_links
+from torchdeck.use_cases import stop as stopping
+from torchdeck.use_cases.ui import QuietUi
 
 
 def follow(layout: RunLayout, said: list[tuple[str, str]]) -> None:
@@ -116,23 +117,25 @@ def test_what_is_gone_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_stop_waits_no_longer_for_a_node_that_is_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says for which: the leader was this machine, of which there is no link."""
     layout = failed_run(tmp_path, replace(UP_ALIVE, state=LOST), ())
-    monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
-    found = runs_control._wait(layout, RequestCarrier(layout))
+    monkeypatch.setattr(stopping, "TOLD_LIMIT", 0.1)
+    notes: list[str] = []
+    found = stopping._wait(layout, RequestCarrier(layout).look, QuietUi(note=notes.append), now=False)
     assert found.is_over
-    assert "node beta was not reached" in capsys.readouterr().err
+    assert "node beta was not reached" in notes[0]
 
 
 def test_a_stop_waits_no_longer_for_ranks_that_do_not_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = failed_run(tmp_path, UP_ALIVE, ())
-    monkeypatch.setattr(runs_control, "ALONE_LIMIT", 0.1)
-    runs_control._wait(layout, RequestCarrier(layout))
-    assert "for ranks on node beta to end" in capsys.readouterr().err
+    monkeypatch.setattr(stopping, "ALONE_LIMIT", 0.1)
+    notes: list[str] = []
+    stopping._wait(layout, RequestCarrier(layout).look, QuietUi(note=notes.append), now=False)
+    assert "for ranks on node beta to end" in notes[0]
 
 
 def test_one_controller_is_started_for_a_node_that_is_off_and_no_other(

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.poller import Poller
 
 if TYPE_CHECKING:
-    from torchdeck.launching.taking_over import Logins
     from torchdeck.use_cases.kept_controller import KeptController
+    from torchdeck.use_cases.logins import Logins
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]
 INTERVAL = 1.0
@@ -64,14 +65,13 @@ class RunListPoller(Poller[RunsSeen]):
         }
         if not live:
             return
-        from torchdeck.launching.launcher import LaunchError
         from torchdeck.use_cases.kept_controller import KeptController  # with all that a launch needs
 
         self._kept = {id_: kept for id_, kept in self._kept.items() if id_ in live}
         for id_, entry in live.items():
             kept = self._kept.setdefault(id_, KeptController(entry.layout, self._given_logins))
             if entry.view is not None:
-                with suppress(LaunchError):  # it is tried again
+                with suppress(Refusal):  # it is tried again
                     kept.look(entry.view)
 
     def _given_logins(self) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torchdeck.use_cases.ui import Phase, Progress
 
 if TYPE_CHECKING:
+    from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.nodes.connector import Connector
     from torchdeck_app.bridge.operations import Cancel
 
@@ -24,10 +25,17 @@ class WorkerUi:
         connector: how nodes are connected to.
         progress: takes what is waited for.
         cancel: of the operation.
+        adopt: takes controllers that were started, in the worker.
     """
 
-    def __init__(self, connector: Connector, progress: Callable[[str], None], cancel: Cancel) -> None:
-        self._connector, self._progress, self._cancel = connector, progress, cancel
+    def __init__(
+        self,
+        connector: Connector,
+        progress: Callable[[str], None],
+        cancel: Cancel,
+        adopt: Callable[[DetachedProcess], None] = lambda _controller: None,
+    ) -> None:
+        self._connector, self._progress, self._cancel, self._adopt = connector, progress, cancel, adopt
 
     def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
         """Shown under what was asked for."""
@@ -50,3 +58,7 @@ class WorkerUi:
     def before_start(self) -> None:
         """The last moment to cancel."""
         self._cancel.check()
+
+    def adopt(self, controller: DetachedProcess) -> None:
+        """Have it reaped, so that it does not look alive when it has ended."""
+        self._adopt(controller)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QWidget
 
-from torchdeck.launching.reattach import Reattached, reattach
 from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.use_cases.attach import Attached, attach_elsewhere
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.runs.attaching.dialog import AttachDialog
@@ -72,13 +72,11 @@ class RunsElsewhere(QWidget):
             return
         self._logins.ask_again()
 
-        def call(progress: Callable[[str], None], cancel: Cancel) -> Reattached:
-            reach = self._logins.asking
-            found = reattach(reach, node, asked, progress, cancel.check)
-            self._commands.follow(found.layout, reach.credentials.to_json, progress, cancel)
-            return found
+        def call(progress: Callable[[str], None], cancel: Cancel) -> Attached:
+            ui = self._commands.ui(progress, cancel)
+            return attach_elsewhere(node, asked, self._logins.home, ui, until_followed=True)
 
-        operation: Operation[Reattached] = self._operations.run(
+        operation: Operation[Attached] = self._operations.run(
             f"attaching to a run on {node}",
             call,
             done=lambda found: self._done(dialog, found),
@@ -102,7 +100,7 @@ class RunsElsewhere(QWidget):
         if dialog is self._dialog:
             dialog.show_error(str(error))
 
-    def _done(self, dialog: AttachDialog, found: Reattached) -> None:
+    def _done(self, dialog: AttachDialog, found: Attached) -> None:
         self._commands.look_after()
         if dialog is self._dialog:
             dialog.done(QDialog.DialogCode.Accepted)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.folders.origin import Origin, origin_of
@@ -16,6 +15,7 @@ from torchdeck.runs.links import Links, LinkState
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.attach import wants_controller
 from torchdeck_app.bridge.poller import Poller
 
 LIVE = 1.0

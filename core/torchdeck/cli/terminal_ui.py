@@ -12,6 +12,7 @@ from torchdeck.cli.progress_line import progress_line
 from torchdeck.use_cases.ui import Phase, Progress
 
 if TYPE_CHECKING:
+    from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.nodes.connector import Connector
 
 WITHOUT_MEMORY: Mapping[Phase, str] = {Phase.MODEL: 'limits.memory = "off": without it'}
@@ -53,3 +54,6 @@ class TerminalUi:
     def before_start(self) -> None:
         """As it was asked for."""
         self._before_start()
+
+    def adopt(self, controller: DetachedProcess) -> None:
+        """What watches the run reaps it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 GENERAL_PAGE = "trouble/failed#refused-before-the-start"
@@ -61,6 +62,17 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
     def parts(self) -> tuple[Refusal, ...]:
         """Each thing that is wrong, if there are several; else this alone."""
         return (self,)
+
+
+class SeveralRefusals(Refusal):
+    """It cannot be done for several reasons."""
+
+    def __init__(self, parts: Sequence[Refusal]) -> None:
+        super().__init__("; ".join(str(part) for part in parts))
+        self._parts = tuple(parts)
+
+    def parts(self) -> tuple[Refusal, ...]:
+        return self._parts
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.taking_over import ensure_controller
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.stop_request import StopRequest, request_stop
+from torchdeck.use_cases.ui import QuietUi
 
 POLL = 0.1
 
@@ -58,10 +58,9 @@ class Run:
         """Ask it to stop: finish the step, save and exit; or, with `now`, end its processes.
 
         Raises:
-            OSError: the request cannot be written.
+            Refusal: the request cannot be written, or no controller can be started.
         """
-        write_request(self.layout, STOP_NOW if now else STOP, "api")
-        ensure_controller(self.layout)
+        request_stop(StopRequest(self.layout, "api", now=now, ask=False), QuietUi()).look(self.view())
 
     def __repr__(self) -> str:
         return f"<Run {self.id} in {self.directory}>"

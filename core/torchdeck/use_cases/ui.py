@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.config.schema import RunConfig
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Asker
@@ -46,6 +47,9 @@ class Ui(Protocol):
     def before_start(self) -> None:
         """Called before a run is made: from here on it is started, and can only be stopped. May raise."""
 
+    def adopt(self, controller: DetachedProcess) -> None:
+        """Called with a controller that is left to the front end, which reaps it if it lives that long."""
+
 
 class QuietUi:
     """For programs: shows nothing, and asks for logins if there is an `asker`."""
@@ -75,6 +79,9 @@ class QuietUi:
 
     def before_start(self) -> None:
         """Nothing to do."""
+
+    def adopt(self, controller: DetachedProcess) -> None:
+        """It is reaped when something asks for it."""
 
 
 def connector_for(config: RunConfig, ui: Ui, home: Path) -> Connector | None:

@@ -125,7 +125,7 @@ def test_a_request_that_cannot_be_written_is_said_on_the_page(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("torchdeck_app.runs.commands.commands.write_request", full)
+    monkeypatch.setattr("torchdeck.use_cases.stop_request.write_request", full)
     click(page.header.buttons["stop"])
     qtbot.waitUntil(lambda: "No space left" in page.problem.text())
     assert page.header.buttons["stop"].isEnabled()

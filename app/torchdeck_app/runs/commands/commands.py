@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
-from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
-from torchdeck.launching.node_logins import gather_logins
-from torchdeck.launching.requests import write_request
-from torchdeck.launching.taking_over import Logins as AskLogins
-from torchdeck.launching.taking_over import ensure_controller, resume
-from torchdeck.runs.folders.deletion import put_back, remove, remove_forgotten, run_of, set_aside
-from torchdeck.runs.folders.node_parts import remote_nodes
+from torchdeck.runs.folders.deletion import put_back, run_of, set_aside
+from torchdeck.use_cases.attach import attach
+from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, remove_deleted
+from torchdeck.use_cases.resume import resume
+from torchdeck.use_cases.stop_request import StopRequest, request_stop
+from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
-from torchdeck_app.runs.attaching.attach import attach
+from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.commands.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS
 from torchdeck_app.runs.commands.request_carriers import Carried, RequestCarriers
 from torchdeck_app.runs.configuration.reading import clone_text
 
 ORIGIN = "window"
-_Call = Callable[[Callable[[str], None], Cancel], object]
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class RunCommands(QObject):
         self._logins = logins
         self._asked: set[tuple[str, str]] = set()
         self._is_closed = False
-        self._carriers = RequestCarriers(logins.quiet.credentials.to_json, self)
+        self._carriers = RequestCarriers(self)
         self._carriers.changed.connect(self._take_carried)
 
     def under_way(self, run_id: str) -> frozenset[str]:
@@ -76,47 +72,21 @@ class RunCommands(QObject):
         """Ask for a stop after the step, with a checkpoint; or, `now`, for the end of every process."""
         kind = STOP_NOW if now else STOP
 
-        def call(progress: Callable[[str], None], cancel: Cancel) -> None:
-            started: DetachedProcess | None = None
-            if remote_nodes(layout):
-                # who carries it on has nobody to ask; and what is asked may be refused, or cancelled: a
-                # request that lay there already would be forwarded by whatever controller comes next
-                started = ensure_controller(layout, self._ask(layout, progress, cancel))
-                self._reap_later(started)
-            # from here on it is carried, whatever becomes of this call
-            self._carriers.add(layout, write_request(layout, kind, ORIGIN), started)
-
-        self._run(layout, kind, call)
+        request = StopRequest(layout, ORIGIN, now=now, wait=False)
+        # from the end of the call on it is carried, whatever becomes of the operation
+        self._run(layout, kind, lambda ui: self._carriers.add(request_stop(request, ui)))
 
     def resume(self, layout: RunLayout) -> None:
         """Go on from the newest complete checkpoint."""
-
-        self._run(
-            layout,
-            RESUME,
-            lambda progress, cancel: self._reap_later(
-                resume(layout, ORIGIN, self._ask(layout, progress, cancel))
-            ),
-        )
+        self._run(layout, RESUME, lambda ui: resume(layout, ORIGIN, ui))
 
     def attach(self, layout: RunLayout) -> None:
         """Follow a run again that goes on on other machines: ask for what is wanted, start a controller."""
-        self._run(
-            layout,
-            ATTACH,
-            lambda progress, cancel: self.follow(
-                layout, self._ask(layout, progress, cancel), progress, cancel
-            ),
-        )
+        self._run(layout, ATTACH, lambda ui: attach(layout, ui, until_followed=True))
 
-    def follow(
-        self, layout: RunLayout, logins: AskLogins, progress: Callable[[str], None], cancel: Cancel
-    ) -> None:
-        """As `attach`, for a worker that asks by itself; what was started is reaped even once cancelled.
-
-        Raises what `attaching.attach` does, and CancelledError.
-        """
-        attach(layout, logins, progress, cancel.check, self._reap_later)
+    def ui(self, progress: Callable[[str], None], cancel: Cancel) -> WorkerUi:
+        """The front end of a use case in a worker: controllers that it starts are reaped."""
+        return WorkerUi(self._logins.asking, progress, cancel, self._carriers.add_controller)
 
     def clone(self, layout: RunLayout, checkpoint: Path | None = None) -> None:
         """Hand out the run's file as it was, to begin with `checkpoint` where one is given."""
@@ -163,14 +133,12 @@ class RunCommands(QObject):
     def remove(self, aside: Deleted) -> None:
         """Delete for good what was set aside, and what nodes have of it that can be logged in to unasked."""
 
-        def call(progress: Callable[[str], None], _cancel: object) -> list[NodeDeletion]:
-            nodes = [remote_nodes(RunLayout(folder)) for folder in aside.folders]
-            for folder in aside.folders:
-                remove(folder)
+        def call(progress: Callable[[str], None], cancel: Cancel) -> list[NodeDeletion]:
             told: list[NodeDeletion] = []
-            for name, run_id, where in zip(aside.names, aside.ids, nodes, strict=True):
-                progress(f"removing {name} from its nodes" if where else f"removing {name}")
-                told += delete_on_nodes(run_id, where, self._logins.quiet)
+            ui = WorkerUi(self._logins.quiet, progress, cancel)
+            for name, run_id, folder in zip(aside.names, aside.ids, aside.folders, strict=True):
+                progress(f"removing {name}")
+                told += remove_deleted(folder, run_id, ui)
             return told
 
         def done(told: list[NodeDeletion]) -> None:
@@ -188,10 +156,8 @@ class RunCommands(QObject):
     def go_on_deleting(self) -> None:
         """Remove what somebody set aside and did not live to remove, on nodes that let us in unasked too."""
 
-        def call(_progress: object, _cancel: object) -> dict[Path, tuple[str, ...]]:
-            removed = remove_forgotten(self._logins.home)
-            delete_noted(self._logins.quiet)
-            return removed
+        def call(progress: Callable[[str], None], cancel: Cancel) -> dict[Path, tuple[str, ...]]:
+            return finish_deletions(self._logins.home, WorkerUi(self._logins.quiet, progress, cancel))
 
         def done(removed: dict[Path, tuple[str, ...]]) -> None:
             left = {run_of(aside.name): nodes for aside, nodes in removed.items() if nodes}
@@ -216,7 +182,7 @@ class RunCommands(QObject):
         self._is_closed = True
         self._carriers.stop(1.0)
 
-    def _run(self, layout: RunLayout, what: str, call: _Call) -> None:
+    def _run(self, layout: RunLayout, what: str, call: Callable[[Ui], object]) -> None:
         asked = (layout.root.name, what)
         self._logins.ask_again()
         self._asked.add(asked)
@@ -235,34 +201,16 @@ class RunCommands(QObject):
         name = layout.root.name
         operation = self._operations.run(
             f"attaching to {name}" if what == ATTACH else f"asking {name} to {WORDS[what]}",
-            call,
+            lambda progress, cancel: call(self.ui(progress, cancel)),
             done=lambda _nothing: over(),
             failed=failed,
         )
         operation.cancelled.connect(over)
 
-    def _ask(self, layout: RunLayout, progress: Callable[[str], None], cancel: Cancel) -> AskLogins:
-        """Asks, in the worker, for what the nodes of a run want."""
-
-        def ask() -> Mapping[str, Any]:
-            if not remote_nodes(layout):
-                return {}
-            progress("connecting to its nodes")
-            given = gather_logins(layout, self._logins.asking)
-            cancel.check()
-            return given
-
-        return ask
-
     def look_after(self) -> None:
         """See to what a worker has begun, also one that was cancelled: carry requests, reap controllers."""
         if not self._is_closed:
             self._carriers.start()
-
-    def _reap_later(self, controller: DetachedProcess | None) -> None:
-        """Have a controller reaped, so that it does not look alive when it has ended; from any thread."""
-        if controller is not None:
-            self._carriers.add_controller(controller)
 
     def _take_carried(self, carried: Carried) -> None:
         for run_id, why in carried.errors:

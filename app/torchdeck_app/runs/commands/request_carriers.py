@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
-from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.requests import Request
-from torchdeck.launching.taking_over import Logins, RequestCarrier
 from torchdeck.runs.follower import RunFollower
+from torchdeck.use_cases.stop_request import PendingStop
 from torchdeck_app.bridge.poller import Poller
 
 INTERVAL = 0.5
@@ -30,44 +28,35 @@ class Carried:
 class _Errand:
     """One request on its way."""
 
-    def __init__(self, layout: RunLayout, request: Request, carrier: RequestCarrier) -> None:
-        self.layout = layout
-        self.request = request
-        self._follower = RunFollower(layout)
-        self._carrier = carrier
+    def __init__(self, pending: PendingStop) -> None:
+        self.pending = pending
+        self._follower = RunFollower(pending.layout)
 
     def is_done(self) -> bool:
-        """Whether an agent has it, or nothing goes on; starts a controller where there is none. Blocks."""
-        if not self.layout.root.exists():
+        """Whether an agent has it, or nothing goes on; starts a controller if there is none. Blocks."""
+        if not self.pending.layout.root.exists():
             return True
         view = self._follower.refresh()
         ended = view.is_over and not view.nodes_alone
-        if ended or self._follower.has_taken(self.request.id):
+        if ended or self._follower.has_taken(self.pending.request_id):
             return True
-        self._carrier.look(view)
+        self.pending.look(view)
         return False
 
 
 class RequestCarriers(Poller[Carried]):
     """Looks after requests while there are any, and reaps the controllers that this window started."""
 
-    def __init__(self, logins: Logins = dict, parent: QObject | None = None) -> None:
-        """Nothing is carried yet.
-
-        Args:
-            logins: what was given so far, for controllers that are started; must not ask, nor connect.
-            parent: Qt's owner.
-        """
-        self._logins = logins
+    def __init__(self, parent: QObject | None = None) -> None:
         self._lock = threading.Lock()
         self._errands: list[_Errand] = []
         self._controllers: list[DetachedProcess] = []
         self._arrived = 0
         super().__init__("requests", self._carry, INTERVAL, parent)
 
-    def add(self, layout: RunLayout, request: Request, started: DetachedProcess | None = None) -> None:
-        """See to it that `request` arrives; from any thread. `started`: a controller that is on its way."""
-        errand = _Errand(layout, request, RequestCarrier(layout, self._logins, started))
+    def add(self, pending: PendingStop) -> None:
+        """See to it that the request arrives; from any thread."""
+        errand = _Errand(pending)
         with self._lock:
             self._errands.append(errand)
         self.poke()
@@ -81,7 +70,7 @@ class RequestCarriers(Poller[Carried]):
     def under_way(self) -> frozenset[tuple[str, str]]:
         """What is under way now, as (run id, what was asked); from any thread."""
         with self._lock:
-            return frozenset((each.layout.root.name, each.request.kind) for each in self._errands)
+            return frozenset((each.pending.layout.root.name, each.pending.kind) for each in self._errands)
 
     def _carry(self) -> Carried:
         """In the thread."""
@@ -95,7 +84,9 @@ class RequestCarriers(Poller[Carried]):
                     done.append(errand)
             except Exception as error:  # noqa: BLE001 - whatever it is: the run's page says it
                 done.append(errand)
-                errors.append((errand.layout.root.name, f"the request cannot be handed over: {error}"))
+                errors.append(
+                    (errand.pending.layout.root.name, f"the request cannot be handed over: {error}")
+                )
         with self._lock:
             self._errands = [errand for errand in self._errands if errand not in done]
         self._arrived += len(done)

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.connector import logins_of
-from torchdeck.cli.refusals import print_pages, refuse, report
+from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
+from torchdeck.cli.refusals import refuse, report
+from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
-from torchdeck.cli.runs.start import watch_run
-from torchdeck.cli.runs.stop_lost import stop_lost
-from torchdeck.cli.runs.stop_notes import StopNotes
-from torchdeck.cli.runs.stop_unread import stop_unread
+from torchdeck.cli.runs.start import start_and_watch, watch_run
 from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.links import UP, Links, LinkState, read_links
-from torchdeck.runs.state import RunState
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.links import read_links
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
 if TYPE_CHECKING:
-    from torchdeck.launching.taking_over import RequestCarrier
+    from torchdeck.use_cases.stop_request import Stopped
 
-POLL = 0.1
-AWAY = 15.0
-"""Seconds without its link after which a node is not waited for, where nothing is left on the others."""
-ALONE_LIMIT = 600.0
-"""Seconds after the end of a run for ranks to save and end that go on without the leader."""
+ORIGIN = "terminal"
 
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
@@ -73,128 +65,62 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def attach(args: argparse.Namespace) -> int:
     """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
-    from torchdeck.launching.taking_over import take_up
+    from torchdeck.use_cases import attach as verb
 
     if args.node is not None:
-        from torchdeck.cli.runs.attach import attach_elsewhere
-
-        return attach_elsewhere(args)
+        return _attach_elsewhere(args)
     layout = find_run(args.id)
     with FrontEndSignals(attached=True) as signals:
         try:
-            controller = take_up(layout, partial(logins_of, layout))
+            controller = verb.attach(layout, TerminalUi())
         except Refusal as error:
             return report(error, as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
 
 
+@says_what_is_wrong_with_nodes
+def _attach_elsewhere(args: argparse.Namespace) -> int:
+    """Make the directory here of a run that another machine has started, and watch it."""
+    from torchdeck.cli.nodes.chosen import chosen_nodes
+    from torchdeck.cli.nodes.lookup import NodesUsageError
+    from torchdeck.use_cases.attach import attach_elsewhere
+
+    chosen = chosen_nodes([args.node])
+    if len(chosen.entries) != 1:
+        raise NodesUsageError(f"{args.node} is more than one node; --node names one")
+    try:
+        found = attach_elsewhere(next(iter(chosen.entries)), args.id, chosen.reach.home, TerminalUi())
+    except Refusal as error:
+        if error.is_usage:
+            raise
+        return report(error, as_json=args.json)
+    with FrontEndSignals(attached=True) as signals:
+        return watch_run(found.layout, found.controller, signals, as_json=args.json)
+
+
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
-    from torchdeck.launching.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launching.taking_over import RequestCarrier
+    from torchdeck.use_cases import stop as verb
+    from torchdeck.use_cases.stop_request import StopRequest
 
-    layout = find_run(args.id)
+    request = StopRequest(find_run(args.id), ORIGIN, now=args.now, wait=not args.no_wait)
     try:
-        view = RunFollower(layout).refresh()
-    except (Refusal, OSError) as error:
-        return stop_unread(layout, args, error)
-    if view.is_over and view.unfenced and not view.nodes_alone:
-        return stop_lost(layout, view, args)
-    if view.is_over and not view.processes_alive and not view.nodes_alone:
-        return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
-    try:
-        request = write_request(layout, STOP_NOW if args.now else STOP, "terminal")
-        carrier = RequestCarrier(layout)
-        carrier.look(view)
-        if not args.no_wait:
-            view = _wait(layout, carrier, now=args.now)
-    except (OSError, Refusal) as error:
-        return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
-    _say(layout, view, as_json=args.json)
-    if args.no_wait or _was_stopped(layout, view, request.id):
+        stopped = verb.stop(request, TerminalUi())
+    except Refusal as error:
+        return refuse([str(part) for part in error.parts()], as_json=args.json)
+    return _say_stopped(request.layout, stopped, as_json=args.json)
+
+
+def _say_stopped(layout: RunLayout, stopped: Stopped, *, as_json: bool) -> int:
+    if stopped.view is None:
+        print(json_text({"id": layout.root.name, "why": stopped.said}) if as_json else stopped.sentence)
         return SUCCEEDED
-    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it goes on"
-    _note(f"nothing was stopped: {what}")
-    return REFUSED
-
-
-def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
-    """Whether the run ended because of the request, or after it took it."""
-    if not view.is_over:
-        return False
-    if view.state in (RunState.CANCELLED, RunState.LOST):
-        return True
-    follower = RunFollower(layout)
-    follower.refresh()
-    return follower.has_taken(request_id)
-
-
-def _wait(layout: RunLayout, carrier: RequestCarrier, *, now: bool = False) -> RunView:
-    """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting.
-
-    A leader that is cut away for good never says so: then, until nothing is left where nodes are reached; or,
-    if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
-    ended that go on without the leader, but not for ever.
-    """
-    follower, alone, notes = RunFollower(layout), _WaitAlone(layout), StopNotes(_note)
-    while now or not _is_left_to_the_away(follower.links):
-        view = follower.refresh()
-        if view.is_over and not alone.goes_on(follower.links):
-            break
-        carrier.look(view)
-        notes.look(view, follower.links)
-        time.sleep(POLL)
-    return follower.refresh()
-
-
-class _WaitAlone:
-    """Waiting for nodes whose ranks go on after the end of their run."""
-
-    def __init__(self, layout: RunLayout) -> None:
-        self._layout = layout
-        self._begun: float | None = None
-        self._told = 0.0
-
-    def goes_on(self, links: Links | None) -> bool:
-        """Whether there are some that may still hear of the stop; says which are waited for no longer."""
-        from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
-        from torchdeck.launching.taking_over import TOLD_LIMIT
-
-        nodes, now = nodes_alone(self._layout), time.monotonic()
-        seen = seen_alone(nodes, links, time.time())
-        if not nodes:
-            return False
-        if self._begun is None:
-            self._begun = self._told = now
-        if seen.living or not seen.untold:
-            self._told = now
-        if now - self._begun > ALONE_LIMIT:
-            _note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {', '.join(nodes)} to end: they may go on")
-            return False
-        if now - self._told > TOLD_LIMIT:
-            untold = f"node {', '.join(seen.untold)} was not reached for {TOLD_LIMIT:.0f} s"
-            _note(f"{untold}, and is waited for no longer: stop the run again when it is back")
-            return False
-        return True
-
-
-def _note(text: str) -> None:
-    print(f"torchdeck: {text}", file=sys.stderr)
-
-
-def _is_left_to_the_away(links: Links | None) -> bool:
-    """Whether nothing lives where nodes are reached, and the others have not been for a while."""
-    if links is None or not links.is_fresh(time.time()):
-        return False
-    reached = [state for state in links.nodes.values() if state.state == UP]
-    lives = any(state.agent_alive is not False or state.holder_alive for state in reached)
-    away = _away(links)
-    return bool(reached and away) and not lives and all(time.time() - state.since > AWAY for state in away)
-
-
-def _away(links: Links) -> list[LinkState]:
-    return [state for state in links.nodes.values() if state.state != UP]
+    _say(layout, stopped.view, as_json=as_json)
+    if stopped.unstopped:
+        print(f"torchdeck: {stopped.unstopped}", file=sys.stderr)
+        return REFUSED
+    return SUCCEEDED
 
 
 def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
@@ -208,33 +134,40 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
         print("\n".join(summary_lines(view)))
     else:
         print(f"run {view.id} was asked to stop; it is {view.state}")
+        from torchdeck.use_cases.stop import away_nodes
+
         links = read_links(layout)
-        for state in [] if links is None else _away(links):
+        for state in [] if links is None else away_nodes(links):
             print(f"node {state.node} is not reached, and hears of it when it is: {state.why}")
 
 
 @says_what_is_wrong
 def resume(args: argparse.Namespace) -> int:
-    """Begin another life of a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.launching.taking_over import resume as begin_again
+    """Continue a run that is over and watch it; 3 when it cannot be resumed."""
+    from torchdeck.use_cases import resume as verb
 
-    if args.nodes is not None:
-        from torchdeck.cli.runs.resume_elsewhere import resume_elsewhere
-
-        return resume_elsewhere(args)
     layout = find_run(args.id)
+    if args.nodes is not None:
+        return _resume_elsewhere(layout, args)
     with FrontEndSignals() as signals:
         try:
-            controller = begin_again(layout, "terminal", partial(logins_of, layout), _note)
+            controller = verb.resume(layout, ORIGIN, TerminalUi())
         except Refusal as error:
-            if not args.json:
-                print_pages(error)
-            return refuse([str(error)], as_json=args.json)
-        except OSError as error:
-            return refuse(
-                [f"{layout.root} cannot be read or written: {error.strerror or error}"], as_json=args.json
-            )
+            return report(error, as_json=args.json)
         if args.detach:
             print(json_text({"id": layout.root.name}) if args.json else layout.root.name)
             return SUCCEEDED
         return watch_run(layout, controller, signals, as_json=args.json)
+
+
+def _resume_elsewhere(layout: RunLayout, args: argparse.Namespace) -> int:
+    """Start a new run on other nodes from the newest checkpoint, and watch it."""
+    from torchdeck.use_cases.resume import resumed_elsewhere
+
+    view = read_run(layout)
+    try:
+        request = resumed_elsewhere(layout, view, args.nodes)
+    except Refusal as error:
+        return report(error, as_json=args.json)
+    keep_fencing(layout, view)
+    return start_and_watch(request, detach=args.detach, as_json=args.json)

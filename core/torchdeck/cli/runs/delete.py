@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
-from torchdeck.contract.layout import Home
+from torchdeck.cli.terminal_ui import TerminalUi
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.launching.node_deletion import NodeDeletion
+    from torchdeck.use_cases.delete import NodeDeletion
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -44,8 +44,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Delete; 3 when the run is alive, something of it cannot be removed, or the answer was no."""
-    from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside
     from torchdeck.runs.folders.node_parts import remote_nodes
+    from torchdeck.use_cases.delete import delete
 
     if args.node is not None:
         return _on_nodes_alone(args.id, args.node, as_json=args.json)
@@ -54,16 +54,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and sys.stdin.isatty() and not _agreed(layout, names):
         print(f"torchdeck: {layout.root.name} was not deleted", file=sys.stderr)
         return REFUSED
+    _say_nodes(layout.root.name, names)
     try:
-        # noted before the nodes are asked: `nodes clean` goes on where this is cut short
-        remove(set_aside(layout, on_nodes=not args.here))
-    except StillAliveError as error:
+        told = delete(layout, TerminalUi(), on_nodes=not args.here)
+    except Refusal as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return REFUSED
-    except OSError as error:
-        print(f"torchdeck: {layout.root} cannot be removed: {error.strerror}", file=sys.stderr)
-        return REFUSED
-    told = _on_nodes(layout.root.name, names, layout.home.root)
     return _tell(layout.root.name, told, as_json=args.json, here=True)
 
 
@@ -85,41 +81,30 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
     """What is left on nodes of a run that is over, or that is not here any more."""
     from torchdeck.contract.layout import RUN_ID
-    from torchdeck.runs.folders.deletion import living_alone
-    from torchdeck.runs.follower import read_run
     from torchdeck.runs.home import torchdeck_home
-    from torchdeck.runs.links import read_links
+    from torchdeck.use_cases.delete import delete_from_nodes
 
     if RUN_ID.fullmatch(run_id) is None:
         print(f"torchdeck: {run_id!r} is not a run's whole id, which --node needs", file=sys.stderr)
         return USAGE
     home = torchdeck_home()
-    layout = Home(home).run(run_id)
-    if layout.journal.is_file():
-        view = read_run(layout)
-        if not view.is_over:
-            print(f"torchdeck: run {run_id} is {view.state}: stop it first", file=sys.stderr)
-            return REFUSED
-        if nodes := living_alone(view, read_links(layout)):
-            where = ", ".join(nodes)
-            print(f"torchdeck: ranks of run {run_id} go on on {where}: stop it first", file=sys.stderr)
-            return REFUSED
-    return _tell(run_id, _on_nodes(run_id, names, home), as_json=as_json, here=False)
+    _say_nodes(run_id, names)
+    try:
+        told = delete_from_nodes(run_id, names, home, TerminalUi())
+    except Refusal as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return REFUSED
+    return _tell(run_id, told, as_json=as_json, here=False)
 
 
-def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeletion, ...]:
-    """Nothing is imported for a run of this machine alone; a person may be asked for logins."""
-    if not names:
-        return ()
-    from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.cli.nodes.chosen import InTurn
-    from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, delete_on_nodes
-    from torchdeck.nodes.connector import Connector
+def _say_nodes(run_id: str, names: Sequence[str]) -> None:
+    """For a person who waits."""
+    if not names or not sys.stderr.isatty():
+        return
+    from torchdeck.use_cases.delete import NODES_LIMIT
 
-    if sys.stderr.isatty():
-        limit = f"{REACH_LIMIT + LIMIT:.0f} s at most"
-        print(f"torchdeck: removing what {', '.join(names)} have of run {run_id}, {limit}", file=sys.stderr)
-    return delete_on_nodes(run_id, names, Connector(home, InTurn(terminal_asker(home))))
+    limit = f"{NODES_LIMIT:.0f} s at most"
+    print(f"torchdeck: removing what {', '.join(names)} have of run {run_id}, {limit}", file=sys.stderr)
 
 
 def _tell(run_id: str, told: Sequence[NodeDeletion], *, as_json: bool, here: bool) -> int:

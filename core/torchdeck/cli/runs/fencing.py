@@ -16,8 +16,8 @@ def keep_fencing(layout: RunLayout, view: RunView) -> None:
     """
     if not view.unfenced or not view.is_over or view.controller_alive:
         return
-    from torchdeck.launching.taking_over import ensure_controller
     from torchdeck.nodes.inventory.file import inventory_path, read_inventory
+    from torchdeck.use_cases.attach import ensure_controller
 
     try:
         if read_inventory(inventory_path(layout.home.root)).nodes.keys() >= set(view.unfenced):

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
-from torchdeck.contract.refusal import Refusal
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.contract.layout import RunLayout
-    from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.pull.results import Pulled, Sources
-
-PULLED = "pulled"
-"""Folder in the run's directory here for what nodes have made beside checkpoints."""
+    from torchdeck.use_cases.pull import Pulled
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -51,53 +46,22 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Pull; 3 when not all could be brought, 2 when there is no such run."""
-    from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.cli.nodes.chosen import InTurn
-    from torchdeck.contract.atomic import read_json
-    from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.pull.results import sources_of
-    from torchdeck.nodes.connector import Connector
-    from torchdeck.nodes.probe.probe_session import ProbeError
-    from torchdeck.nodes.ssh.errors import SshError
+    from torchdeck.use_cases.pull import PullRequest, pull
 
-    layout = find_run(args.id)
-    pulled: list[Pulled] = []
-    problems: list[str] = []
-    home = layout.home.root
-    try:
-        plan = LaunchPlan.from_json(read_json(layout.plan))
-        with sources_of(layout, plan, Connector(home, InTurn(terminal_asker(home)))) as sources:
-            problems += sources.refused.values()
-            for each in _pulls(args, layout, plan, sources):
-                pulled.append(each)
-                if not args.json:
-                    print(
-                        f"{each.what}: {size(each.size)} in {each.path}{'' if each.new else ', here already'}"
-                    )
-    except (SshError, ProbeError, OSError) as error:
-        problems.append(f"{error}; `torchdeck runs pull {args.id}` goes on where this was cut off")
-    except Refusal as error:
-        problems.append(str(error))
-    if args.json:
-        print(json_text({"pulled": [asdict(each) for each in pulled], "problems": problems}, indent=1))
-    elif not pulled and not problems:
-        print("there is nothing to pull: the run's nodes have made nothing that is not here")
-    for problem in problems:
-        print(f"torchdeck: {problem}", file=sys.stderr)
-    return REFUSED if problems else SUCCEEDED
-
-
-def _pulls(
-    args: argparse.Namespace, layout: RunLayout, plan: LaunchPlan, sources: Sources
-) -> Iterator[Pulled]:
-    from torchdeck.launching.pull.results import NONE, pull_checkpoints, pull_outputs
+    def say(each: Pulled) -> None:
+        if not args.json:
+            print(f"{each.what}: {size(each.size)} in {each.path}{'' if each.new else ', here already'}")
 
     to = Path(args.to).expanduser().absolute() if args.to else None
-    checkpoints = layout.checkpoints if to is None else to / layout.checkpoints.name
-    with transfer_progress() as told:
-        if args.checkpoints != NONE:
-            yield from pull_checkpoints(sources, plan, layout.root.name, args.checkpoints, checkpoints, told)
-        yield from pull_outputs(sources, plan, (to or layout.root) / PULLED, told)
+    found = pull(PullRequest(find_run(args.id), args.checkpoints, to), TerminalUi(), say, transfer_progress())
+    if args.json:
+        pulled = [asdict(each) for each in found.pulled]
+        print(json_text({"pulled": pulled, "problems": list(found.problems)}, indent=1))
+    elif not found.pulled and not found.problems:
+        print("there is nothing to pull: the run's nodes have made nothing that is not here")
+    for problem in found.problems:
+        print(f"torchdeck: {problem}", file=sys.stderr)
+    return REFUSED if found.problems else SUCCEEDED
 
 
 @contextmanager

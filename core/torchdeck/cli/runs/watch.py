@@ -18,8 +18,6 @@ from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.taking_over import RequestCarrier, ensure_controller
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState
@@ -28,6 +26,8 @@ from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import START_GRACE, RunView
 from torchdeck.use_cases.kept_controller import KeptController
+from torchdeck.use_cases.stop_request import PendingStop, StopRequest, request_stop
+from torchdeck.use_cases.ui import QuietUi
 
 QUICK = 0.025
 """Seconds between two looks while things happen, and between two glances at whether a journal has grown."""
@@ -71,7 +71,7 @@ class Watch:
         self._shown_progress: TrainingProgress | None = None
         self._shown_sending: tuple[LinkState, ...] = ()
         self._answered = 0
-        self._carrier = RequestCarrier(layout)
+        self._pending: PendingStop | None = None
         self._kept = KeptController(layout)
         self._last: RunView | None = None
         self._said: set[str] = set()
@@ -220,28 +220,27 @@ class Watch:
             return
         self._answered += 1
         if self._answered == 1:
-            self._ask(STOP)
+            self._ask(now=False)
             self._display.note(
                 f"stopping: the ranks finish the step, save and exit ({self._signals.stop_key} again ends "
                 "them now)"
             )
         elif self._answered == 2:
-            self._ask(STOP_NOW)
+            self._ask(now=True)
             self._display.note(
                 f"stopping now ({self._signals.stop_key} again stops watching; the stop goes on)"
             )
 
-    def _ask(self, kind: str) -> None:
+    def _ask(self, *, now: bool) -> None:
         try:
-            write_request(self._layout, kind, "terminal")
-            ensure_controller(self._layout)
-        except (OSError, Refusal) as error:
-            self._display.note(f"the request cannot be handed over: {error}")
+            self._pending = request_stop(StopRequest(self._layout, "terminal", now=now, ask=False), QuietUi())
+        except Refusal as error:
+            self._display.note(str(error))
 
     def _carry(self, view: RunView) -> None:
-        if self._answered:
+        if self._pending is not None:
             try:
-                self._carrier.look(view)
+                self._pending.look(view)
             except Refusal as error:
                 self._display.note(f"the request cannot be handed over yet: {error}")
 

@@ -1,22 +1,17 @@
-"""`torchdeck runs stop` of a lost run: what may still live on nodes that did not answer."""
+"""Stop a lost run: what may still live on nodes that did not answer."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from typing import TYPE_CHECKING
 
-from torchdeck.cli.exit_codes import SUCCEEDED
-from torchdeck.cli.json_text import json_text
-from torchdeck.cli.refusals import refuse
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
+from torchdeck.launching.taking_over import RequestCarrier
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, read_links
-
-if TYPE_CHECKING:
-    from torchdeck.runs.view import RunView
+from torchdeck.runs.view import RunView
+from torchdeck.use_cases.stop_request import Stopped, StopRequest
+from torchdeck.use_cases.ui import Ui
 
 REACH_LIMIT = 15.0
 """Seconds for a node to answer."""
@@ -25,29 +20,25 @@ END_LIMIT = 60.0
 POLL = 0.2
 
 
-def stop_lost(layout: RunLayout, view: RunView, args: argparse.Namespace) -> int:
-    """Start the run's controller, which ends what is left; 0 once nothing is, else 3."""
-
+def stop_lost(request: StopRequest, view: RunView, ui: Ui) -> Stopped:
+    """Start the run's controller, which ends what is left. Raises Refusal if something may still live."""
     lost, over = ", ".join(view.unfenced), f"run {view.id} is {view.state} already"
-    print(f"torchdeck: {over}; waiting for {lost}, on which it may live on", file=sys.stderr)
+    ui.note(f"{over}; waiting for {lost}, on which it may live on")
     try:
-        left = _wait(layout, once=args.no_wait)
+        left = _wait(request.layout, ui, once=not request.wait)
     except Refusal as error:
-        return refuse([f"{over}; {error}"], as_json=args.json)
-    if left and not args.no_wait:
+        raise Refusal(f"{over}; {error}") from error
+    if left and request.wait:
         later = "what may run there is ended when it does, while this machine is on; else stop it again then"
-        return refuse([f"{over}; {_unanswered(left, read_links(layout))}: {later}"], as_json=args.json)
+        raise Refusal(f"{over}; {_unanswered(left, read_links(request.layout))}", fix=later)
     said = f"nothing of it lives on {lost}"
     if left:
         said = f"what may run on {', '.join(left)} is ended when it answers"
-    print(json_text({"id": view.id, "why": said}) if args.json else f"{over}; {said}")
-    return SUCCEEDED
+    return Stopped(None, said, f"{over}; {said}")
 
 
-def _wait(layout: RunLayout, *, once: bool) -> tuple[str, ...]:
+def _wait(layout: RunLayout, ui: Ui, *, once: bool) -> tuple[str, ...]:
     """Wait until the lost nodes have said that nothing of the run lives there; those that have not."""
-    from torchdeck.launching.taking_over import RequestCarrier
-
     follower, carrier, begun = RunFollower(layout), RequestCarrier(layout), time.monotonic()
     while (view := follower.refresh()).unfenced:
         carrier.look(view)
@@ -55,6 +46,7 @@ def _wait(layout: RunLayout, *, once: bool) -> tuple[str, ...]:
         away = [_away(node, follower.links, waited) for node in view.unfenced]
         if once or min(away) > REACH_LIMIT or waited > END_LIMIT:
             break
+        ui.check()
         time.sleep(POLL)
     return view.unfenced
 

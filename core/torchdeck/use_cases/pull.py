@@ -1,0 +1,93 @@
+"""Bring what a run has made on other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.contract.refusal import Refusal
+from torchdeck.launching.pull.results import Pulled
+from torchdeck.use_cases.ui import Ui
+
+if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.launching.pull.results import Sources
+
+__all__ = ["Pull", "PullRequest", "Pulled", "pull"]
+PULLED = "pulled"
+"""Folder in the run's directory here for what nodes have made beside checkpoints."""
+Transfer = Callable[[str, int, int], None]
+"""Told what is brought, how many bytes are here, and of how many."""
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """What is to be brought."""
+
+    layout: RunLayout
+    checkpoints: str = "latest"
+    """A step, `latest`, `all` or `none`."""
+    to: Path | None = None
+    """A folder instead of the run's directory here."""
+
+
+@dataclass(frozen=True)
+class Pull:
+    """What is here now, and what is not."""
+
+    pulled: tuple[Pulled, ...]
+    problems: tuple[str, ...]
+
+
+def pull(
+    request: PullRequest,
+    ui: Ui,
+    each: Callable[[Pulled], None] = lambda _pulled: None,
+    transfer: AbstractContextManager[Transfer] | None = None,
+) -> Pull:
+    """Bring checkpoints and outputs; what was cut off continues where it was.
+
+    Args:
+        request: what.
+        ui: the front end.
+        each: called with each thing once it is here.
+        transfer: entered while things are brought.
+    """
+    from torchdeck.contract.atomic import read_json
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.launching.pull.results import sources_of
+    from torchdeck.nodes.probe.probe_session import ProbeError
+    from torchdeck.nodes.ssh.errors import SshError
+
+    layout = request.layout
+    pulled: list[Pulled] = []
+    problems: list[str] = []
+    try:
+        plan = LaunchPlan.from_json(read_json(layout.plan))
+        with sources_of(layout, plan, ui.connector(layout.home.root)) as sources:
+            problems += sources.refused.values()
+            with transfer or nullcontext(lambda _what, _done, _total: None) as told:
+                for found in _pulls(request, plan, sources, told):
+                    pulled.append(found)
+                    each(found)
+    except (SshError, ProbeError, OSError) as error:
+        problems.append(f"{error}; `torchdeck runs pull {layout.root.name}` goes on where this was cut off")
+    except Refusal as error:
+        problems.append(str(error))
+    return Pull(tuple(pulled), tuple(problems))
+
+
+def _pulls(request: PullRequest, plan: LaunchPlan, sources: Sources, transfer: Transfer) -> Iterator[Pulled]:
+    from torchdeck.launching.pull.results import NONE, pull_checkpoints, pull_outputs
+
+    layout, to = request.layout, request.to
+    checkpoints = layout.checkpoints if to is None else to / layout.checkpoints.name
+    if request.checkpoints != NONE:
+        yield from pull_checkpoints(
+            sources, plan, layout.root.name, request.checkpoints, checkpoints, transfer
+        )
+    yield from pull_outputs(sources, plan, (to or layout.root) / PULLED, transfer)

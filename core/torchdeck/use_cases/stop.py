@@ -1,0 +1,135 @@
+"""Stop a run: after the step with a checkpoint, or at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torchdeck.contract.refusal import Refusal
+from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
+from torchdeck.launching.taking_over import TOLD_LIMIT
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import UP, Links, LinkState
+from torchdeck.runs.state import RunState
+from torchdeck.use_cases.stop_notes import StopNotes
+from torchdeck.use_cases.stop_request import Stopped, StopRequest, request_stop
+from torchdeck.use_cases.ui import Ui
+
+if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.runs.view import RunView
+
+POLL = 0.1
+AWAY = 15.0
+"""Seconds without its link after which a node is not waited for, if nothing is left on the others."""
+ALONE_LIMIT = 600.0
+"""Seconds after the end of a run for ranks to save and end that go on without the leader."""
+
+
+def stop(request: StopRequest, ui: Ui) -> Stopped:
+    """Stop a run, also one that was lost or cannot be read.
+
+    Raises:
+        Refusal: there is nothing to stop, something may still live, or the request cannot be handed over.
+    """
+    layout = request.layout
+    try:
+        view = RunFollower(layout).refresh()
+    except (Refusal, OSError) as error:
+        from torchdeck.use_cases.stop_unread import stop_unread
+
+        return stop_unread(request, error, ui)
+    if view.is_over and view.unfenced and not view.nodes_alone:
+        from torchdeck.use_cases.stop_lost import stop_lost
+
+        return stop_lost(request, view, ui)
+    if view.is_over and not view.processes_alive and not view.nodes_alone:
+        raise Refusal(f"run {view.id} is {view.state} already: there is nothing to stop")
+    pending = request_stop(request, ui)
+    try:
+        pending.look(view)
+        if request.wait:
+            view = _wait(layout, pending.look, ui, now=request.now)
+    except Refusal as error:
+        raise Refusal(f"the request cannot be handed over: {error}") from error
+    if not request.wait or _was_stopped(layout, view, pending.request_id):
+        return Stopped(view)
+    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it goes on"
+    return Stopped(view, unstopped=f"nothing was stopped: {what}")
+
+
+def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
+    """Whether the run ended because of the request, or after it took it."""
+    if not view.is_over:
+        return False
+    if view.state in (RunState.CANCELLED, RunState.LOST):
+        return True
+    follower = RunFollower(layout)
+    follower.refresh()
+    return follower.has_taken(request_id)
+
+
+def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bool) -> RunView:
+    """Until the run is over. The agent's graces and deadlines bound it.
+
+    A leader that is cut off for good never says so: then, until nothing is left where nodes are reached; or,
+    if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
+    ended that go on without the leader, but not for ever.
+    """
+    follower, alone = RunFollower(layout), _WaitAlone(layout, ui)
+    notes = StopNotes(ui.note)
+    while now or not _is_left_to_the_away(follower.links):
+        view = follower.refresh()
+        if view.is_over and not alone.goes_on(follower.links):
+            break
+        look(view)
+        notes.look(view, follower.links)
+        ui.check()
+        time.sleep(POLL)
+    return follower.refresh()
+
+
+class _WaitAlone:
+    """Waiting for nodes whose ranks go on after the end of their run."""
+
+    def __init__(self, layout: RunLayout, ui: Ui) -> None:
+        self._layout = layout
+        self._ui = ui
+        self._begun: float | None = None
+        self._told = 0.0
+
+    def goes_on(self, links: Links | None) -> bool:
+        """Whether there are some that may still hear of the stop; says which are waited for no longer."""
+        nodes, now = nodes_alone(self._layout), time.monotonic()
+        seen = seen_alone(nodes, links, time.time())
+        if not nodes:
+            return False
+        if self._begun is None:
+            self._begun = self._told = now
+        if seen.living or not seen.untold:
+            self._told = now
+        if now - self._begun > ALONE_LIMIT:
+            named = ", ".join(nodes)
+            self._ui.note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {named} to end: they may go on")
+            return False
+        if now - self._told > TOLD_LIMIT:
+            untold = f"node {', '.join(seen.untold)} was not reached for {TOLD_LIMIT:.0f} s"
+            self._ui.note(f"{untold}, and is waited for no longer: stop the run again when it is back")
+            return False
+        return True
+
+
+def _is_left_to_the_away(links: Links | None) -> bool:
+    """Whether nothing lives where nodes are reached, and the others have not been for a while."""
+    if links is None or not links.is_fresh(time.time()):
+        return False
+    reached = [state for state in links.nodes.values() if state.state == UP]
+    lives = any(state.agent_alive is not False or state.holder_alive for state in reached)
+    away = away_nodes(links)
+    return bool(reached and away) and not lives and all(time.time() - state.since > AWAY for state in away)
+
+
+def away_nodes(links: Links) -> list[LinkState]:
+    """Nodes that are not reached."""
+    return [state for state in links.nodes.values() if state.state != UP]
