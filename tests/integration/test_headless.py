@@ -138,7 +138,7 @@ def test_failed_rank_is_named_with_its_traceback(command: Command, tmp_path: Pat
     assert (shown["first_failure"]["rank"], shown["first_failure"]["code"]) == (1, 1)
     assert shown["advice"]["title"] == "An exception in train.py"
     line = next(number for number, text in enumerate(bad.read_text().splitlines(), 1) if "no such" in text)
-    assert shown["advice"]["text"].startswith(f"ValueError at line {line} of train.py: mend it there.")
+    assert shown["advice"]["text"].startswith(f"ValueError at line {line} of train.py: fix it there.")
 
 
 def test_first_interrupt_stops_and_second_ends_everything(command: Command, tmp_path: Path) -> None:

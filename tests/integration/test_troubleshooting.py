@@ -60,4 +60,4 @@ def test_a_mistake_of_ones_own_is_led_to(tmp_path: Path) -> None:
     advice = command.json("runs", "show", "latest")["advice"]
     assert advice["title"] == "An exception in train.py"
     line = next(number for number, text in enumerate(SCRIPT.splitlines(), 1) if "KeyError" in text)
-    assert advice["text"].startswith(f"KeyError at line {line} of train.py: mend it there.")
+    assert advice["text"].startswith(f"KeyError at line {line} of train.py: fix it there.")

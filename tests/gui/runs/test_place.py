@@ -174,7 +174,7 @@ def test_what_to_do_of_an_exception_of_one_s_own_is_read_without_scrolling(
     card = page_of(qtbot, place, 1).card
     qtbot.waitUntil(lambda: card.isVisible() and card.report is not None)
     assert card.advice_title == "What to do: An exception in train.py"
-    (advice,) = [each for each in card.findChildren(QLabel) if "mend it there. Then Clone" in each.text()]
+    (advice,) = [each for each in card.findChildren(QLabel) if "fix it there. Then clone" in each.text()]
     qtbot.waitUntil(lambda: advice.visibleRegion().boundingRect() == advice.rect())
 
 

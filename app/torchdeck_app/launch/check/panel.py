@@ -181,6 +181,7 @@ class CheckPanel(QFrame):
         text = label(f"{row.what}\n→ {row.fix}" if row.fix else row.what, wrap=True)
         text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        text.setToolTip(f"Help: torchdeck docs {row.page}" if row.page else "")
         for column, cell in enumerate((mark, name, text)):
             cell.setTextFormat(Qt.TextFormat.PlainText)
             grid.addWidget(

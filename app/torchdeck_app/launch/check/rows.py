@@ -35,6 +35,8 @@ class CheckRow(NamedTuple):
     """The key it is about, if it is about one."""
     node: str = ""
     """Where; empty for the run file, and for what this machine does beside its part of a run."""
+    page: str = ""
+    """The page of the documentation that helps, as `torchdeck docs` takes it."""
 
 
 def check_rows(
@@ -94,6 +96,7 @@ def _check(check: Check, *, is_node: bool) -> CheckRow:
         _FIXES.get(check.name, check.fix) if bad else check.fix,
         _REMEDIES.get(check.name, "") if bad else "",
         node="" if check.node == LOCALHOST and not is_node else check.node,
+        page=check.page,
     )
 
 
@@ -110,7 +113,7 @@ def refusal_rows(error: Refusal, name: str = "start", *, is_node: bool = False) 
     if isinstance(error, ConfigError):
         return problem_rows(error.problems)
     return tuple(
-        CheckRow(name, "failed", part.finding, part.fix, key=part.key, node=part.node)
+        CheckRow(name, "failed", part.finding, part.fix, key=part.key, node=part.node, page=part.page)
         for part in error.parts()
     )
 
@@ -118,6 +121,8 @@ def refusal_rows(error: Refusal, name: str = "start", *, is_node: bool = False) 
 def problem_rows(problems: Iterable[Problem]) -> tuple[CheckRow, ...]:
     """What is wrong with the run file."""
     return tuple(
-        CheckRow(each.path or "run file", "failed", each.wrong, each.right, "problem", each.path)
+        CheckRow(
+            each.path or "run file", "failed", each.wrong, each.right, "problem", each.path, page=each.page
+        )
         for each in problems
     )

@@ -162,6 +162,7 @@ class FailureCard(QFrame):
             self._advice_line.setVisible(advice.line not in report.message)
             paragraphs = advice.advice.text.replace("`", "").split("\n\n")
             self._advice.setText("\n\n".join(" ".join(each.split()) for each in paragraphs))
+            self._advice.setToolTip(f"Help: torchdeck docs {advice.advice.page}")
 
     def _fold_away(self, folded: bool) -> None:  # noqa: FBT001 - a slot of Qt's
         self._body.setVisible(not folded)

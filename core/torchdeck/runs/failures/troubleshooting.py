@@ -45,6 +45,8 @@ class Advice:
     @property
     def page(self) -> str:
         """The section's place in the documentation, as `torchdeck docs` takes it."""
+        if not self.signs:
+            return "trouble/failed"
         return f"trouble/failed#{re.sub('[^a-z0-9]+', '-', self.title.lower()).strip('-')}"
 
 
@@ -200,12 +202,12 @@ def how_to_go_on(found: OwnException, run_id: str, step: int | None) -> str:
         run_id: the run's id; a resume takes the run's own copy of the code, where the file lies in that.
         step: of the newest checkpoint; None without one.
     """
-    start = f"{found.kind} at line {found.line} of {found.name}: mend it there. "
+    start = f"{found.kind} at line {found.line} of {found.name}: fix it there. "
     if step is None:
-        return start + "Then Clone starts the run anew; there is no checkpoint to go on from."
+        return start + "Then clone the run. No checkpoint was saved."
     if f"/runs/{run_id}/code/" in found.file:
         return start + (
-            f"Then Clone starts the run anew with it. Resume goes on from step {step:,}, but with the run's "
-            "own copy of the code, which stays as it was."
+            f"Then clone the run to start again with the fix. Resume continues from step {step:,}, but with "
+            "the run's own copy of the code, which does not change."
         )
-    return start + f"Then Clone starts the run anew, or Resume goes on from step {step:,}."
+    return start + f"Then clone the run, or resume it from step {step:,}."

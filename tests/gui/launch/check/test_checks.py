@@ -81,6 +81,18 @@ def make_plan(folder: Path, steps: int = 5, nproc: int = 2) -> LaunchPlan:
     return plan_from(config, cluster_facts(config, environ={}))
 
 
+def test_what_is_to_be_done_names_its_page(theme: Theme, qtbot: QtBot) -> None:
+    """In the tooltip; what is fine has none."""
+    panel = CheckPanel(theme)
+    qtbot.addWidget(panel)
+    checks = [failed("memory", "localhost", "does not fit", "shard it"), ok("home", "localhost", "writable")]
+    panel.show_rows(check_rows(checks, (Problem("training.lr", "", None, "wrong", "right"),)))
+    tips = {each.text(): each.toolTip() for each in panel.findChildren(QLabel)}
+    assert tips["does not fit\n→ shard it"] == "Help: torchdeck docs trouble/does-not-fit#make-it-fit"
+    assert tips["wrong\n→ right"] == "Help: torchdeck docs reference/run-toml#training"
+    assert not tips.get("writable", "")
+
+
 def test_what_differs_between_plans(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text("print(1)\n")
     before = make_plan(tmp_path)
