@@ -23,7 +23,6 @@ from torchdeck.agent.snapshots.manifest import Entry, Manifest
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.launching.facts.node_leftovers import find_leftovers
 from torchdeck.launching.node_deletion import delete_noted, delete_on_nodes, delete_runs
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
@@ -31,6 +30,7 @@ from torchdeck.nodes.probe.here import LocalProcess, probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
+from torchdeck.use_cases.node_leftovers import find_leftovers
 
 pytestmark = pytest.mark.processes
 

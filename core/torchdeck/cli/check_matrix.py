@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from torchdeck.launching.preflight import Check
+    from torchdeck.plan.check import Check
 
 FEW = 10
 """Nodes that fit beside each other; more stand below each other."""

@@ -15,7 +15,7 @@ from torchdeck.use_cases.start import StartRequest
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
     if args.plan is not None:
-        from torchdeck.launching.control.controller import run_controller
+        from torchdeck.use_cases.control import run_controller
 
         return run_controller(Path(args.plan))
     if args.queue:

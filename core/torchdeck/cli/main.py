@@ -93,7 +93,7 @@ def _dispatch(arguments: list[str]) -> int:
     if len(arguments) == 3 and arguments[:2] == ["--no-gui", "--plan"]:
         from pathlib import Path
 
-        from torchdeck.launching.control.controller import run_controller
+        from torchdeck.use_cases.control import run_controller
 
         return run_controller(Path(arguments[2]))
     if arguments and arguments[0] in COMMANDS:

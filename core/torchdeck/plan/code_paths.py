@@ -15,6 +15,8 @@ from torchdeck.contract.plan.slots import escape, fill, slot, split
 
 VARIABLE = "TORCHDECK_CODE"
 """In ranks: the copy of the working directory."""
+IGNORE_FILE = ".torchdeckignore"
+"""In a folder of code: names what is not copied, and, after `!`, what is copied all the same."""
 RUNNER = "torchdeck/agent/processes/run_module.py"
 _RECIPE, _PATH = "TORCHDECK_RECIPE", "PYTHONPATH"
 

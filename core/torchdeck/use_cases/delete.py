@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, NodeDeletion
+from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, NodeDeletion, delete_runs
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
 
-__all__ = ["NodeDeletion", "delete", "delete_from_nodes", "finish_deletions", "remove_deleted"]
+__all__ = ["NodeDeletion", "delete", "delete_from_nodes", "delete_runs", "finish_deletions", "remove_deleted"]
 NODES_LIMIT = REACH_LIMIT + LIMIT
 """Seconds for all nodes, without the time that a person takes to answer."""
 

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
 from support.hosts import TestHosts
-from torchdeck.launching.preflight.remote.connections import Connected
+from torchdeck.nodes.probe.connections import Connected
 from torchdeck_app.nodes.matrix.measuring import Measured
 from torchdeck_app.nodes.matrix.view import MatrixModel, cell_words
 from torchdeck_app.nodes.nodes_page import CONNECTIONS, NodesPage

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from support import hostile
 from support.fuzzing import read_all
 from support.refusals import refused
-from torchdeck.launching.code.ignore import GIT, OWN, RulesError
+from torchdeck.launching.code.ignore import GIT, RulesError
 from torchdeck.launching.code.scan import scan
+from torchdeck.plan.code_paths import IGNORE_FILE
 
 PIECES = st.sampled_from(
     [
@@ -55,7 +56,7 @@ def read_rules(content: bytes, place: Path) -> None:
         path = place / "work" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    for name in (GIT, OWN):
+    for name in (GIT, IGNORE_FILE):
         (place / "work" / name).write_bytes(content)
     refused(lambda: scan(place / "work"), RulesError)
 

@@ -10,10 +10,11 @@ from pathspec import GitIgnoreSpec
 from support.code_transfer import written
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.code import ignore
-from torchdeck.launching.code.ignore import GIT, OWN, Ignored, Rules, RulesError
+from torchdeck.launching.code.ignore import GIT, Ignored, Rules, RulesError
 from torchdeck.launching.code.ignore_pattern import BoundedPattern
 from torchdeck.launching.code.scan import scan
 from torchdeck.launching.code.user_code import read_user_code
+from torchdeck.plan.code_paths import IGNORE_FILE
 
 BACKTRACKING = {
     "stars": ("*a" * 20 + "b", "a" * 60),
@@ -25,7 +26,7 @@ BACKTRACKING = {
 SLOW = "*a" * 2000 + "[bd]", ("a" * 200 + "/") * 17 + "c"
 
 
-@pytest.mark.parametrize("name", [GIT, OWN])
+@pytest.mark.parametrize("name", [GIT, IGNORE_FILE])
 @pytest.mark.parametrize(("line", "file"), BACKTRACKING.values(), ids=BACKTRACKING)
 def test_a_pattern_that_would_backtrack_for_ever_decides_soon(
     tmp_path: Path, name: str, line: str, file: str
@@ -48,7 +49,7 @@ def test_a_pattern_that_takes_too_long_is_refused_with_its_line() -> None:
 
 def test_the_reason_stands_beside_the_plan(tmp_path: Path) -> None:
     """No copy is made by rules that cannot be followed, and that is reported."""
-    work = written(tmp_path / "work", {OWN: b"?" * 5000, "train.py": b""})
+    work = written(tmp_path / "work", {IGNORE_FILE: b"?" * 5000, "train.py": b""})
     config = config_from_dict({"run": {"script": "train.py"}}, work)
     tree, (said,) = read_user_code(config, work, tmp_path / "home")
     assert tree is None
@@ -73,7 +74,7 @@ def test_many_wildcards_alone_are_no_fault(tmp_path: Path) -> None:
 )
 def test_rules_without_measure_are_refused(tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(RulesError, match=why):
-        scan(written(tmp_path / "work", {OWN: content}))
+        scan(written(tmp_path / "work", {IGNORE_FILE: content}))
 
 
 def test_a_pipe_in_place_of_rules_is_refused(tmp_path: Path) -> None:

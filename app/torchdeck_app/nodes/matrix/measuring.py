@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.launching.preflight.remote.connections import Connected, connect_all
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeEntry
+from torchdeck.nodes.probe.connections import Connected, connect_all
 from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.probing import open_probe_session

@@ -11,11 +11,12 @@ from torchdeck.cli.ckpt.exchange import add_parsers
 from torchdeck.cli.ckpt.listing import print_json, refuse, run_list
 from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, OnNodesError, chosen
 from torchdeck.cli.refusals import report
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal, refusal_of
 
 if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
-    from torchdeck.launching.pull.verification import Verified
+    from torchdeck.use_cases.checkpoints import Verified
 
 DAMAGED = 1
 
@@ -55,10 +56,13 @@ def run_verify(args: argparse.Namespace) -> int:
     try:
         asked: Sequence[CheckpointInfo] = chosen(args.id, args.step, every=args.all)
     except OnNodesError as error:
-        from torchdeck.cli.ckpt.on_nodes import verify_there
+        from torchdeck.cli.runs.pull import transfer_progress
+        from torchdeck.use_cases.checkpoints import verify_there
 
+        asked = error.here
+        here = {info.path.name for info in asked if info.complete}
         try:
-            asked, there = error.here, verify_there(error)
+            there = verify_there(error.layout, error.which, TerminalUi(), transfer_progress(), here)
         except (Refusal, OSError) as unreached:
             return report(refusal_of(unreached), as_json=args.json, command="torchdeck ckpt verify")
     except CkptUsageError as error:

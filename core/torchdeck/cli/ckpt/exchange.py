@@ -10,6 +10,7 @@ from typing import Any
 from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, OnNodesError, chosen
 from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.refusals import print_pages
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 
@@ -82,9 +83,10 @@ def _source(args: argparse.Namespace) -> Path:
     try:
         (info,) = chosen(args.id, args.step, every=False)
     except OnNodesError as error:
-        from torchdeck.cli.ckpt.on_nodes import bring_here
+        from torchdeck.cli.runs.pull import transfer_progress
+        from torchdeck.use_cases.checkpoints import bring_checkpoint
 
-        source = bring_here(error)
+        source = bring_checkpoint(error.layout, error.which, TerminalUi(), transfer_progress())
         sys.stderr.write(f"torchdeck ckpt export: brought {source.name} from its nodes to {source}\n")
         return source
     return info.path

@@ -14,10 +14,10 @@ from torchdeck.cli.nodes.lookup import says_what_is_wrong
 from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
-    from torchdeck.launching.facts.node_leftovers import Leftover
-    from torchdeck.launching.node_deletion import NodeDeletion
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.probe.facts import NodeFacts, RunHere
+    from torchdeck.use_cases.delete import NodeDeletion
+    from torchdeck.use_cases.node_leftovers import Leftover
 
 AT_ONCE = 32
 """Nodes that are cleaned at the same time."""
@@ -44,9 +44,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, show, ask, end and remove; 3 when something is left undone."""
     from torchdeck.cli.nodes.clean_report import Done, Left, agreed, tell
-    from torchdeck.launching.facts.node_leftovers import find_leftovers
     from torchdeck.nodes.probe.probing import probe_nodes
     from torchdeck.runs.folders.node_parts import forget_left
+    from torchdeck.use_cases.node_leftovers import find_leftovers
 
     chosen = chosen_nodes(args.nodes)
     facts: dict[str, NodeFacts] = {}
@@ -95,7 +95,7 @@ def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
 
 def _deleted(folders: Sequence[Leftover], reach: Connector) -> Sequence[NodeDeletion]:
     """Remove these, which were shown, and nothing else."""
-    from torchdeck.launching.node_deletion import delete_runs
+    from torchdeck.use_cases.delete import delete_runs
 
     runs: dict[str, list[str]] = {}
     for each in folders:

@@ -11,9 +11,9 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.launching.facts.node_leftovers import Leftover
-    from torchdeck.launching.node_deletion import NodeDeletion
     from torchdeck.nodes.probe.facts import RunHere
+    from torchdeck.use_cases.delete import NodeDeletion
+    from torchdeck.use_cases.node_leftovers import Leftover
 
 
 UNKNOWN = "it is not known here, and another machine may have it"

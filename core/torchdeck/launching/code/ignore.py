@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.refusal import Refusal
+from torchdeck.plan.code_paths import IGNORE_FILE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 GIT = ".gitignore"
-OWN = ".torchdeckignore"
 _FOLDERS = frozenset(
     (
         *("__pycache__", "node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".hg", ".svn"),
@@ -72,7 +72,7 @@ class Ignored(NamedTuple):
         """With the rules that lie in `folder`, which holds `names`."""
         there = frozenset(names)
         git = _rules(folder, GIT) if GIT in there else None
-        own = _rules(folder, OWN) if OWN in there else None
+        own = _rules(folder, IGNORE_FILE) if IGNORE_FILE in there else None
         if git is None and own is None:
             return self
         self._check_time(folder)
@@ -143,7 +143,9 @@ def rules_above(folder: Path) -> Ignored:
     else:
         return none
     for parent in reversed(above[1:]):
-        found = found.within(str(parent), [name for name in (GIT, OWN) if os.path.lexists(parent / name)])
+        found = found.within(
+            str(parent), [name for name in (GIT, IGNORE_FILE) if os.path.lexists(parent / name)]
+        )
     return none if found.folder(str(folder)) else found
 
 
@@ -168,7 +170,7 @@ def _rules(folder: str, name: str) -> Rules | None:
         spec = GitIgnoreSpec.from_lines(BoundedPattern, lines)
     except UNSOUND:  # git passes over what it cannot read, too
         spec = GitIgnoreSpec.from_lines(BoundedPattern, (line for line in lines if _is_sound(line)))
-    named = frozenset(filter(None, map(_named, lines))) if name == OWN else frozenset[str]()
+    named = frozenset(filter(None, map(_named, lines))) if name == IGNORE_FILE else frozenset[str]()
     return Rules(folder.rstrip("/") + "/", spec, path, named) if len(spec) else None
 
 

@@ -11,8 +11,9 @@ from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.code.digests import Digests
-from torchdeck.launching.code.ignore import OWN, RulesError
+from torchdeck.launching.code.ignore import RulesError
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES, Found, scan
+from torchdeck.plan.code_paths import IGNORE_FILE
 from torchdeck.quantities import size
 
 SHOWN = 4
@@ -126,7 +127,7 @@ def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
     return (
         f"{base} has {least}{len(found.files):,} files of {size(found.size)}, and a run gets its own copy of "
         f"at most {max_files:,} files and {size(max_bytes)}. So it executes your files where they lie, and "
-        f"changes of them reach its next attempt. The biggest are {names}: name in {OWN} what no run "
+        f"changes of them reach its next attempt. The biggest are {names}: name in {IGNORE_FILE} what no run "
         'needs, or set run.sync = "none"'
     )
 
@@ -142,7 +143,7 @@ def _sentences(found: Found, secret: Mapping[str, str]) -> Iterator[str]:
         first = min(secret)
         yield (
             f"{_listed(held)}, and no run gets a copy of it: take it out of the file, or write "
-            f"!{first} into {OWN} to copy it to the nodes all the same"
+            f"!{first} into {IGNORE_FILE} to copy it to the nodes all the same"
         )
     if found.homes:
         yield f"{_listed(found.homes)}: a home of Torchdeck, and no run gets a copy of it"

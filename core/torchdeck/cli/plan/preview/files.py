@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.contract.file_names import name_of
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launching.code.ignore import OWN
+from torchdeck.plan.code_paths import IGNORE_FILE
 from torchdeck.quantities import size
 
 
@@ -19,10 +19,10 @@ def file_lines(code: CodeTree) -> Iterator[str]:
     """
     yield code_line(code)
     for name, content in code.files.items():
-        named = f"  ({OWN} names it)" if name in code.knowingly else ""
+        named = f"  ({IGNORE_FILE} names it)" if name in code.knowingly else ""
         yield f"{_size(code, name, content):>10}  {_shown(name)}{_kind(content)}{named}"
     if code.left_out:
-        yield f"left out ({OWN} takes a file along that it names: !NAME):"
+        yield f"left out ({IGNORE_FILE} takes a file along that it names: !NAME):"
     for name, why in code.left_out.items():
         yield f"{'':>10}  {_shown(name)}: {why}"
 

@@ -1,98 +1,11 @@
-"""Can every node connect to every other, on ports such as ranks take; measured while at it."""
+"""Can every node connect to every other."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
-from torchdeck.agent.probe.reachability import WORD_LENGTH
-from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
+from torchdeck.nodes.probe.connections import Connected
 from torchdeck.plan.check import Check, failed, ok
-
-LIMIT = 5.0
-"""Seconds for one connection; what a firewall drops never answers."""
-ASK_LIMIT = 20.0
-
-
-@dataclass(frozen=True)
-class Connected:
-    """One way between two nodes."""
-
-    source: str
-    target: str
-    port: int
-    ok: bool
-    latency: float | None
-    """Seconds there and back."""
-    bandwidth: float | None
-    """Bytes a second; None where it was not measured."""
-    error: str
-
-
-def connect_all(
-    talks: Mapping[str, ProbeSession], addresses: Mapping[str, str], *, port: int | None = None, size: int = 0
-) -> list[Connected]:
-    """Let every node connect to every other, all at once.
-
-    Args:
-        talks: a conversation with each node, by name, in the order of node ranks.
-        addresses: what the others reach each by.
-        port: the rendezvous port on the first node, where the config fixes it; else all ports are ephemeral.
-        size: bytes to send for bandwidth; 0 for none.
-
-    Returns:
-        Every ordered pair; a node that cannot listen is reached by nobody, with what it said.
-
-    Raises:
-        ProbeError: a node did not answer.
-    """
-    word = secrets.token_hex(WORD_LENGTH // 2)
-    first = next(iter(talks))
-    with ThreadPoolExecutor(max(1, len(talks)), thread_name_prefix="connections") as pool:
-
-        def listen(name: str) -> int | str:
-            wanted = port if port is not None and name == first else 0
-            try:
-                answer = talks[name].ask(
-                    ProbeRequest.LISTEN,
-                    ASK_LIMIT,
-                    address=addresses[name],
-                    port=wanted,
-                    word=word,
-                    seconds=ASK_LIMIT,
-                )
-                with understood(name):
-                    return int(answer["port"])
-            except ProbeError as error:
-                return str(error)
-
-        listening = dict(zip(talks, pool.map(listen, talks), strict=True))
-
-        def reach(name: str) -> list[Connected]:
-            peers = [
-                {"node": peer, "address": addresses[peer], "port": found}
-                for peer, found in listening.items()
-                if peer != name and isinstance(found, int)
-            ]
-            answer = talks[name].ask(
-                ProbeRequest.REACH, ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size
-            )
-            with understood(name):
-                return [_connected(name, item, listening) for item in answer["reached"]]
-
-        found = [item for items in pool.map(reach, talks) for item in items]
-    deaf = [
-        Connected(name, peer, 0, ok=False, latency=None, bandwidth=None, error=why)
-        for peer, why in listening.items()
-        if isinstance(why, str)
-        for name in talks
-        if name != peer
-    ]
-    return [*found, *deaf]
 
 
 def check_connections(connected: list[Connected], addresses: Mapping[str, str]) -> Iterator[Check]:
@@ -114,17 +27,3 @@ def check_connections(connected: list[Connected], addresses: Mapping[str, str]) 
             f"or `torchdeck nodes edit {node}` names another training_address or interface"
         )
         yield failed("connections", node, what, fix)
-
-
-def _connected(source: str, item: Mapping[str, Any], listening: Mapping[str, int | str]) -> Connected:
-    target = str(item["node"])
-    port = listening[target]
-    return Connected(
-        source,
-        target,
-        port if isinstance(port, int) else 0,
-        ok=item["ok"] is True,
-        latency=None if item["latency"] is None else float(item["latency"]),
-        bandwidth=None if item["bandwidth"] is None else float(item["bandwidth"]),
-        error=str(item["error"]),
-    )

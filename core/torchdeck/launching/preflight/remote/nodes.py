@@ -10,13 +10,12 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST, NodeInfo
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import slot
-from torchdeck.launching.code.ignore import OWN
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.precision import check_precision
-from torchdeck.launching.preflight.remote.connections import check_connections, connect_all
+from torchdeck.launching.preflight.remote.connections import check_connections
 from torchdeck.launching.preflight.remote.disks import check_disks
 from torchdeck.launching.preflight.remote.machine import check_machine
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
@@ -26,11 +25,12 @@ from torchdeck.launching.preflight.remote.taken import check_leases, check_port_
 from torchdeck.launching.preflight.remote.versions import check_interpreters, check_versions
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.probe.connections import connect_all
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck.plan.code_paths import left_out_why
+from torchdeck.plan.code_paths import IGNORE_FILE, left_out_why
 from torchdeck.quantities import size
 
 REACH_LIMIT = 10.0
@@ -123,7 +123,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
     main = main_file(config)
     why = None if main is None else left_out_why(plan.code, str(main))
     if main is not None and why is not None:
-        fix = f"take it out of the file, or write !{main.name} into {OWN} to copy it all the same"
+        fix = f"take it out of the file, or write !{main.name} into {IGNORE_FILE} to copy it all the same"
         yield failed("code", node, f"{main} is what the run executes, and is not copied there: {why}", fix)
     elif plan.code.folder:
         what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
@@ -132,7 +132,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
         most = f"over {MAX_FILES:,} files or {size(MAX_BYTES)}"
         what = f"the working directory is too large to be sent there: {most}"
         fix = (
-            f"name what no run needs in {OWN} (`torchdeck plan` says which files are the biggest), or share "
+            f"name what no run needs in {IGNORE_FILE} (`torchdeck plan` lists the biggest files), or share "
             'the folder and set run.sync = "none"'
         )
         yield failed("code", node, what, fix)
