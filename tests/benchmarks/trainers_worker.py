@@ -36,7 +36,7 @@ from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
-from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.byte_gpt import recipe as byte_gpt
 
 TURN = 2
 """Steps of a turn: few, so that the turns of a round see the same of what else the machine does."""

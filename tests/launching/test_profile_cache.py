@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-import torchdeck
 from support.profiled_recipe import RUN, trusted
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.package import FOLDER
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launching.facts.profile_cache import KEPT, ProfileCache, profile_key
+from torchdeck.launching.facts import profile_cache
+from torchdeck.launching.facts.profile_cache import KEPT, TRACER, ProfileCache, profile_key
 
 PROFILE = ModelProfile("traced", (), (), ("",), "fp32", ())
 
@@ -102,14 +103,24 @@ def test_the_key_follows_what_a_profile_depends_on(config: RunConfig, folder: Pa
     assert len(set(keys)) == len(keys)
 
 
+def test_our_own_code_is_where_it_is_looked_for() -> None:
+    """A part that a move left behind would count no more."""
+    assert [part for part in TRACER if not (Path(FOLDER) / part).exists()] == []
+
+
 def test_our_own_code_is_read_again_only_where_it_changed(
     config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every edit of a run file its key is asked for: sizes and times must do until a file is another."""
     package = tmp_path / "torchdeck"
-    for name in ("tracing/tracer.py", "distributed/deep/er.py", "recipes/gpt.py", "plan/model_profile.py"):
+    for name in (
+        "tracing/tracer.py",
+        "distributed/deep/er.py",
+        "recipes/gpt.py",
+        "contract/plan/model_profile.py",
+    ):
         write((package / name).parent, f"name = {name!r}\n", Path(name).name)
-    monkeypatch.setattr(torchdeck, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(profile_cache, "FOLDER", str(package))
     read: list[Path] = []
     read_bytes = Path.read_bytes
 

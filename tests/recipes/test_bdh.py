@@ -11,7 +11,7 @@ import torch
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes import bdh
+from torchdeck.recipes.bdh import recipe as bdh
 
 SMALL: dict[str, Any] = {"layers": 3, "heads": 2, "width": 6, "neurons": 16, "dropout": 0.0, "context": 9}
 Array = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.byte_gpt import recipe as byte_gpt
 
 SMALL = {"layers": 2, "heads": 2, "width": 16, "context": 12, "dropout": 0.0}
 

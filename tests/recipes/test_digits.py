@@ -10,7 +10,7 @@ import torch
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes import digits
+from torchdeck.recipes.digits import recipe as digits
 
 
 def test_the_pictures_are_parted_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from torchdeck.data.batch_plan import measure_dataset
 from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.pairs import Pairs, read_pairs
+from torchdeck.recipes.byte_finetune.pairs import Pairs, read_pairs
 
 LINES = [
     {"prompt": "a?", "response": "bé"},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.byte_gpt import recipe as byte_gpt
 from torchdeck.recipes.token_file import TokenWindows, build_token_windows
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from torchdeck.config.fields import Section, option, table
+from torchdeck.options import Section, option, table
 
 DDP_ONLY = {"distributed.strategy": ["ddp"]}
 FSDP_ONLY = {"distributed.strategy": ["fsdp", "hsdp"]}

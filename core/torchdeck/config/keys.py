@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from torchdeck.config.fields import Section
 from torchdeck.config.problems import shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.options import Section
 
 _UNIT_NAMES = {"s": "seconds", "h": "hours"}
 

@@ -11,15 +11,15 @@ from typing import Any, Literal
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
-from torchdeck.config.fields import Section, option, table
 from torchdeck.config.problems import shown
-from torchdeck.config.recipes.bdh import BdhModel
-from torchdeck.config.recipes.byte_finetune import ByteFinetuneModel, PairsData
-from torchdeck.config.recipes.byte_gpt import ByteGptModel
-from torchdeck.config.recipes.digits import DigitsData, DigitsModel
-from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.training import Training
 from torchdeck.config.values.sizes import ByteSize
+from torchdeck.options import Section, option, table
+from torchdeck.recipes.bdh.settings import BdhModel
+from torchdeck.recipes.byte_finetune.settings import ByteFinetuneModel, PairsData
+from torchdeck.recipes.byte_gpt.settings import ByteGptModel
+from torchdeck.recipes.digits.settings import DigitsData, DigitsModel
+from torchdeck.recipes.text_settings import TextData
 
 __all__ = [
     "BUILTIN_RECIPES",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from torchdeck.config.fields import Section, option
+from torchdeck.options import Section, option
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from torchdeck.config.fields import Section
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.layers import Merged
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
@@ -18,6 +17,7 @@ from torchdeck.config.rules.findings import Finding, Given
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import advice, meant_by, nearest
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.options import Section
 
 RANGE_ERRORS = ("greater_than", "less_than", "too_short", "too_long", "string_pattern")
 

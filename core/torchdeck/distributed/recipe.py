@@ -21,10 +21,10 @@ class RecipeImportError(RecipeError):
 
 
 BUILT_IN = {
-    "byte-gpt": "torchdeck.recipes.byte_gpt",
-    "bdh": "torchdeck.recipes.bdh",
-    "digits": "torchdeck.recipes.digits",
-    "byte-finetune": "torchdeck.recipes.byte_finetune",
+    "byte-gpt": "torchdeck.recipes.byte_gpt.recipe",
+    "bdh": "torchdeck.recipes.bdh.recipe",
+    "digits": "torchdeck.recipes.digits.recipe",
+    "byte-finetune": "torchdeck.recipes.byte_finetune.recipe",
 }
 """Name in run.toml → module."""
 

@@ -68,7 +68,7 @@ def read_source(args: argparse.Namespace, progress: ProgressLine) -> PlanSource:
 def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
     """The training data of a run, as its recipe reads it."""
     from torchdeck.distributed.recipe import RecipeError
-    from torchdeck.recipes.pairs import data_options, read_pairs
+    from torchdeck.recipes.byte_finetune.pairs import data_options, read_pairs
 
     config = _config(run_file)
     source = str(config.data["source"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.recipes.text_settings import TextData
 
 _RECIPE: KeyPath = ("run", "recipe")
 _BYTES = 256

@@ -24,7 +24,7 @@ KEPT = 64
 """Profiles that are kept; the ones unused for longest go first."""
 _WRITING = 3600.0
 """Seconds after which nobody writes a file any more."""
-_TRACER = ("tracing", "distributed", "recipes", "plan/model_profile.py")
+TRACER = ("tracing", "distributed", "recipes", "contract/plan/model_profile.py")
 """Our own code that a profile depends on, relative to the package."""
 _MAX_ENTRIES = 2_000
 """Names in a data folder whose times and sizes are looked at."""
@@ -102,7 +102,7 @@ def _tracer_hash() -> str:
     """Of our own code as it is on disk now, which may be newer than what runs."""
     package = Path(FOLDER)
     stamps: list[tuple[str, int, int]] = []
-    for part in _TRACER:
+    for part in TRACER:
         path = package / part
         stamps += _python_stamps(path) if path.is_dir() else _stats(path)
     return _content_hash(package, tuple(stamps))

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.plan.check import Check, failed, ok
+from torchdeck.recipes.text_settings import TextData
 
 MAX_ENTRIES = 20_000
 """Names looked at in search of enough text; after that the ranks find out."""

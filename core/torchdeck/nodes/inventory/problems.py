@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from torchdeck.config.fields import Section
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.host_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
 from torchdeck.nodes.inventory.address import RIGHT_HOP, hop_fault, taken_apart
 from torchdeck.nodes.inventory.names import TAG, NodeNamesError, members
 from torchdeck.nodes.inventory.schema import INVENTORY_VERSION, NodeEntry, NodeGroup, NodeInventory
+from torchdeck.options import Section
 
 LOCALHOST = "localhost"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from torchdeck.config.fields import Section, option
+from torchdeck.options import Section, option
 
 INVENTORY_VERSION = 1
 DeviceIndex = Annotated[int, Field(ge=0, le=1023)]

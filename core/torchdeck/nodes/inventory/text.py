@@ -6,10 +6,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torchdeck.config.fields import Section
 from torchdeck.config.toml.document import KeyPath, scan
 from torchdeck.config.toml.edit import remove_table, remove_value, set_value
 from torchdeck.nodes.inventory.schema import INVENTORY_VERSION, NodeEntry, NodeGroup
+from torchdeck.options import Section
 
 
 def with_node(text: str, name: str, entry: NodeEntry) -> str:

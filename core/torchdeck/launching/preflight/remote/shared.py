@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.facts import Count, Said, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.plan.check import Check, failed, ok
+from torchdeck.recipes.text_settings import TextData
 
 ASK_LIMIT = 10.0
 _SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.config.fields import Section, option
+from torchdeck.options import Section, option
 
 
 class BdhModel(Section):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchdeck.config.fields import Section, option
-from torchdeck.config.recipes.byte_gpt import ByteGptModel
-from torchdeck.config.recipes.text_data import heldout_option, workers_option
+from torchdeck.options import Section, option
+from torchdeck.recipes.byte_gpt.settings import ByteGptModel
+from torchdeck.recipes.text_settings import heldout_option, workers_option
 
 
 class ByteFinetuneModel(ByteGptModel):

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from torchdeck.recipes import byte_gpt
-from torchdeck.recipes.byte_gpt import blocks
-from torchdeck.recipes.initial_weights import load_initial_weights
-from torchdeck.recipes.pairs import CONTEXT, Pair, Pairs, data_options, read_pairs
+from torchdeck.recipes.byte_finetune.initial_weights import load_initial_weights
+from torchdeck.recipes.byte_finetune.pairs import CONTEXT, Pair, Pairs, data_options, read_pairs
+from torchdeck.recipes.byte_gpt import recipe as byte_gpt
+from torchdeck.recipes.byte_gpt.recipe import blocks
 
 if TYPE_CHECKING:
     from torchdeck.data.step_order import Layout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torchdeck.config.fields import Section, option
-from torchdeck.config.recipes.text_data import heldout_option, workers_option
+from torchdeck.options import Section, option
+from torchdeck.recipes.text_settings import heldout_option, workers_option
 
 
 class DigitsModel(Section):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from torchdeck.config.fields import Section, option
+from torchdeck.options import Section, option
 
 
 def heldout_option(default: float) -> Any:

@@ -1,1 +1,0 @@
-"""Options of the built-in recipes: their [model] and [data] tables."""
