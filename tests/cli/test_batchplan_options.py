@@ -66,6 +66,6 @@ def test_help_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run("info", "--help")
     said = " ".join(capsys.readouterr().out.split())
-    assert f"balanced together; default {DEFAULT_WINDOW};" in said
-    assert f"6 × hidden size; default {DEFAULT_COST}" in said
-    assert "as many each, or one fewer" in said
+    assert f"balanced together; default: {DEFAULT_WINDOW};" in said
+    assert f"6 × hidden size; default: {DEFAULT_COST}" in said
+    assert "equal numbers or one fewer" in said

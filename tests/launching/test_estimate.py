@@ -175,7 +175,7 @@ def test_what_is_assumed_of_a_script_is_said(tmp_path: Path) -> None:
     assert f"assumed of the script, as nothing else is written: {said}" in notes
     for name in ("microbatch", "precision", "optimizer"):
         default = Training.model_fields[name].default
-        assert f"absent: {default}." in str(Estimate.model_fields[name].description)
+        assert f"Default: {default}." in str(Estimate.model_fields[name].description)
     table = {"parameters": 1e8, "microbatch": 2, "precision": "bf16", "optimizer": "sgd"}
     written = {"run": {"script": "train.py"}, "estimate": table, "distributed": {"strategy": "fsdp"}}
     notes = estimate_profile(config_from_dict(written, tmp_path)).notes
