@@ -33,24 +33,27 @@ def launch(
     ask: Callable[[str], str | None] | None = None,
     on_warning: Callable[[str], None] | None = None,
 ) -> Run:
-    """Validate, plan, check and start a run; returns as soon as its controller is started.
+    """Validate, plan, check and start a run. Returns as soon as its controller is started.
 
     Args:
-        config: path of a run.toml, a table of its shape, or a config that was loaded already.
-        overrides: such as `training.lr=3e-4`, for a path or a table.
-        trust: trust what the run executes before its ranks are there (the folders that code of a recipe file
-            comes from, the Python it names), from now on.
-        home: TORCHDECK_HOME, if not the usual one.
-        ask: answers a question that a login to a node needs (a password, a passphrase, whether a host key is
-            right), such as `getpass.getpass`. Default: a login that needs one fails.
-        on_warning: takes a warning of the plan or of the checks. Default: it is printed to standard error.
+        config: path of a run.toml, a table with its keys, or a loaded config.
+        overrides: overrides such as `training.lr=3e-4`, for a path or a table.
+        trust: from now on, trust the code that runs before the ranks start: the folders of a recipe's code,
+            and the Python that the config names.
+        home: TORCHDECK_HOME. Default: the usual one.
+        ask: function that answers a question of a login to a node (a password, a passphrase, whether a host
+            key
+            is right), such as `getpass.getpass`. Default: a login that asks fails.
+        on_warning: function that is called with each warning of the plan or the checks. Default: warnings
+            are
+            printed to standard error.
 
     Raises:
-        Refusal: nothing was started. Its fields are `what`, `why`, `fix`, `file`, `line`, `key` and `node`;
-            `parts()` gives each of several reasons. Kinds of it are:
-        ConfigError: the config is wrong; `.problems` says everything.
+        Refusal: nothing was started. Its fields are `what`, `why`, `fix`, `file`, `line`, `key`, `node` and
+            `page`; `parts()` returns each of several reasons. Its kinds are:
+        ConfigError: the config is wrong; `.problems` lists everything.
         PlanError: it does not fit this machine (a ConfigError too).
-        PreflightError: something would stop the run; `.checks` says what.
+        PreflightError: a check failed; `.checks` lists the results.
     """
     try:
         from torchdeck.use_cases.api import launch as launched

@@ -56,12 +56,13 @@ class Place:
 
 @dataclass(frozen=True)
 class DistributedConfig(Place):
-    """A process's place in the gang, and how the gang meets.
+    """The place of a process among the ranks, and where the ranks meet.
 
     Attributes, beside those of a Place:
         master_addr: address of rank 0's node, where the ranks meet.
         master_port: port there.
-        backend: `nccl` or `gloo` (or `cpu`, which is gloo); `auto` is nccl for ranks with a GPU of their own,
+        backend: `nccl` or `gloo` (or `cpu`, which is gloo); `auto` is nccl for ranks with a GPU of their
+            own,
             else gloo.
         timeout: how long a rank waits for the others, in seconds.
 
@@ -96,29 +97,30 @@ class DistributedConfig(Place):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **explicit: Any) -> DistributedConfig:
-        """What the variables of this process say; a process that no launcher started is alone.
+        """Read the launcher's variables; a process that was not launched is a group of one.
 
         RANK (or WORLD_RANK), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
-        DISTRIBUTED_BACKEND (nccl or cpu) and DISTRIBUTED_TIMEOUT_MS. Where LOCAL_WORLD_SIZE is absent all
-        ranks are on one node; where LOCAL_RANK is absent it is RANK modulo LOCAL_WORLD_SIZE.
+        DISTRIBUTED_BACKEND (nccl or cpu) and DISTRIBUTED_TIMEOUT_MS. Without LOCAL_WORLD_SIZE all ranks are
+        on one
+        node; without LOCAL_RANK it is RANK modulo LOCAL_WORLD_SIZE.
 
         Args:
             environ: the variables.
-            explicit: attributes that win over them.
+            explicit: attributes that override them.
 
         Raises:
-            LauncherVariableError: one is missing, no number, or contradicts another.
-            TypeError: `explicit` has a name that is no attribute, or a value of another type.
+            LauncherVariableError: a variable is missing, not a number, or contradicts another.
+            TypeError: `explicit` has an unknown name, or a value of the wrong type.
         """
         _check_types(cls, explicit)
         return cls(**{**_from_variables(environ, explicit), **explicit})
 
     def with_backend(self, backend: str) -> DistributedConfig:
-        """The same with another backend."""
+        """A copy with another backend."""
         return dataclasses.replace(self, backend=backend)
 
     def variables(self) -> dict[str, str]:
-        """The launcher's variables that say this place and meeting point, under torchrun's names."""
+        """The launcher's variables for this rank and meeting point, under torchrun's names."""
         return {
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.world_size),
@@ -130,12 +132,12 @@ class DistributedConfig(Place):
 
     @property
     def is_main(self) -> bool:
-        """The one process that speaks for all."""
+        """Whether this is rank 0."""
         return self.rank == 0
 
     @property
     def is_distributed(self) -> bool:
-        """There is more than one rank."""
+        """Whether there is more than one rank."""
         return self.world_size > 1
 
     @property

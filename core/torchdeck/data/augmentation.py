@@ -91,14 +91,14 @@ class SeedStream:
 
 
 class SampleSeedGenerator:
-    """Bits that depend on base seed, epoch and sample alone: no change of world size changes them.
+    """Seeds that depend only on base seed, epoch and sample, so they are the same at any world size.
 
     Args:
         base_seed: 0 to 2⁶⁴ - 1.
-        epoch: 0 to 2⁶⁴ - 1; another epoch has other bits.
+        epoch: 0 to 2⁶⁴ - 1; each epoch has other seeds.
 
     Raises:
-        ValueError: one of them is out of range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(self, base_seed: int, epoch: int = 0) -> None:
@@ -106,7 +106,7 @@ class SampleSeedGenerator:
         self.stream = SeedStream(base_seed, epoch, 0)
 
     def generate_seed(self, sample_id: int) -> str:
-        """The bits of one sample as 64 hexadecimal digits, in O(1).
+        """Return the seed of one sample, 64 hexadecimal digits, in O(1).
 
         Raises:
             ValueError: the id is negative or above 2⁶³ - 1.
@@ -115,17 +115,17 @@ class SampleSeedGenerator:
 
 
 class RankAwareSeedGenerator:
-    """Bits that are different for every rank, too: two ranks that see the same sample see it differently.
+    """Seeds that differ between ranks: two ranks with the same sample draw different numbers.
 
-    They do not depend on the world size, which only says which ranks there are.
+    The seeds do not depend on the world size, which only limits the rank.
 
     Args:
         base_seed: 0 to 2⁶⁴ - 1.
-        world_size: ranks, at least 1.
-        epoch: 0 to 2⁶⁴ - 1; another epoch has other bits.
+        world_size: number of ranks, at least 1.
+        epoch: 0 to 2⁶⁴ - 1; each epoch has other seeds.
 
     Raises:
-        ValueError: one of them is out of range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(self, base_seed: int, world_size: int, *, epoch: int = 0) -> None:
@@ -134,26 +134,26 @@ class RankAwareSeedGenerator:
         self.base_seed, self.epoch = base_seed, epoch
 
     def generate_seed(self, sample_id: int, rank: int) -> str:
-        """The bits of one sample on one rank as 64 hexadecimal digits, in O(1).
+        """Return the seed of one sample on one rank, 64 hexadecimal digits, in O(1).
 
         Raises:
-            ValueError: there is no such rank, or the id is negative or above 2⁶³ - 1.
+            ValueError: the rank does not exist, or the id is negative or above 2⁶³ - 1.
         """
         return hexadecimal(self.stream(rank).words(sample_id, 1))[0]
 
     def generate_seeds(self, first_id: int, count: int, rank: int) -> list[str]:
-        """As `generate_seed`, of samples first_id, first_id + 1, …, `count` of them.
+        """Return the seeds of `count` consecutive samples, from first_id on, on one rank.
 
         Raises:
-            ValueError: there is no such rank, an id is negative or above 2⁶³ - 1, or count is negative.
+            ValueError: the rank does not exist, an id is negative or above 2⁶³ - 1, or count is negative.
         """
         return hexadecimal(self.stream(rank).words(first_id, count))
 
     def stream(self, rank: int) -> SeedStream:
-        """The bits of every sample on one rank.
+        """Return the random stream of one rank, for every sample.
 
         Raises:
-            ValueError: there is no such rank.
+            ValueError: the rank does not exist.
         """
         return SeedStream(self.base_seed, self.epoch, checked_rank(rank, self.world_size) + 1)
 
@@ -178,7 +178,7 @@ _UNIT = 2.0**-32
 
 
 class AugmentationParams(NamedTuple):
-    """What is done to one sample."""
+    """The augmentation of one sample."""
 
     rotation: float
     """Degrees, counter-clockwise."""
@@ -203,7 +203,7 @@ class AugmentationChunk:
     scale: Column
     contrast: Column
     words: Words
-    """The seeds they are made from, shape (n, 4)."""
+    """The seeds from which the parameters are computed, shape (n, 4)."""
 
     def __len__(self) -> int:
         return len(self.sample_ids)
@@ -219,23 +219,23 @@ class AugmentationChunk:
 
     @property
     def seeds(self) -> list[str]:
-        """Each sample's seed, 64 hexadecimal digits; for what else is random about it, as the noise."""
+        """The seed of each sample, 64 hexadecimal digits, for further random numbers such as the noise."""
         return hexadecimal(self.words)
 
 
 class Augmentation:
-    """The parameters of any sample, for one rank.
+    """Augmentation parameters of any sample, for one rank.
 
     Args:
         config: ranges and depth.
         base_seed: 0 to 2⁶⁴ - 1.
-        mode: whether ranks differ.
-        rank: this rank; in mode "sample" it changes nothing.
-        world_size: ranks.
-        epoch: another epoch has other parameters.
+        mode: "sample" or "rank"; whether ranks differ.
+        rank: this rank; it has no effect in mode "sample".
+        world_size: number of ranks.
+        epoch: each epoch has other parameters.
 
     Raises:
-        ValueError: one of them is out of range.
+        ValueError: an argument is out of range.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class Augmentation:
         self._seeds = by_rank.stream(rank) if mode == "rank" else by_sample.stream
 
     def one(self, sample_id: int) -> AugmentationParams:
-        """The parameters of one sample, in O(1).
+        """Return the parameters of one sample, in O(1).
 
         Raises:
             ValueError: the id is negative or above 2⁶³ - 1.
@@ -266,7 +266,7 @@ class Augmentation:
         return self.range(sample_id, 1)[0]
 
     def range(self, first_id: int, count: int) -> AugmentationChunk:
-        """The parameters of samples first_id, first_id + 1, …, `count` of them.
+        """Return the parameters of `count` consecutive samples, from first_id on.
 
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1, or count is negative.
@@ -275,7 +275,7 @@ class Augmentation:
         return _chunk(first_id + np.arange(count, dtype=np.int64), words, self.config)
 
     def many(self, sample_ids: Sequence[int] | Ids) -> AugmentationChunk:
-        """The parameters of samples in any order; those of a range come faster from `range`.
+        """Return the parameters of samples in any order. For consecutive ids `range` is faster.
 
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1.
@@ -294,19 +294,20 @@ def gen_distributed_augmentation_params(
     mode: Mode = "rank",
     epoch: int = 0,
 ) -> AugmentationParams:
-    """The parameters of one sample on one rank, in O(1): those `stream_distributed_augmentation_chain` gives.
+    """Return the parameters of one sample on one rank, in O(1), as `stream_distributed_augmentation_chain`
+    yields them.
 
     Args:
         sample_id: from 0.
         rank: 0 to world_size - 1.
         config: ranges and depth.
         base_seed: 0 to 2⁶⁴ - 1.
-        world_size: ranks.
-        mode: "rank" makes ranks differ; "sample" depends on base_seed, epoch and sample_id alone.
+        world_size: number of ranks.
+        mode: "rank": ranks differ; "sample": only base_seed, epoch and sample_id count.
         epoch: from 0.
 
     Raises:
-        ValueError: one of them is out of range; the message says the rule.
+        ValueError: an argument is out of range; the message gives the limits.
     """
     source = Augmentation(config, base_seed, mode=mode, rank=rank, world_size=world_size, epoch=epoch)
     return source.one(sample_id)
@@ -323,22 +324,22 @@ def stream_distributed_augmentation_chain(
     mode: Mode = "rank",
     epoch: int = 0,
 ) -> Iterator[AugmentationChunk]:
-    """The parameters of all samples of one rank (its range of `DistributedRangeSplitter`), chunk after chunk.
+    """Yield the parameters of all samples of one rank (its range of `DistributedRangeSplitter`), in chunks.
 
-    Memory depends on `chunk_size` alone. The last chunk may be smaller; a rank without samples gets none.
+    Memory depends only on `chunk_size`. The last chunk may be smaller; a rank without samples gets none.
 
     Args:
-        num_samples: samples of all ranks together, at least 1.
+        num_samples: number of samples of all ranks, at least 1.
         rank: 0 to world_size - 1.
-        world_size: ranks.
+        world_size: number of ranks.
         config: ranges and depth.
-        chunk_size: samples of a chunk, at least 1.
+        chunk_size: samples per chunk, at least 1.
         base_seed: 0 to 2⁶⁴ - 1.
-        mode: "rank" makes ranks differ; "sample" depends on base_seed, epoch and sample id alone.
+        mode: "rank": ranks differ; "sample": only base_seed, epoch and sample id count.
         epoch: from 0.
 
     Raises:
-        ValueError: one of them is out of range; the message says the rule, before anything is generated.
+        ValueError: an argument is out of range; raised before anything is generated.
     """
     start, stop = DistributedRangeSplitter(num_samples, world_size).get_rank_range(rank)
     chunk_size = whole_number("chunk_size", chunk_size, 1)

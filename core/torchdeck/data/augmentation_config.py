@@ -40,10 +40,10 @@ def _checked_range(field: str, value: Any) -> Range:
 
 @dataclass(frozen=True)
 class AugmentationConfig:
-    """Ranges to draw from, uniformly, and how many of the five augmentations a sample gets.
+    """Uniform ranges of the parameters, and how many of the five augmentations a sample gets.
 
     Raises:
-        ValueError: a range is empty, not finite or without meaning, or the depth is not from 1 to 5.
+        ValueError: a range is empty, not finite or meaningless, or the depth is not from 1 to 5.
     """
 
     rotation_range: Range = (-15.0, 15.0)
@@ -77,7 +77,7 @@ class AugmentationConfig:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Field → value; `AugmentationConfig(**value)` makes it again, and ranks compare it."""
+        """The fields by name; `AugmentationConfig(**value)` restores it, and ranks compare it."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
         }

@@ -11,14 +11,15 @@ from torchdeck.data.sampler import DistributedSampler
 
 
 class DistributedBatchIterator:
-    """The batches of one rank in one epoch after another.
+    """Batches of one rank, epoch by epoch.
 
-    Every rank has as many batches, so that all meet in every reduction. The last may be smaller; with an
-    `exactly_once` sampler it is empty on ranks for which nothing is left.
+    Every rank has the same number of batches, so all take part in every reduction. The last batch may be
+    smaller;
+    with an `exactly_once` sampler it is empty on ranks that have no samples left.
 
     Args:
-        sampler: of this rank; the iterator moves it, so it should be nobody else's.
-        batch_size: samples of one batch, at least 1.
+        sampler: the sampler of this rank. The iterator advances it, so do not share it.
+        batch_size: samples per batch, at least 1.
 
     Raises:
         ValueError: batch_size is less than 1.
@@ -36,12 +37,14 @@ class DistributedBatchIterator:
 
     @property
     def num_batches(self) -> int:
-        """Batches of the epoch; after a state was loaded, of what was left of it. The same on every rank."""
+        """Number of batches in the epoch, or in the rest of it after a state was loaded. The same on every
+        rank.
+        """
         return -(-self.sampler.remaining // (self.batch_size * self.sampler.world_size))
 
     @property
     def iteration(self) -> int:
-        """Batches of these that were taken."""
+        """Number of batches that were taken."""
         return self._done
 
     def has_next(self) -> bool:
@@ -49,10 +52,10 @@ class DistributedBatchIterator:
         return self._done < self.num_batches
 
     def next(self) -> Ids:
-        """The next batch's sample ids, shape (n,), n at most batch_size.
+        """Return the sample ids of the next batch, shape (n,), with n at most batch_size.
 
         Raises:
-            StopIteration: the epoch is over; `reset` goes to the next.
+            StopIteration: the epoch is over; `reset` starts the next.
         """
         if not self.has_next():
             raise StopIteration(
@@ -74,7 +77,7 @@ class DistributedBatchIterator:
         return self.num_batches
 
     def reset(self, epoch: int | None = None) -> None:
-        """Go to the beginning of an epoch; default: of this one again.
+        """Go to the start of an epoch. Default: the current one.
 
         Raises:
             ValueError: the epoch is negative.
@@ -83,12 +86,12 @@ class DistributedBatchIterator:
         self._begin()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is, as JSON: the same on every rank that has taken as many batches."""
+        """The position as JSON; the same on every rank that has taken the same number of batches."""
         most = -(-self.sampler.remaining // self.sampler.world_size)
         return self.sampler.state_dict(min(self._done * self.batch_size, most))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was saved, with any batch size; with `exactly_once` at any world size, too.
+        """Continue from a saved state, with any batch size; with `exactly_once` also at any world size.
 
         Raises:
             PositionError: see `DistributedSampler.load_state_dict`.

@@ -22,20 +22,22 @@ _FIELDS = ("epoch", "microbatch_idx", "global_step")
 
 @dataclass(frozen=True)
 class CheckpointPosition:
-    """What is used up of a batch plan: all epochs before `epoch`, and of it the first `microbatch_idx`.
+    """Position in a batch plan: all epochs before `epoch` are done, and the first `microbatch_idx`
+    microbatches of it.
 
-    Counted in the whole plan's order, over all ranks together, it is free of world size and accumulation.
+    It is counted in the order of the whole plan, over all ranks, so it does not depend on world size or
+    accumulation.
 
     Raises:
-        PositionError: a field is no whole number from 0.
+        PositionError: a field is not a whole number of 0 or more.
     """
 
     epoch: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
     microbatch_idx: int = 0
-    """Microbatches of the current epoch that count already: the index of the next one."""
+    """Number of finished microbatches of the current epoch: the index of the next one."""
     global_step: int = 0
-    """Optimizer steps done since the very start."""
+    """Number of optimizer steps since the start of training."""
 
     def __post_init__(self) -> None:
         for name in _FIELDS:
@@ -46,28 +48,29 @@ class CheckpointPosition:
 
     @classmethod
     def from_json(cls, value: Any) -> CheckpointPosition:
-        """The position in `value`.
+        """Read a position from `value`.
 
         Raises:
-            PositionError: it is not a position, or one of a newer Torchdeck.
+            PositionError: it is not a position, or was written by a newer Torchdeck.
         """
         return cls(*position_counts(value, _FIELDS))
 
     def save(self, path: str | Path) -> None:
-        """Replace the file by this position, in one step and durably; its folder must exist.
+        """Replace the file by this position, atomically and durably. Its folder must exist.
 
         Raises:
-            OSError: the old file is then still what it was.
+            OSError: it cannot be written; the old file is unchanged.
         """
         write_json(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> CheckpointPosition:
-        """The position in a file.
+        """Read a position from a file.
 
         Raises:
             OSError: the file cannot be read.
-            PositionError: it does not hold a position, is cut short, or of a newer Torchdeck.
+            PositionError: it does not contain a position, is truncated, or was written by a newer
+                Torchdeck.
         """
         try:
             return cls.from_json(read_json_file(Path(path), limit=_FILE_LIMIT))
@@ -77,22 +80,23 @@ class CheckpointPosition:
             raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
 
     def check(self, plan: BatchPlan) -> None:
-        """Raises PositionError unless this can be a position in `plan`; its very end is one."""
+        """Raise PositionError if this is not a position in `plan`. The end of the plan is one."""
         from torchdeck.data.batch_plan.steps import PlanPosition
 
         PlanPosition(self.epoch, self.microbatch_idx, self.global_step).check(plan)
 
     def advanced(self, plan: BatchPlan, microbatches: int) -> CheckpointPosition:
-        """The position one optimizer step later.
+        """Return the position after one more optimizer step.
 
         Args:
             plan: the whole plan.
-            microbatches: of all ranks in a step (world size × accumulation); the last step of an epoch takes
-                what is left.
+            microbatches: microbatches per step of all ranks (world size × accumulation). The last step of
+                an epoch
+                takes the rest.
 
         Raises:
             ValueError: microbatches is less than 1.
-            PositionError: this is no position in the plan, or the plan is over.
+            PositionError: this is not a position in the plan, or the plan is over.
         """
         whole_number("microbatches", microbatches, 1)
         self.check(plan)
@@ -107,21 +111,22 @@ class CheckpointPosition:
 def iter_from_checkpoint(
     plan: BatchPlan, position: CheckpointPosition, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, int, Microbatch]]:
-    """What is left of `plan`, as (epoch, index in the epoch, microbatch).
+    """Yield the rest of `plan` as (epoch, index in the epoch, microbatch).
 
-    Rank i takes the microbatches i, i + world_size, … counted from the position on, and in later epochs from
-    their beginning, as `plan_steps` deals them out without a balance. Whatever the world size was before, all
-    ranks together take every remaining microbatch once.
+    Rank i takes the microbatches i, i + world_size, … from the position on, and in later epochs from their
+    start, as `plan_steps` assigns them without a balance. Whatever the world size was before, all ranks
+    together
+    take every remaining microbatch once.
 
     Args:
         plan: the whole plan.
-        position: where to go on.
-        rank: whose microbatches; by default all of them.
-        world_size: ranks from now on.
+        position: where to continue.
+        rank: rank whose microbatches to yield. Default: all ranks.
+        world_size: number of ranks from now on.
 
     Raises:
-        ValueError: there is no such rank.
-        PositionError: the position does not fit the plan.
+        ValueError: the rank does not exist.
+        PositionError: the position does not match the plan.
     """
     rank = checked_rank(rank, world_size)
     position.check(plan)

@@ -27,7 +27,7 @@ _WORD = 1 << 64
 
 
 class PositionError(ValueError):
-    """A position is not one, or does not fit the data set."""
+    """A position is invalid, or does not match the data set."""
 
 
 def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
@@ -56,29 +56,29 @@ def position_count(name: str, value: Any) -> int:
 
 @dataclass(frozen=True)
 class Position:
-    """Where training is in the data; free of world size, accumulation and batch size."""
+    """Position in the data; it does not depend on world size, accumulation or batch size."""
 
     epoch: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
     consumed: int = 0
-    """Samples of the current epoch that count already."""
+    """Number of samples of the current epoch that are done."""
     step: int = 0
-    """Optimizer steps done since the very start."""
+    """Number of optimizer steps since the start of training."""
 
     def to_json(self) -> dict[str, int]:
         return {"v": 1, "epoch": self.epoch, "consumed": self.consumed, "step": self.step}
 
     @classmethod
     def from_json(cls, value: Any) -> Position:
-        """The position in `value`.
+        """Read a position from `value`.
 
         Raises:
-            PositionError: it is not a position, or one of a newer Torchdeck.
+            PositionError: it is not a position, or was written by a newer Torchdeck.
         """
         return cls(*position_counts(value, ("epoch", "consumed", "step")))
 
     def check(self, size: int) -> None:
-        """Raises PositionError unless this can be a position in a data set of `size` samples."""
+        """Raise PositionError if this cannot be a position in a data set of `size` samples."""
         if self.consumed > size:
             raise PositionError(
                 f"the position says {self.consumed} samples of the epoch are used, but the data set "

@@ -20,7 +20,7 @@ class RankRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Samples in it; 0 for an empty range."""
+        """Number of samples in it; 0 if it is empty."""
         return self.stop - self.start
 
 
@@ -103,13 +103,13 @@ class DistributedRangeSplitter:
 
 
 def validate_distributed_setup(total_samples: int, world_size: int) -> bool:
-    """Check that samples can be divided among ranks at all.
+    """Check that samples can be divided among ranks.
 
     Returns:
-        True, always: what is wrong is raised.
+        Always True; problems are raised.
 
     Raises:
-        ValueError: fewer than one sample or one rank, or no whole number.
+        ValueError: fewer than one sample or one rank, or not a whole number.
     """
     whole_number("total_samples", total_samples, 1)
     whole_number("world_size", world_size, 1)

@@ -28,17 +28,17 @@ class Move:
 
 @dataclass(frozen=True)
 class Redistribution:
-    """Every sample's rank before and after a change of world size."""
+    """The rank of every sample before and after a change of world size."""
 
     total_samples: int
     old_world_size: int
     new_world_size: int
     parts: tuple[Move, ...]
-    """In the order of samples, without gaps; those that stay are among them."""
+    """Ranges in the order of samples, without gaps, including those that keep their rank."""
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """What changes its rank."""
+        """The ranges that change their rank."""
         return tuple(part for part in self.parts if not part.stays)
 
     @property
@@ -46,7 +46,7 @@ class Redistribution:
         return sum(move.samples for move in self.moves)
 
     def text(self) -> str:
-        """The moves as text, a line each, after a line that sums them up."""
+        """The moves as text: a summary line, then one line per move."""
         summary = (
             f"{self.total_samples} samples from {self.old_world_size} to {self.new_world_size} ranks: "
             f"{self.moved_samples} move, {self.total_samples - self.moved_samples} stay"
@@ -59,9 +59,10 @@ class Redistribution:
 
 
 def redistribution_report(total_samples: int, old_world_size: int, new_world_size: int) -> Redistribution:
-    """What moves when `total_samples` over `old_world_size` ranks are divided over `new_world_size`.
+    """Report which samples move if `total_samples` on `old_world_size` ranks are divided among
+    `new_world_size`.
 
-    Takes time and memory for at most old + new parts, whatever the number of samples.
+    Time and memory are proportional to old + new ranks, whatever the number of samples.
 
     Raises:
         ValueError: fewer than one sample or rank.

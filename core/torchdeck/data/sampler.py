@@ -14,27 +14,31 @@ from torchdeck.data.order import Ids, Position, PositionError, SampleOrder
 
 
 class DistributedSampler:
-    """The samples of one rank, epoch after epoch.
+    """Samples of one rank, epoch by epoch.
 
     By default its indices are those of torch.utils.data.DistributedSampler for the same arguments: the
-    epoch's permutation is padded from its front until it can be divided evenly, or cut with `drop_last`; rank
+    permutation of the epoch is padded from its start until it divides evenly, or truncated with
+    `drop_last`; rank
     r takes positions r, r + W, … of it.
 
-    With `exactly_once` nothing is padded or dropped: every sample is some rank's exactly once, and ranks may
-    differ by one sample. The permutation is `SampleOrder`'s (no two (seed, epoch) share one, where torch's
-    seed 1, epoch 0 is its seed 0, epoch 1), and a position saved at one world size goes on at any other.
+    With `exactly_once` nothing is padded or dropped: every sample belongs to exactly one rank, and ranks
+    may
+    differ by one sample. The permutation is that of `SampleOrder` (no two (seed, epoch) share one, while
+    torch's
+    seed 1, epoch 0 equals its seed 0, epoch 1), and a position saved at one world size is valid at any
+    other.
 
     Args:
-        dataset: the data set, of which only the length is asked, or how many samples it has.
-        num_replicas: ranks.
+        dataset: the data set, of which only the length is used, or its number of samples.
+        num_replicas: number of ranks.
         rank: this rank.
-        shuffle: a new order every epoch; else in order of ids.
+        shuffle: use a new order in every epoch; else the order of ids.
         seed: the same on every rank.
-        drop_last: cut what cannot be divided evenly, instead of padding.
+        drop_last: drop samples that do not divide evenly, instead of padding.
         exactly_once: see above.
 
     Raises:
-        ValueError: an argument is out of range, or both drop_last and exactly_once are asked for.
+        ValueError: an argument is out of range, or both drop_last and exactly_once are set.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class DistributedSampler:
 
     @property
     def padded_size(self) -> int:
-        """Samples that all ranks together see in an epoch; total_size where none is padded or dropped."""
+        """Samples per epoch of all ranks; total_size if nothing is padded or dropped."""
         if self.exactly_once:
             return self.total_size
         if self.drop_last:
@@ -73,17 +77,17 @@ class DistributedSampler:
 
     @property
     def local_size(self) -> int:
-        """Samples that this rank's next iteration yields: of the epoch, or of what a loaded state leaves."""
+        """Number of samples that the next iteration of this rank yields."""
         return max(0, -(-(self.padded_size - self._start - self.rank) // self.world_size))
 
     @property
     def remaining(self) -> int:
-        """Samples that all ranks' next iterations yield together."""
+        """Number of samples that the next iterations of all ranks yield together."""
         return self.padded_size - self._start
 
     @property
     def position(self) -> Position:
-        """Where the iteration under way is, when every rank has yielded as many samples as this one."""
+        """The position of the current iteration, once every rank has yielded as many samples as this one."""
         return Position(self.epoch, self._consumed)
 
     def __len__(self) -> int:
@@ -101,11 +105,11 @@ class DistributedSampler:
         self._consumed = self.padded_size
 
     def get_indices(self) -> Ids:
-        """What the next iteration of this rank yields, shape (local_size,)."""
+        """The indices that the next iteration of this rank yields, shape (local_size,)."""
         return self._epoch_order()[self._start + self.rank :: self.world_size]
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch; a position loaded within that same epoch stays.
+        """Go to an epoch. A position loaded within the same epoch stays valid.
 
         Raises:
             ValueError: the epoch is negative.
@@ -115,7 +119,7 @@ class DistributedSampler:
             self.rewind(epoch)
 
     def rewind(self, epoch: int) -> None:
-        """Go to the beginning of an epoch.
+        """Go to the start of an epoch.
 
         Raises:
             ValueError: the epoch is negative.
@@ -124,12 +128,14 @@ class DistributedSampler:
         self._start = self._begun = self._consumed = 0
 
     def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
-        """Where the iteration under way is, as JSON; the same on every rank that has yielded as much.
+        """The position of the current iteration as JSON; the same on every rank that has yielded as many
+        samples.
 
         Args:
-            yielded: samples of the iteration under way that each rank has really used, where loaders have
-                asked ahead for more (a rank that had none left counts as if it had); default: all that this
-                rank was asked for.
+            yielded: samples of the current iteration that each rank has really used, if loaders have
+                prefetched more
+                (a rank without samples left counts the same). Default: all samples that this rank was asked
+                for.
 
         Raises:
             ValueError: `yielded` is more than there are.
@@ -137,21 +143,22 @@ class DistributedSampler:
         return self._state(self.position if yielded is None else self.position_after(yielded)).to_json()
 
     def position_after(self, yielded: int) -> Position:
-        """The position once every rank has used `yielded` samples of the iteration under way.
+        """The position after every rank has used `yielded` samples of the current iteration.
 
         Raises:
-            ValueError: there are not that many.
+            ValueError: there are fewer samples.
         """
         most = -(-(self.padded_size - self._begun) // self.world_size)
         yielded = whole_number("yielded", yielded, 0, most, rule="what is left of the epoch")
         return Position(self.epoch, min(self._begun + yielded * self.world_size, self.padded_size))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was saved: the next iteration yields what is left of that epoch.
+        """Continue from a saved state: the next iteration yields the rest of that epoch.
 
         Raises:
-            PositionError: it is no state, of another data set, seed or kind of sampler, or, without
-                exactly_once, of another world size.
+            PositionError: it is not a state, or is from another data set, seed or kind of sampler, or,
+                without
+                exactly_once, from another world size.
         """
         saved = SamplerState.from_json(state)
         saved.check_against(self._state(self.position))

@@ -27,16 +27,16 @@ Augment = Callable[[Any, AugmentationParams, str], Any]
 
 
 def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) -> torch.Tensor:
-    """The picture turned, scaled, and changed in contrast, brightness and noise, in this order.
+    """Rotate and scale an image, then change contrast, brightness and noise, in this order.
 
     Args:
-        image: floating point, shape (channels, height, width), any value range; what comes in from outside
-            its edges is zero.
-        params: rotation in degrees, counter-clockwise; scale above 1 enlarges; noise in units of the values.
-        seed: 64 hexadecimal digits; the last 16 decide the noise, no parameter depends on these.
+        image: floating point, shape (channels, height, width), any value range. Pixels outside it are zero.
+        params: rotation in degrees, counter-clockwise; scale above 1 enlarges; noise in units of the
+            values.
+        seed: 64 hexadecimal digits; the last 16 determine the noise, and no parameter depends on them.
 
     Raises:
-        ValueError: it is no such tensor.
+        ValueError: the tensor has another shape or type.
     """
     if image.ndim != 3 or not image.is_floating_point():
         raise ValueError(
@@ -58,19 +58,20 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
 
 
 class AugmentedDataset(Dataset[Any]):
-    """A data set with every sample augmented: the same way whoever asks, in this epoch.
+    """A data set that augments every sample, deterministically within an epoch.
 
-    In mode "sample" a sample looks the same on every rank and at any world size, so a run that is resumed at
-    another world size sees what it would have seen. In mode "rank" each rank has a look of its own.
+    In mode "sample" a sample looks the same on every rank and at any world size, so a run that resumes at
+    another
+    world size sees the same data. In mode "rank" each rank augments in its own way.
 
     Args:
-        data: samples; a tensor, or a tuple or list whose first item is augmented.
+        data: samples: a tensor, or a tuple or list whose first item is augmented.
         config: ranges and depth.
         base_seed: 0 to 2⁶⁴ - 1.
-        mode: see above.
+        mode: "sample" or "rank", see above.
         rank: this rank.
-        world_size: ranks.
-        augment: what is done with the parameters; the default is for pictures.
+        world_size: number of ranks.
+        augment: function that applies the parameters. Default: for images.
 
     Raises:
         ValueError: seed, mode or rank is out of range.
@@ -94,7 +95,8 @@ class AugmentedDataset(Dataset[Any]):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Augment anew; before the loader of that epoch starts its workers, which have copies of this.
+        """Set the epoch. Call it before the loader of that epoch starts its workers, which copy this
+        object.
 
         Raises:
             ValueError: the epoch is negative.

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SettingsError(ValueError):
-    """Settings are not what they should be; the message names the field and what would be right."""
+    """Settings are invalid; the message names the field and what is expected."""
 
 
 OTHERS = {"others": True}

@@ -140,7 +140,7 @@ class TelemetrySettings:
 
 @dataclass(frozen=True)
 class RecipeSettings:
-    """All of TORCHDECK_RECIPE."""
+    """The settings of a recipe run, from the variable TORCHDECK_RECIPE."""
 
     version: int
     recipe: str
@@ -153,7 +153,7 @@ class RecipeSettings:
 
     @classmethod
     def from_json(cls, text: str) -> RecipeSettings:
-        """The settings in `text`, checked.
+        """Read and check the settings in `text`.
 
         Raises:
             SettingsError: not JSON, a newer version, or a field is missing, unknown, of the wrong type or

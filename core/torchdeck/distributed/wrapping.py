@@ -20,20 +20,20 @@ Sharding = Literal["full", "grad-op", "hybrid"]
 
 
 def wrap_model_ddp(model: nn.Module, **options: Any) -> nn.Module:
-    """A replica of `model` on every rank; gradients are averaged in backward.
+    """Put a replica of `model` on every rank; gradients are averaged in the backward pass.
 
     Args:
-        model: the same on every rank; moved to this rank's device.
-        options: of [distributed.ddp] in a run.toml: `bucket_size_mb`, `find_unused_parameters`,
+        model: the same on every rank; it is moved to this rank's device.
+        options: those of [distributed.ddp] in a run.toml: `bucket_size_mb`, `find_unused_parameters`,
             `static_graph`, `gradient_as_bucket_view`, `broadcast_parameters`, `comm_hook`, `powersgd_rank`.
 
     Returns:
-        torch's DistributedDataParallel, to be called in place of `model`.
+        torch's DistributedDataParallel, to be called instead of `model`.
 
     Raises:
         SettingsError: an option is unknown or of the wrong type.
-        AgreementError: the ranks' models are not the same.
-        RecipeError: no parameter is to be trained.
+        AgreementError: the ranks' models differ.
+        RecipeError: the model has no trainable parameter.
     """
     return _wrapped(model, {"strategy": "ddp", "ddp": options})
 
@@ -49,28 +49,32 @@ def wrap_model_fsdp(
     activation_checkpointing: bool = False,
     min_params: int = 1_000_000,
 ) -> nn.Module:
-    """`model` with its weights, gradients and optimizer state divided among the ranks (FSDP2).
+    """Shard weights, gradients and optimizer state of `model` over the ranks (FSDP2).
 
     Make the optimizer afterwards: parameters are replaced.
 
     Args:
         model: the same on every rank.
-        blocks: model → its blocks, each gathered by itself; None: modules of `min_params` and more.
-        sharding: `full` frees gathered weights after forward, `grad-op` keeps them until backward, `hybrid`
-            shards inside groups of ranks that replicate each other.
-        shard: ranks of a group under `hybrid`; None: those of one node.
-        cpu_offload: weights and optimizer state lie in the machine's memory.
-        precision: of gathered weights, in which forward and backward compute; gradients are summed in fp32.
-        activation_checkpointing: compute each block again in backward in place of keeping what is in it.
+        blocks: function that returns the model's blocks, each gathered as a unit. Default: modules of at
+            least
+            `min_params` parameters.
+        sharding: `full` frees gathered weights after the forward pass, `grad-op` keeps them until the
+            backward pass,
+            `hybrid` shards inside groups of ranks that replicate each other.
+        shard: ranks per group with `hybrid`. Default: those of one node.
+        cpu_offload: keep weights and optimizer state in main memory.
+        precision: number format of gathered weights and of computation; gradients are summed in fp32.
+        activation_checkpointing: recompute each block in the backward pass instead of keeping its
+            activations.
         min_params: see `blocks`.
 
     Returns:
         `model` itself.
 
     Raises:
-        RecipeError: blocks are wanted and there are none, or what is no module of the model.
-        SettingsError: a value is none of those above, or the groups of `hybrid` do not divide the ranks.
-        AgreementError: the ranks' models are not the same.
+        RecipeError: there are no blocks, or one is not a module of the model.
+        SettingsError: a value is invalid, or the groups of `hybrid` do not divide the ranks.
+        AgreementError: the ranks' models differ.
     """
     if sharding not in ("full", "grad-op", "hybrid"):
         raise RecipeError(f'sharding is {sharding!r}; right is "full", "grad-op" or "hybrid"')

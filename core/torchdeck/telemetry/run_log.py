@@ -14,14 +14,18 @@ LogFunction = Callable[..., None]
 
 
 def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
-    """Write metrics of this rank; on file when this returns. Outside a Torchdeck run it does nothing.
+    """Record metrics of this rank. Outside a Torchdeck run it does nothing.
 
-    Never raises for what is logged: what is no number is left out, and a full disk loses rows; both are said
-    once through the `torchdeck` logger. Processes that a rank starts or forks may log too.
+    The values are on disk when it returns. It never raises because of a value: values that are not numbers
+    are
+    skipped, and a full disk loses rows; both are reported once through the `torchdeck` logger. Processes
+    that a
+    rank starts or forks may log, too.
 
     Args:
-        values: name → number: Python and numpy numbers, tensors of one element. NaN and infinities stay.
-        step: the x value; without one, steps count on.
+        values: name → number: Python and NumPy numbers, tensors of one element. NaN and infinities are
+            kept.
+        step: the x value. Default: one more than the last.
     """
     # this is what it is outside a run; inside, torchdeck.log is the method of a writer
 

@@ -16,7 +16,7 @@ POLL = 0.1
 
 
 class Run:
-    """One run. It belongs to nobody: dropping this, or ending this process, changes nothing about it."""
+    """A run that was started. Deleting this object, or ending this process, does not affect it."""
 
     def __init__(self, layout: RunLayout, controller: DetachedProcess | None = None) -> None:
         self.layout = layout
@@ -29,23 +29,23 @@ class Run:
 
     @property
     def directory(self) -> Path:
-        """Folder that holds everything of the run."""
+        """Folder with everything about the run."""
         return self.layout.root
 
     def view(self) -> RunView:
-        """What it is doing now. Raises NewerFormatError when a newer Torchdeck took it over."""
+        """The current state. Raises NewerFormatError if a newer Torchdeck took the run over."""
         if self._controller is not None:
             self._controller.exit_code()
         return self._follower.refresh()
 
     def wait(self, timeout: float | None = None) -> RunView:
-        """The view once it is over.
+        """Wait until the run is over, and return its final state.
 
         Args:
-            timeout: seconds to wait at most; None: as long as it takes.
+            timeout: maximum wait in seconds. Default: no limit.
 
         Raises:
-            TimeoutError: it goes on after `timeout` seconds; nothing was done to it.
+            TimeoutError: the run still continues after `timeout` seconds; it is not affected.
         """
         limit = None if timeout is None else time.monotonic() + timeout
         while not (found := self.view()).is_over:
@@ -55,7 +55,7 @@ class Run:
         return found
 
     def stop(self, *, now: bool = False) -> None:
-        """Ask it to stop: finish the step, save and exit; or, with `now`, end its processes.
+        """Request a stop: finish the step, save and exit. With `now`, end the processes at once.
 
         Raises:
             Refusal: the request cannot be written, or no controller can be started.

@@ -23,7 +23,9 @@ _LENGTHS_HELP = ".npy, .jsonl with length, or text with one whole number per lin
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
-        "batchplan", help="build, show, shard and verify batch plans", description=__doc__
+        "batchplan",
+        help="build, show, shard and verify batch plans",
+        description="Batch plans fix every microbatch in advance. torch is not needed.",
     )
     commands = parser.add_subparsers(dest="batchplan_command", metavar="COMMAND", required=True)
     _add_build(commands)

@@ -24,7 +24,9 @@ DAMAGED = 1
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
-        "ckpt", help="list, verify, export and convert checkpoints", description=__doc__
+        "ckpt",
+        help="list, verify, export and convert checkpoints",
+        description="List, verify, export and convert the checkpoints of runs.",
     )
     commands = parser.add_subparsers(dest="ckpt_command", metavar="COMMAND", required=True)
     shown = commands.add_parser("list", help="show a run's checkpoints", description="Nothing is hashed.")

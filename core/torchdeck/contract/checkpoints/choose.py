@@ -69,13 +69,13 @@ def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None
 
 
 def find_latest_checkpoint(directory: str | Path) -> Path | None:
-    """The newest checkpoint in `directory` whose every file has the hash its manifest names.
+    """Find the newest checkpoint in `directory` whose files all match the hashes in its manifest.
 
     Returns:
-        Its folder; None where there is no checkpoint.
+        Its folder; None if there is no checkpoint.
 
     Raises:
-        CheckpointError: there are checkpoints and all are damaged, or the directory cannot be listed.
+        CheckpointError: all checkpoints are damaged, or the directory cannot be listed.
     """
     return choose_checkpoint(Path(directory), "auto").folder
 

@@ -28,9 +28,9 @@ class Stateful(Protocol):
 
 
 class CheckpointManager:
-    """The checkpoints of one training, in one directory; all ranks call the same methods together.
+    """Checkpoints of one training in one directory. All ranks call the same methods together.
 
-    In a plain process, and under torchrun with DistributedDataParallel or FSDP2, or with a strategy:
+    It works in a single process, under torchrun with DistributedDataParallel or FSDP2, and with a strategy:
 
         with CheckpointManager("checkpoints", every=100, keep_best=1) as checkpoints:
             loaded = checkpoints.restore(model, optimizer)
@@ -39,21 +39,21 @@ class CheckpointManager:
                 if checkpoints.should_save(step):
                     checkpoints.save(step, model, optimizer, metrics={"heldout_loss": evaluate()})
 
-    Another process that saves there is refused while the manager is open.
+    While the manager is open, another process that saves there is refused.
 
     Args:
-        directory: of this training's checkpoints alone, the same for all ranks; made where it is absent.
-        every: steps between checkpoints, for `should_save`; None: it never says yes.
-        keep_last: see `Retention`, as for the next four.
-        keep_every: in steps.
-        keep_best: how many.
+        directory: directory for these checkpoints only, the same for all ranks; created if missing.
+        every: steps between checkpoints, for `should_save`. Default: it never returns True.
+        keep_last: number of newest checkpoints to keep.
+        keep_every: keep checkpoints whose step is a multiple of this.
+        keep_best: number of best checkpoints to keep.
         best_metric: a name among the `metrics` of `save`.
         best_is: which values of it are best.
-        background: `save` returns once the state is copied, and it is written while training goes on.
-        strategy: how the ranks train; None: model and optimizers hold everything themselves.
-        run_id: named in the manifests; None: the run that Torchdeck started, else the directory's name.
-        timeout: seconds a rank waits for the others at each step of a save or load.
-        replicas: how many other nodes get a copy of what a node saves, if nodes have no common folder.
+        background: `save` returns once the state is copied; it is written while training continues.
+        strategy: the strategy of the ranks. Default: model and optimizers hold the whole state.
+        run_id: name in the manifests. Default: the run that Torchdeck started, else the directory's name.
+        timeout: seconds that a rank waits for the others in each phase of a save or load.
+        replicas: number of other nodes that copy each node's part, if nodes have no shared folder.
 
     Raises:
         CheckpointError: the directory cannot be used (on rank 0).
@@ -127,25 +127,26 @@ class CheckpointManager:
         metrics: Mapping[str, float] | None = None,
         final: bool = False,
     ) -> Path:
-        """Save everything as `step_<step>`, and delete what need not stay.
+        """Save everything as `step_<step>`, and delete checkpoints that are no longer kept.
 
         Args:
-            step: optimizer steps done.
-            model: plain, or inside DDP, FSDP2 or torch.compile; under a strategy as given to `wrap_model`.
+            step: number of optimizer steps done.
+            model: plain, or inside DDP, FSDP2 or torch.compile; with a strategy as given to `wrap_model`.
             optimizer: one, or several in a fixed order.
-            scheduler: whose state is saved too.
-            scaler: whose state is saved too.
-            position: where in the data training is, as JSON can say it.
-            extra: whatever else is wanted back, as JSON can say it.
-            metrics: of an evaluation at this step.
-            final: call it `final`; it never goes.
+            scheduler: learning rate scheduler to save.
+            scaler: gradient scaler to save.
+            position: position in the data, as JSON values.
+            extra: any other JSON values to save.
+            metrics: metrics of an evaluation at this step.
+            final: name it `final`; it is never deleted.
 
         Returns:
-            The checkpoint's folder: complete and on disk, or, in the background, on its way there.
+            The folder of the checkpoint, which is complete unless it is written in the background.
 
         Raises:
-            CheckpointError: on every rank, with the reason, be it of this save or of the one before in the
-                background; earlier checkpoints are as they were.
+            CheckpointError: on every rank: this save, or the previous one in the background, failed.
+                Earlier
+                checkpoints are unchanged.
         """
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
@@ -157,7 +158,7 @@ class CheckpointManager:
         return self._store.save(state, step, final=final, metrics=metrics)
 
     def wait(self) -> None:
-        """Wait until what is saved in the background is on disk; raises CheckpointError where it failed."""
+        """Wait until a background save is on disk. Raises CheckpointError if it failed."""
         self._store.wait()
 
     def restore(
@@ -168,9 +169,9 @@ class CheckpointManager:
         scheduler: Stateful | None = None,
         scaler: Stateful | None = None,
     ) -> LoadedState | None:
-        """Go on from the newest sound checkpoint, of whatever world size; None where there is none.
+        """Continue from the newest intact checkpoint, of any world size; None if there is none.
 
-        See `auto_resume`; `scheduler` and `scaler` get back the state they were saved with.
+        See `auto_resume`. The states of `scheduler` and `scaler` are restored, too.
         """
         self.wait()
         state = train_state(model, optimizer, self._strategy)
@@ -183,22 +184,22 @@ class CheckpointManager:
         return loaded
 
     def all(self) -> list[CheckpointInfo]:
-        """The complete checkpoints as this rank sees them, oldest first, not hashed."""
+        """The complete checkpoints that this rank sees, oldest first; their files are not hashed."""
         return [info for info in list_checkpoints(self.directory) if info.complete]
 
     def latest(self) -> CheckpointInfo | None:
-        """The newest complete checkpoint, not hashed; None when there is none."""
+        """The newest complete checkpoint, not hashed; None if there is none."""
         return newest_complete(self.directory)
 
     def best(self) -> CheckpointInfo | None:
-        """The complete checkpoint with the best `best_metric`; None when none has it."""
+        """The complete checkpoint with the best `best_metric`; None if no checkpoint has that metric."""
         by_step = {info.step: info for info in self.all()}
         metrics = {step: info.manifest.metrics for step, info in by_step.items() if info.manifest is not None}
         best = self.retention.best(metrics)
         return by_step[best[0]] if best else None
 
     def close(self) -> None:
-        """Let another process save there."""
+        """Allow other processes to save there."""
         self._store.close()
 
 

@@ -35,25 +35,28 @@ def auto_resume(
     run_id: str | None = None,
     timeout: float = TIMEOUT,
 ) -> LoadedState | None:
-    """Fill model, optimizers and this rank's random state from the newest sound checkpoint.
+    """Load model, optimizers and this rank's random state from the newest intact checkpoint.
 
-    All ranks call it. Rank 0 lists what is there, all hash the files of the newest together, and go to the
-    one before it while something is damaged; what was passed over is logged and in the result.
+    All ranks call it. Rank 0 lists the checkpoints, all ranks hash the files of the newest one, and if a
+    file is
+    damaged they try the one before. Skipped checkpoints are logged and in the result.
 
     Args:
-        directory: where checkpoints lie; need not exist.
-        model: to fill, made and wrapped as when it was saved; under `strategy`, as given to its `wrap_model`.
-        optimizer: to fill; one, or several in a fixed order.
-        strategy: how the ranks train; None: model and optimizers hold everything themselves, as they do
-            alone, under DistributedDataParallel and under FSDP2.
-        run_id: only checkpoints that this run saved count; None takes anybody's.
-        timeout: seconds a rank waits for the others at each step.
+        directory: folder of the checkpoints; it need not exist.
+        model: model to load into, made and wrapped as for saving; with `strategy`, as given to its
+            `wrap_model`.
+        optimizer: one, or several in a fixed order, to load into.
+        strategy: the strategy of the ranks. Default: model and optimizers hold the whole state, as in a
+            single
+            process, under DistributedDataParallel and under FSDP2.
+        run_id: use only checkpoints that this run saved. Default: those of any run.
+        timeout: seconds that a rank waits for the others in each phase.
 
     Returns:
-        The rest of what was saved; None where there is no checkpoint: nothing was changed then.
+        The rest of the saved state; None if there is no checkpoint, and nothing was changed.
 
     Raises:
-        CheckpointError: on every rank: all checkpoints are damaged, or the newest sound one is of another
+        CheckpointError: on every rank: all checkpoints are damaged, or the newest intact one is of another
             model or optimizer.
     """
     state = train_state(model, optimizer, strategy)

@@ -61,27 +61,27 @@ class ValidationRecord:
 
 @dataclass
 class History:
-    """A training, the same on every rank; further calls of fit add to it."""
+    """Losses and metrics of a training, the same on every rank. Later calls of `fit` append to it."""
 
     world_size: int = 1
     effective_batch_size: int = 0
-    """Samples of one optimizer step: microbatch × accumulation × world size."""
+    """Global batch size: microbatch × accumulation × world size."""
     epochs: list[EpochRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     validations: list[ValidationRecord] = field(default_factory=list)
     seconds: float = 0.0
-    """In fit, all in all."""
+    """Total time in `fit`."""
     finished: bool = False
-    """The last fit reached its end; False when it was stopped before."""
+    """Whether the last `fit` reached its end; False if it was stopped early."""
 
     @property
     def samples_per_s(self) -> float:
-        """Over all epochs; 0 before the first step."""
+        """Mean over all epochs; 0 before the first step."""
         seconds = sum(epoch.seconds for epoch in self.epochs)
         return sum(epoch.samples for epoch in self.epochs) / seconds if seconds else 0.0
 
     def series(self, name: str) -> list[float]:
-        """One number an epoch: `loss`, a metric, or either on validation data as `validation_loss`.
+        """One number per epoch: `loss`, a metric, or either on validation data, such as `validation_loss`.
 
         Epochs without it are left out.
         """
@@ -93,7 +93,7 @@ class History:
         return [epoch.metrics[name] for epoch in self.epochs if name in epoch.metrics]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can say it."""
+        """Everything as JSON values."""
         return {**asdict(self), "samples_per_s": self.samples_per_s}
 
     def to_json(self) -> str:

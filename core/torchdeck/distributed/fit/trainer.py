@@ -31,45 +31,54 @@ from torchdeck.environment import DistributedConfig, RunContext
 
 
 class DistributedTrainer:
-    """Trains a model on as many ranks as there are; every rank runs the same script.
+    """Trains a model on all ranks; every rank runs the same script.
 
-        with DistributedTrainer(model, loss=nn.CrossEntropyLoss(), lr=1e-3, metrics=["accuracy"]) as trainer:
+        with DistributedTrainer(model, loss=nn.CrossEntropyLoss(), lr=1e-3, metrics=["accuracy"]) as
+        trainer:
             history = trainer.fit(x, y, epochs=3, validation_split=0.1)
             print(trainer.evaluate(x_test, y_test))
 
-    The ranks meet at the first call that needs them, unless they have met before, and begin with the weights
-    of rank 0; so a model must fit into the memory of each rank before it is sharded. Inside a Torchdeck run
-    it reports progress, metrics and samples, saves into the run's folder, goes on from where the run resumes,
-    and returns from `fit` early when the run is asked to stop, with `history.finished` False and all of it
-    saved; outside it prints what `verbose` asks for.
+    The ranks join at the first call that needs them, unless they have joined before, and start with the
+    weights
+    of rank 0; so the model must fit into the memory of each rank before it is sharded.
+
+    Inside a Torchdeck run the trainer reports progress, metrics and samples, saves into the run's folder,
+    and
+    continues where the run resumes. If the run is asked to stop, it saves and `fit` returns early, with
+    `history.finished` False. Outside a run it prints what `verbose` asks for.
 
     Args:
-        model: not wrapped, on any device; it holds the weights throughout.
-        loss: `loss(output, target)`, the mean over a batch, such as nn.CrossEntropyLoss(); the last of a
-            batch is its target, the rest are the model's arguments. Or a function whose first parameter is
+        model: not wrapped, on any device; it always holds the weights.
+        loss: `loss(output, target)`, the mean over a batch, such as nn.CrossEntropyLoss(); the last item of
+            a
+            batch is its target, the others are the model's arguments. Or a function whose first parameter
+            is
             called `model`: `loss(model, batch)`, which returns a mean, (mean, weight) or (mean, weight,
             metrics).
-        optimizer: "adamw", "adam" or "sgd", with the options below; an optimizer over the model's parameters;
-            or a function from parameters to one, such as functools.partial(AdamW, lr=1e-3).
-        lr: peak learning rate; 1e-3 unless the optimizer is one's own, which has its own.
-        metrics: further means beside `loss(output, target)`: name → function of both; "accuracy" is known.
-        strategy: a name, a mapping like the [distributed] table of a run.toml, or a strategy; None is ddp, or
+        optimizer: "adamw", "adam" or "sgd", with the options below; an optimizer over the model's
+            parameters;
+            or a function that makes one of parameters, such as functools.partial(AdamW, lr=1e-3).
+        lr: peak learning rate. Default: 1e-3; an optimizer of your own has its own.
+        metrics: more means next to `loss(output, target)`: name → function of both; "accuracy" is built in.
+        strategy: a name, a mapping like the [distributed] table of a run.toml, or a strategy. Default: ddp,
+            or
             single on one rank.
-        environment: this rank among the others; None: what the launcher's variables say.
+        environment: this rank, and where the ranks meet. Default: from the launcher's variables.
         precision: "fp32", "bf16" or "fp16".
-        accumulation: microbatches of each rank in an optimizer step.
-        blocks: model → its blocks, for strategies that shard block by block.
-        collate: samples → batch, for data sets whose samples default_collate does not know.
-        workers: processes that load data ahead, on each rank.
-        callbacks: are told what happens.
-        checkpoint_dir: where checkpoints go, shared by all ranks; None: the run's folder inside a Torchdeck
-            run, else nothing is saved.
-        checkpoint_every: steps between two checkpoints, "auto", or "epoch"; None: one at the end.
-        checkpoint: further options as in the [checkpoint] table: keep_last, keep_best, background, ...
-        resume: a checkpoint to go on from, or a folder of them; "auto": the newest in `checkpoint_dir`, if
-            there is one. A Torchdeck run that is resumed goes on from its own newest instead.
-        verbose: rank 0 prints a line every `log_every` steps; a Torchdeck run always has them.
-        log_every: steps between two rows of metrics.
+        accumulation: microbatches per optimizer step on each rank.
+        blocks: function that returns the model's blocks, for strategies that shard by block.
+        collate: function that makes a batch of samples, for samples that default_collate does not support.
+        workers: data loader processes per rank.
+        callbacks: Callback objects.
+        checkpoint_dir: folder of the checkpoints, shared by all ranks. Default: the run's folder inside a
+            Torchdeck run; else nothing is saved.
+        checkpoint_every: steps between checkpoints, "auto", or "epoch". Default: one at the end.
+        checkpoint: more options of the [checkpoint] table: keep_last, keep_best, background, ...
+        resume: a checkpoint to continue from, or a folder of checkpoints; "auto": the newest in
+            `checkpoint_dir`, if there is one. A resumed Torchdeck run continues from its own newest
+            instead.
+        verbose: rank 0 prints a line every `log_every` steps; always on in a Torchdeck run.
+        log_every: steps between rows of metrics.
         stats_every: as in the [telemetry] table; callbacks get the statistics in StepResult, too.
         profile_steps: as in the [telemetry] table; outside a run traces are written as trace-rankN.json.gz
             into the working directory.
@@ -78,7 +87,7 @@ class DistributedTrainer:
             and balance, as in the [training] table.
 
     Raises:
-        TypeError, ValueError: an argument cannot be used; for those of the tables it is SettingsError, a
+        TypeError, ValueError: an argument is invalid; for options of the tables it is SettingsError, a
             ValueError.
         LauncherVariableError: the launcher's variables contradict each other.
     """
@@ -156,12 +165,12 @@ class DistributedTrainer:
 
     @property
     def model(self) -> nn.Module:
-        """The model, as it was given; under FSDP its parameters are this rank's shards once it trains."""
+        """The given model. Under FSDP its parameters are this rank's shards once training has started."""
         return self._model
 
     @property
     def step(self) -> int:
-        """Optimizer steps done since the very start; 0 before the first `fit`."""
+        """Number of optimizer steps since the start of training; 0 before the first `fit`."""
         position = self._training.position
         return 0 if position is None else position.step
 
@@ -178,34 +187,37 @@ class DistributedTrainer:
         validate_every: int | None = None,
         validation_batches: int | None = None,
     ) -> History:
-        """Train to the end of `epochs` epochs or `steps` optimizer steps, counted since the very start.
+        """Train until `epochs` epochs or `steps` optimizer steps are done, counted from the start of
+        training.
 
-        What an earlier call or a checkpoint has done counts: fit(x, epochs=2) and then fit(x, epochs=5)
-        trains three epochs more, of the same data. A schedule is that of the newest call's total, so of
-        "cosine" the rate rises again where a call follows that had come to its end. Patience goes on over
-        calls, and begins anew in one that follows an early end.
+        Earlier calls and a loaded checkpoint count: fit(x, epochs=2) and then fit(x, epochs=5) trains three
+        more
+        epochs on the same data. The schedule spans the total of the newest call, so a "cosine" learning
+        rate rises
+        again if a call follows a finished one. Patience continues over calls, and is reset after an early
+        end.
 
         Args:
-            x: tensors, numpy arrays, or tuples or dicts of them, whose first dimension counts samples; or a
-                map-style data set. All of it, the same on every rank: the ranks divide it.
-            y: targets beside `x`.
-            epochs: give this or `steps`.
-            steps: optimizer steps.
-            microbatch: samples of one forward pass on one rank.
-            validation_data: like `x`; (x, y) where there is a `y`.
-            validation_split: share of `x` held out instead, cut by the seed.
-            validate_every: steps between two looks at it; None: at the end of each epoch.
-            validation_batches: at most so many microbatches of it, spread evenly; None: all of it.
+            x: tensors, NumPy arrays, or tuples or dicts of them, whose first dimension counts samples; or a
+                map-style data set. Pass all of it on every rank: the ranks divide it.
+            y: targets for `x`.
+            epochs: set this or `steps`.
+            steps: number of optimizer steps.
+            microbatch: samples per forward pass on each rank.
+            validation_data: like `x`; (x, y) if there is a `y`.
+            validation_split: fraction of `x` to hold out instead, selected by the seed.
+            validate_every: steps between validations. Default: at the end of each epoch.
+            validation_batches: maximum number of microbatches per validation, spread evenly. Default: all.
 
         Returns:
             `history`, the same on every rank.
 
         Raises:
-            TypeError, ValueError: an argument cannot be used, or there is nothing left to train.
+            TypeError, ValueError: an argument is invalid, or there is nothing left to train.
             RecipeError: model, data or loss cannot be trained, or the loss is not finite.
             AgreementError: ranks have different arguments, models or data.
             CheckpointError: a checkpoint cannot be read or written.
-            PositionError: training would go on with other data than it began with.
+            PositionError: training would continue with other data than it started with.
         """
         began = time.monotonic()
         seed = self._settings.training.seed
@@ -240,17 +252,18 @@ class DistributedTrainer:
         return self.history
 
     def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
-        """Means over all of `x`: `loss` and each metric, the same on every rank and at any world size.
+        """Return the means over all of `x`: `loss` and each metric, the same on every rank and at any world
+        size.
 
         Args:
-            x: as in `fit`; the ranks divide it, each sample counts once.
-            y: targets beside `x`.
-            microbatch: samples of one forward pass.
+            x: as in `fit`; the ranks divide it, and each sample counts once.
+            y: targets for `x`.
+            microbatch: samples per forward pass.
 
         Raises:
-            TypeError, ValueError: an argument cannot be used, or `x` is empty.
+            TypeError, ValueError: an argument is invalid, or `x` is empty.
             RecipeError: the loss is not finite.
-            AgreementError: ranks were given different numbers of samples.
+            AgreementError: ranks got different numbers of samples.
         """
         data = datasets.as_dataset(x, y, in_rows=self._rows)
         if len(data) == 0:
@@ -260,40 +273,42 @@ class DistributedTrainer:
         return self._training.evaluate(data, microbatch)
 
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
-        """Save everything that training goes on from; every rank calls it, in a callback's `step` too.
+        """Save the whole state of training. Every rank calls it; it may be called in a callback's `step`.
 
         Args:
-            directory: of checkpoints, shared by all ranks; None: `checkpoint_dir`.
+            directory: folder of checkpoints, shared by all ranks. Default: `checkpoint_dir`.
 
         Returns:
-            The checkpoint: a folder in `directory` that is named after the step.
+            The checkpoint: a folder in `directory`, named after the step.
 
         Raises:
             ValueError: there is no directory, or nothing was trained yet.
-            CheckpointError: it could not be written; earlier checkpoints are as they were.
+            CheckpointError: it could not be written; earlier checkpoints are unchanged.
         """
         if directory is None and not self._settings.checkpoint.directory:
             raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
         return self._training.save(Path(directory or self._settings.checkpoint.directory))
 
     def load_checkpoint(self, checkpoint: str | Path) -> Path:
-        """Take weights and optimizer state of a checkpoint; the next `fit` goes on where it was saved.
+        """Load weights and optimizer state of a checkpoint; the next `fit` continues from it.
 
-        It may be of another strategy or world size.
+        It may be from another strategy or world size.
 
         Args:
-            checkpoint: its folder, or a directory of them: then the newest sound one.
+            checkpoint: its folder, or a directory of checkpoints, of which the newest intact one is loaded.
 
         Returns:
-            The checkpoint that was taken.
+            The checkpoint that was loaded.
 
         Raises:
-            CheckpointError: there is none, it is damaged, or of another model or optimizer.
+            CheckpointError: there is none, it is damaged, or it is of another model or optimizer.
         """
         return self._training.load(checkpoint)
 
     def close(self) -> None:
-        """Leave the other ranks, unless the script had joined them itself; nothing may follow."""
+        """Leave the process group, unless the script had joined it itself. The trainer cannot be used
+        afterwards.
+        """
         self._training.close(self._callbacks)
         self._callbacks = []
 

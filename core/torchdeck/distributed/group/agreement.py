@@ -40,7 +40,7 @@ class Group(Protocol):
 
 
 class AgreementError(RecipeError):
-    """Ranks differ in what all must have in common; the message says which, where, and what each has."""
+    """Ranks differ in a value that must be the same; the message names it, the ranks and their values."""
 
 
 def check_agreement(
@@ -50,17 +50,17 @@ def check_agreement(
     what: str = "settings",
     advice: str = "Start every rank with the same config and seed",
 ) -> None:
-    """Check that every rank has the same values; every rank must call this, and at the same place.
+    """Check that every rank has the same values. Every rank must call it at the same place.
 
     Args:
         group: the joined ranks.
-        values: name → what JSON can say; objects are compared key by key, so a whole config can be one value.
-        what: the values are called in a message.
-        advice: a message ends with.
+        values: name → JSON value; objects are compared key by key, so a whole config can be one value.
+        what: name of the values in the message.
+        advice: end of the message.
 
     Raises:
-        AgreementError: they differ; on every rank, naming the field, two ranks and their values.
-        TypeError: a value is nothing that JSON can say.
+        AgreementError: they differ; raised on every rank, with the field, two ranks and their values.
+        TypeError: a value cannot be written as JSON.
     """
     fields = dict(sorted(_flat("", values)))
     whole = _digest(json.dumps(fields), _DIGESTS)

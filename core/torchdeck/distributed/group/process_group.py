@@ -106,18 +106,19 @@ class PendingSum:
 
 
 class ProcessGroup:
-    """The default process group, or this rank alone; joined on creation where nobody has joined it before.
+    """The default process group, or this rank alone. It is joined on creation unless it exists already.
 
     Args:
-        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
+        place: this rank. A DistributedConfig also says where the ranks meet, else the variables do.
         backend: "gloo" or "nccl".
-        timeout: how long a collective may wait for the other ranks, seconds.
-        alone: do not join anything; sums are then the rank's own.
+        timeout: timeout of a collective, in seconds.
+        alone: do not join anything; sums are the rank's own.
 
     Raises:
-        RendezvousError: a rank did not come within `timeout`; the message names it.
-        RecipeError: nccl without a GPU for this rank; or there is a process group already, of which this
-            is another rank, or which cannot reach this rank's device.
+        RendezvousError: a rank did not arrive within `timeout`; the message names it.
+        RecipeError: nccl without a GPU for this rank; or a process group exists in which this process has
+            another
+            rank, or which cannot use this rank's device.
     """
 
     def __init__(self, place: Place, *, backend: str, timeout: float, alone: bool = False) -> None:
@@ -142,15 +143,15 @@ class ProcessGroup:
 
     @property
     def owned(self) -> bool:
-        """Whether it was joined here, and is so left by `close`."""
+        """Whether it was joined here, so that `close` leaves it."""
         return self._ours
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Each of `values` added up over all ranks in float64; the same on every rank."""
+        """The sum of each of `values` over all ranks in float64; the same on every rank."""
         return self._reduce(values, dist.ReduceOp.SUM)
 
     def start_sum(self, values: torch.Tensor | list[float]) -> PendingSum:
-        """Begin to add up `values` over all ranks while this one goes on computing.
+        """Start to sum `values` over all ranks while this one continues computing.
 
         Args:
             values: numbers, or a tensor of shape (n,) on this rank's device.
@@ -165,11 +166,11 @@ class ProcessGroup:
         return PendingSum(values, dist.all_reduce(values, async_op=True))
 
     def minimum(self, values: Sequence[float]) -> list[float]:
-        """The least of each of `values` over all ranks."""
+        """The minimum of each of `values` over all ranks."""
         return self._reduce(values, dist.ReduceOp.MIN)
 
     def close(self) -> None:
-        """Leave the group, unless somebody else had joined it; no collective may follow."""
+        """Leave the group, unless it was joined elsewhere. No collective may follow."""
         if self._board is not None:
             self._board.close()
             self._board = None

@@ -17,23 +17,25 @@ from torchdeck.environment import DistributedConfig
 
 
 def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) -> DistributedConfig:
-    """Join the other ranks; returns when all are there, at once where they have been joined before.
+    """Join the process group. Returns when all ranks are there; at once if it was joined before.
 
-    What `config` or `explicit` say goes into the environment's variables, where torch, libraries and child
-    processes look for it. A process that nobody launched makes a group of one, so that code written for
-    many ranks runs in it.
+    The values of `config` or `explicit` are written to the environment variables, where torch, libraries
+    and
+    child processes find them. A process that was not launched makes a group of one, so code for many ranks
+    runs in
+    it.
 
     Args:
-        config: this rank and where all meet; None: what the environment says.
-        explicit: attributes of DistributedConfig that win over the environment; not beside `config`.
+        config: this rank, and where the ranks meet. Default: from the environment.
+        explicit: attributes of DistributedConfig that override the environment; not together with `config`.
 
     Returns:
-        The config in force, its backend decided.
+        The config in use, with its backend decided.
 
     Raises:
         LauncherVariableError: a variable is missing or contradicts another.
-        RendezvousError: a rank did not come within the timeout; the message names it.
-        RecipeError: nccl, and there is no GPU for this rank; or the process is joined as another rank.
+        RendezvousError: a rank did not arrive within the timeout; the message names it.
+        RecipeError: nccl, and there is no GPU for this rank; or the process has joined as another rank.
         TypeError: both `config` and `explicit` are given, or a name is unknown.
     """
     if config is not None and explicit:
@@ -52,33 +54,33 @@ def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) 
 
 
 def cleanup_distributed() -> None:
-    """Leave the other ranks; does nothing where they were never joined, or were left already."""
+    """Leave the process group; does nothing if it was never joined, or was left already."""
     if is_initialized():
         dist.destroy_process_group()
 
 
 def is_initialized() -> bool:
-    """Whether the ranks have been joined, and not left."""
+    """Whether the process group was joined, and not left."""
     return dist.is_available() and dist.is_initialized()
 
 
 def get_rank() -> int:
-    """0 to world size - 1; before joining and after leaving what the environment says, 0 alone."""
+    """The rank, from 0. Outside a process group it is read from the environment; 0 in a single process."""
     return dist.get_rank() if is_initialized() else DistributedConfig.from_env().rank
 
 
 def get_world_size() -> int:
-    """Ranks in all; before joining and after leaving what the environment says, 1 alone."""
+    """The number of ranks. Outside a process group it is read from the environment; 1 in a single process."""
     return dist.get_world_size() if is_initialized() else DistributedConfig.from_env().world_size
 
 
 def get_local_rank() -> int:
-    """0 to ranks on this node - 1; see `this_rank` for a group that was joined without variables; 0 alone."""
+    """The rank on this node, from 0; 0 in a single process."""
     return this_rank().local_rank
 
 
 def is_main_process() -> bool:
-    """Whether this is rank 0, the one that speaks for all."""
+    """Whether this is rank 0."""
     return get_rank() == 0
 
 

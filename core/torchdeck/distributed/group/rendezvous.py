@@ -27,7 +27,7 @@ _LINGER = 2.0
 
 
 class RendezvousError(RecipeError):
-    """The ranks did not all come together in time; the message says who is absent, where and what to do."""
+    """Not all ranks arrived in time; the message says which are missing, where and what to do."""
 
 
 def join(config: DistributedConfig, *, backend: str, device: torch.device | None = None) -> None:

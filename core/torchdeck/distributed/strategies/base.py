@@ -69,15 +69,16 @@ class DistributedStrategy(Membership, ABC):
         precision: str = "fp32",
         environment: DistributedConfig | None = None,
     ) -> DistributedStrategy:
-        """The strategy that `config` names, not set up yet.
+        """Make the strategy that `config` names; it is not set up yet.
 
         Args:
-            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and tables
-                `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds where the environment is
-                not to say.
+            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and
+                tables
+                `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
+                environment.
             precision: `fp32`, `bf16` or `fp16`.
-            environment: this rank, and where the ranks meet; None: of the process group that is there, else
-                what the launcher's variables say.
+            environment: this rank, and where the ranks meet. Default: the existing process group, else the
+                launcher's variables.
 
         Raises:
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
@@ -91,11 +92,11 @@ class DistributedStrategy(Membership, ABC):
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
-        """The model to call in training, on this rank's device; `model` goes on holding the weights.
+        """Return the model to call in training, on this rank's device; `model` still holds the weights.
 
         Args:
             model: on the CPU, the same on every rank.
-            blocks: model → its blocks, for strategies that shard block by block.
+            blocks: function that returns the model's blocks, for strategies that shard by block.
         """
 
     @classmethod
@@ -117,24 +118,26 @@ class DistributedStrategy(Membership, ABC):
         raise NotImplementedError
 
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
-        """The optimizer to step, given the one made of the wrapped model's parameters; call it once, before
-        the first forward."""
+        """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
+        the
+        first forward pass.
+        """
         return optimizer
 
     def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
-        """Weights and optimizer state as checkpoints see them; `model` as it was given to `wrap_model`."""
+        """Weights and optimizer state as checkpoints store them; `model` as it was given to `wrap_model`."""
         from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
 
         return ModuleTensors(model, optimizers)
 
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-        """The context of a microbatch's forward and backward; gradients are reduced in the `last` one."""
+        """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
         return nullcontext() if last else self.no_sync(wrapped)
 
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:  # noqa: ARG002 - nothing to reduce
-        """The context of forward and backward passes whose gradients stay this rank's own for now.
+        """Context of forward and backward passes whose gradients are not reduced yet.
 
-        They are reduced by the first backward outside of it, or by `sync_gradients`.
+        They are reduced by the first backward pass outside of it, or by `sync_gradients`.
         """
         return nullcontext()
 
@@ -142,25 +145,26 @@ class DistributedStrategy(Membership, ABC):
         loss.backward()  # type: ignore[no-untyped-call]
 
     def sync_gradients(self, model: nn.Module) -> None:
-        """Average over the ranks what was accumulated under `no_sync` and no backward has reduced since.
+        """Average the gradients that were accumulated under `no_sync` over the ranks.
 
-        Gradients that were reduced already stay what they are (but for the rounding of a mean of equals).
+        Gradients that were reduced already do not change (except for rounding).
         """
 
     def clip_grad_norm(
         self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
     ) -> float | None:
-        """Multiply all gradients by `scale`, and further so that their norm is at most `max_norm`.
+        """Multiply all gradients by `scale`, then scale them down so that their norm is at most `max_norm`.
 
         Args:
-            model: whose gradients.
-            max_norm: largest norm of the whole scaled gradient over all ranks; None: not clipped.
-            scale: makes what backward left the gradient of the mean loss.
-            measure: the norm is wanted although nothing is clipped.
+            model: model with the gradients.
+            max_norm: largest norm of the whole scaled gradient over all ranks. None: no clipping.
+            scale: factor that makes the accumulated gradient that of the mean loss.
+            measure: return the norm also if nothing is clipped.
 
         Returns:
-            The norm of the scaled gradient before clipping, the same on every rank; None when it was not
-            measured. When it is not finite the gradients were left as they were.
+            The norm of the scaled gradient before clipping, the same on every rank; None if it was not
+            measured. If it
+            is not finite, the gradients are unchanged.
         """
         gradients = self.local_gradients(model)
         norm = None
@@ -211,7 +215,7 @@ class DistributedStrategy(Membership, ABC):
         optimizer.step()
 
     def to_device(self, batch: Any) -> Any:
-        """`batch` with its tensors on this rank's device, in mappings, tuples, lists and dataclasses."""
+        """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
 
     def save(
@@ -224,21 +228,22 @@ class DistributedStrategy(Membership, ABC):
         extra: Mapping[str, Any] | None = None,
         keep_last: int = 3,
     ) -> Path:
-        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call it.
+        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
+        it.
 
         Args:
-            folder: of this training's checkpoints, the same for all ranks.
+            folder: folder for these checkpoints only, the same for all ranks.
             model: as it was given to `wrap_model`.
             optimizer: one, or several in a fixed order.
-            step: optimizer steps done.
-            extra: whatever else is wanted back, as JSON can say it.
-            keep_last: how many of the newest stay there.
+            step: number of optimizer steps done.
+            extra: any other JSON values to save.
+            keep_last: number of newest checkpoints to keep.
 
         Returns:
             The checkpoint, complete and on disk.
 
         Raises:
-            CheckpointError: on every rank; earlier checkpoints are as they were.
+            CheckpointError: on every rank; earlier checkpoints are unchanged.
         """
         from torchdeck.distributed.checkpoints.saved_training import save_training
 
@@ -249,15 +254,16 @@ class DistributedStrategy(Membership, ABC):
     def load(
         self, folder: str | Path, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer]
     ) -> LoadedState:
-        """Go on from a checkpoint, of whatever strategy and world size; all ranks call it.
+        """Continue from a checkpoint of any strategy and world size; all ranks call it.
 
         Args:
-            folder: a checkpoint, or a folder of them: then the newest that is whole.
-            model: to fill, as it was given to `wrap_model`.
-            optimizer: to fill, made as it was when saving.
+            folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
+            model: model to load into, as it was given to `wrap_model`.
+            optimizer: optimizer to load into, made as for saving.
 
         Raises:
-            CheckpointError: on every rank: there is none, it is damaged, or of another model or optimizer.
+            CheckpointError: on every rank: there is none, it is damaged, or it is of another model or
+                optimizer.
         """
         from torchdeck.distributed.checkpoints.saved_training import load_training
 
@@ -314,9 +320,9 @@ STRATEGIES: dict[str, type[DistributedStrategy]] = {}
 
 
 def register_strategy(kind: Kind) -> Kind:
-    """Make a strategy known by its `name`, for settings and `DistributedStrategy.from_config`.
+    """Register a strategy under its `name`, for settings and `DistributedStrategy.from_config`.
 
-    Usable as a decorator of the class; a recipe's file may have one.
+    It can be used as a class decorator, in a recipe's file too.
 
     Raises:
         ValueError: it has no name, or another strategy has that name.
@@ -332,10 +338,10 @@ def register_strategy(kind: Kind) -> Kind:
 
 
 def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
-    """The strategy `settings` names; not set up yet.
+    """Make the strategy that `settings` name; it is not set up yet.
 
     Raises:
-        SettingsError: there is none of that name, or none that options are given for.
+        SettingsError: there is no strategy of that name, or options are given for an unknown one.
     """
     kind = STRATEGIES.get(settings.strategy)
     if kind is None:

@@ -23,61 +23,65 @@ class Counts:
 
 
 class Callback:
-    """Is told what happens; a subclass overrides what it wants to know.
+    """Base class of callbacks; override the methods you need.
 
-    It lives in one rank, and what it does there the other ranks do not see: a change to a weight on one rank
-    alone makes ranks drift apart, and a collective that not all of them call never ends. Ask for the end of
-    training by `request_stop`, which all ranks follow after the same step.
+    A callback lives in one rank. A change to a weight on one rank only makes replicas diverge, and a
+    collective
+    that not all ranks call hangs. To end training call `request_stop`, which all ranks follow after the
+    same step.
 
-    A recipe's `callbacks(settings)` gives those of a run; a script hands them to its trainer.
+    A recipe's `callbacks(settings)` returns those of a run; a script passes them to its trainer.
     """
 
     stop_reason: str = ""
-    """Why this callback asked for the end of training; empty where it did not."""
+    """Why this callback requested the end of training; empty if it did not."""
 
     def request_stop(self, reason: str) -> None:
-        """Ask that training ends; any rank may.
+        """Request the end of training; any rank may do so.
 
-        All ranks end after the same step, the next one that begins, as at their last: evaluated, saved as
-        `final`, with exit code 0.
+        All ranks end after the same step, the next one that starts: it is evaluated, saved as `final`, and
+        the exit
+        code is 0.
 
         Args:
-            reason: is printed; a clause such as "the learning rate is too low to go on".
+            reason: printed; a clause such as "the learning rate is too low to continue".
         """
         self.stop_reason = reason or "a callback asked for it"
 
     def model_next(self) -> None:
-        """Data is there, and the model is built next."""
+        """The data is loaded, and the model is built next."""
 
     def built(self, parts: TrainingParts) -> None:
-        """Model and optimizer are there, a checkpoint is not loaded yet.
+        """Model and optimizer are built; a checkpoint is not loaded yet.
 
         `parts.model` holds the weights as the strategy keeps them: whole ones under single and DDP, this
         rank's shards (DTensors) under FSDP.
         """
 
     def begin(self, order: StepOrder, start: DataPosition) -> None:
-        """All is there; steps of `order` follow from `start` on."""
+        """Training starts; the steps of `order` from `start` on follow."""
 
     def phase(self, phase: RankPhase, step: int, total: int | None) -> None:
-        """A phase began, or goes on: called again with every sign of life."""
+        """A phase starts or continues; called again with every sign of progress."""
 
     def step(self, result: StepResult) -> None:
-        """A step is done: weights are updated, gradients let go of."""
+        """A step is done: weights are updated, gradients are freed."""
 
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
-        """A step is done that metrics are wanted of; after `step`."""
+        """A step with a row of metrics is done; called after `step`."""
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
         """Means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for each metric."""
 
     def ended(self, step: int, reason: str) -> None:
-        """Training ends after `step` steps, before its last, for this reason."""
+        """Training ends after `step` steps, early, for this reason."""
 
     def saved(self, step: int, values: Mapping[str, float]) -> None:
-        """Of the checkpoint of `step`: `save_stall`, seconds that training stood still for it; `save_seconds`
-        until it was complete, told when it is; `save_interval`, seconds to the next one, where they are
-        chosen from that."""
+        """The checkpoint of `step`: `save_stall`, seconds that training waited for it; `save_seconds` until
+        it was
+        complete, reported when it is; `save_interval`, seconds to the next one if the interval is chosen
+        from them.
+        """
 
     def close(self) -> None:
         """Training is over, or failed."""

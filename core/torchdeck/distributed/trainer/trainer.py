@@ -109,18 +109,18 @@ class Trainer:
         return parts
 
     def run(self) -> bool:
-        """Train; True at the end, False when it was stopped before. See `TrainingLoop.run`."""
+        """Train. Returns True at the end, False if it was stopped early. See `TrainingLoop.run`."""
         self.parts.wrapped.train()
         return self._loop.run()
 
     @property
     def position(self) -> DataPosition:
-        """Where in the data it is."""
+        """The position in the data."""
         return self._loop.position
 
     @property
     def progress(self) -> Progress:
-        """How far it is; what follows may be another trainer over the same parts."""
+        """The progress of training; another trainer over the same parts can continue from it."""
         return Progress(
             self._loop.position.to_json(),
             self._counts.tokens,
@@ -156,7 +156,7 @@ class Trainer:
         return directory / checkpoint_name(step)
 
     def close(self) -> None:
-        """Give back what other runs may want: the checkpoint directory."""
+        """Release the checkpoint directory for other runs."""
         self._saving.close()
         self._closed = True
 
