@@ -17,7 +17,7 @@ from torchdeck.runs.timeline import Happening
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.checkpoints.view import CheckpointsView
-from torchdeck_app.runs.commands.abilities import RESUME, abilities
+from torchdeck_app.runs.commands.abilities import RunCommand, abilities
 from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.configuration.view import ConfigurationView
 from torchdeck_app.runs.failure.card import FailureCard
@@ -48,8 +48,8 @@ class RunPage(QWidget):
 
     seen = Signal(object)
     """A RunSeen, whenever it changed."""
-    command_asked = Signal(str)
-    """`stop`, `stop_now`, `resume`, `attach` or `clone`, of this run."""
+    command_asked = Signal(object)
+    """A RunCommand, of this run."""
     clone_from_asked = Signal(object)
     """A new run is to go on from the checkpoint at this Path."""
     run_asked = Signal(str)
@@ -218,7 +218,7 @@ class RunPage(QWidget):
         self.header.origin_asked.connect(self.run_asked)
         self.card.asked.connect(self._from_card)
         self.card.folded.connect(lambda _folded: self._arrange())
-        self.checkpoints.resume_asked.connect(lambda: self.command_asked.emit(RESUME))
+        self.checkpoints.resume_asked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
         self.checkpoints.clone_asked.connect(self.clone_from_asked)
         self.timeline.happened.connect(lambda found: self.plots.set_marks(marks_of(found)))
         self.replay.moved.connect(self._show_until)
@@ -286,7 +286,7 @@ class RunPage(QWidget):
             report = self.card.report
             self.logs.show_first_error(None if report is None else report.rank)
         else:
-            self.command_asked.emit(what)
+            self.command_asked.emit(RunCommand(what))
 
     def _turn_to(self, _index: int) -> None:
         if self._is_entered:

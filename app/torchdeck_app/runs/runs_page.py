@@ -15,7 +15,7 @@ from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.attach_elsewhere import RunsElsewhere
-from torchdeck_app.runs.commands.abilities import STOP_NOW, Abilities, abilities
+from torchdeck_app.runs.commands.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.commands.actions import RunActions
 from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.deleted_runs import DeletedRuns
@@ -222,24 +222,24 @@ class RunsPage(Page):
         self._settle.stop()
         self.shown.show_runs(self.table.selected())
 
-    def _do(self, name: str) -> None:
+    def _do(self, command: RunCommand) -> None:
         """Carry out an action on what is selected."""
         entries = self.table.selected()
-        if name == "filter":
+        if command is RunCommand.FILTER:
             self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.table.filter_bar.field.selectAll()
-        elif name == "delete":
+        elif command is RunCommand.DELETE:
             self._delete(entries)
-        elif name == "attach_elsewhere":
+        elif command is RunCommand.ATTACH_ELSEWHERE:
             self.elsewhere.ask()
-        elif name == "tags" and entries:
+        elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
-        elif name == "copy_id":
+        elif command is RunCommand.COPY_ID:
             self.commands.copy("\n".join(entry.id for entry in entries))
-        elif name == "folder" and entries:
+        elif command is RunCommand.FOLDER and entries:
             self.commands.open_folder(entries[0].layout)
         else:
-            self._command(name, *(entry.id for entry in entries if not getattr(self._able(entry), name)))
+            self._command(command, *(entry.id for entry in entries if not self._able(entry).why_not(command)))
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
         """Those that can be; of the others it is said why not."""
@@ -248,8 +248,8 @@ class RunsPage(Page):
         self.table.say_problem("\n".join(kept))
         self.commands.delete([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
 
-    def _command(self, what: str, *run_ids: str) -> None:
-        """`stop`, `stop_now`, `resume`, `attach` or `clone`, asked by who saw that the runs can.
+    def _command(self, what: RunCommand, *run_ids: str) -> None:
+        """A command about runs, asked by what saw that the runs can.
 
         The list may have looked before that, so it is not asked; what cannot be is refused with a sentence.
         """
@@ -260,7 +260,7 @@ class RunsPage(Page):
             self._say_failed(run_id, "the run is not in the list any more")
         under_way = self.commands.under_way  # of what was asked already the run's page says so
         asked = [each for each in self._entries if each.id in run_ids and what not in under_way(each.id)]
-        if what == STOP_NOW:
+        if what is RunCommand.STOP_NOW:
             known = ((each, self._seen(each) or each) for each in asked)
             self.stop_now.press([Pressed(each.layout, seen, under_way(each.id)) for each, seen in known])
         else:

@@ -21,8 +21,8 @@ from torchdeck_app.widgets.empty_state import EmptyState
 class ShownRuns(QStackedWidget):
     """One widget at a time; the one before is closed."""
 
-    command_asked = Signal(str, str)
-    """`stop`, `stop_now`, `resume`, `attach` or `clone`, and the id of the run."""
+    command_asked = Signal(object, str)
+    """A RunCommand, and the id of the run."""
     run_asked = Signal(str)
     """Another run is to be shown: its id."""
     page_changed = Signal()

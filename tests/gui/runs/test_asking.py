@@ -15,6 +15,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
@@ -74,8 +75,8 @@ def test_a_press_on_a_button_that_can_be_pressed_is_never_lost(
 ) -> None:
     """It is said at once that the run is being resumed; and, here, then why it cannot be."""
     page = stopped_run(qtbot, place, layout)
-    assert page.header.buttons["resume"].isEnabled()
-    QTest.mouseClick(page.header.buttons["resume"], Qt.MouseButton.LeftButton)
+    assert page.header.buttons[RunCommand.RESUME].isEnabled()
+    QTest.mouseClick(page.header.buttons[RunCommand.RESUME], Qt.MouseButton.LeftButton)
     assert page.header.doing_now == "resume asked for; waiting for the run to take it up"
     qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())
 
@@ -86,10 +87,10 @@ def test_actions_are_offered_as_the_page_shows_the_run(
     """By the keyboard as by the mouse: the page and its shortcuts never disagree."""
     actions = place.actions_of_runs
     page_shows(qtbot, place, "running")
-    assert not actions["resume"].isEnabled()
+    assert not actions[RunCommand.RESUME].isEnabled()
     page = stopped_run(qtbot, place, layout)
-    assert not actions["stop"].isEnabled()
-    assert actions["resume"].isEnabled()
-    actions["resume"].trigger()
+    assert not actions[RunCommand.STOP].isEnabled()
+    assert actions[RunCommand.RESUME].isEnabled()
+    actions[RunCommand.RESUME].trigger()
     assert page.header.doing_now == "resume asked for; waiting for the run to take it up"
     qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())

@@ -20,6 +20,7 @@ from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.run_page import RunPage
 
 SLOW = 90_000
@@ -68,7 +69,7 @@ def page(qtbot: QtBot, opened: Opened, there: HostsRun, torchdeck_home: Path, pe
     return place.page
 
 
-def press(qtbot: QtBot, page: RunPage, what: str) -> None:
+def press(qtbot: QtBot, page: RunPage, what: RunCommand) -> None:
     """Press a button of the header, once it can be pressed."""
     button = page.header.buttons[what]
     qtbot.waitUntil(lambda: button.isVisible() and button.isEnabled(), timeout=SLOW)
@@ -82,24 +83,24 @@ def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
 
     A normal run resumes from the window in gui/journeys/test_training.py.
     """
-    press(qtbot, page, "attach")
+    press(qtbot, page, RunCommand.ATTACH)
     assert page.header.doing_now == "attaching: connecting to its nodes"
     qtbot.waitUntil(there.run_is_followed, timeout=SLOW)
     assert person.asked == [("password", f"root@{there.made.address(1)}:22")]
-    qtbot.waitUntil(lambda: not page.header.buttons["attach"].isVisible(), timeout=SLOW)
+    qtbot.waitUntil(lambda: not page.header.buttons[RunCommand.ATTACH].isVisible(), timeout=SLOW)
     qtbot.waitUntil(lambda: page.header.links.words == "● node1 connected", timeout=SLOW)
     os.kill(there.controller(), signal.SIGKILL)
-    press(qtbot, page, "stop")
+    press(qtbot, page, RunCommand.STOP)
     qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
     assert not page.header.links.isVisible(), "nothing of a run that is over is reached"
     there.wait_empty()
     if not request.config.getoption("--soak"):
         assert len(person.asked) == 1
         return
-    press(qtbot, page, "resume")
+    press(qtbot, page, RunCommand.RESUME)
     qtbot.waitUntil(lambda: page.header.state_word == "running", timeout=SLOW)
     assert there.run_is_followed()
-    press(qtbot, page, "stop_now")
+    press(qtbot, page, RunCommand.STOP_NOW)
     qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
     assert len(person.asked) == 1
     there.wait_empty()
@@ -119,9 +120,9 @@ def test_what_is_cancelled_leaves_nothing_behind(
 ) -> None:
     """A stop that was cancelled at its question never stops the run; a started controller is reaped."""
     person.first = lambda: operations.running[-1].cancel()
-    press(qtbot, page, "stop")
+    press(qtbot, page, RunCommand.STOP)
     assert page.header.doing_now.startswith("stop asked for")
-    qtbot.waitUntil(page.header.buttons["stop"].isEnabled, timeout=SLOW)
+    qtbot.waitUntil(page.header.buttons[RunCommand.STOP].isEnabled, timeout=SLOW)
     assert person.asked, "it was asked, and then cancelled"
     assert read_requests(there.run.control) == []
 
@@ -139,13 +140,13 @@ def test_what_is_cancelled_leaves_nothing_behind(
 
     operations.started.connect(cancel_late)
     with qtbot.waitSignal(operations.ended, timeout=SLOW):
-        press(qtbot, page, "attach")
+        press(qtbot, page, RunCommand.ATTACH)
     assert waited
     qtbot.waitUntil(lambda: there.run_is_followed() and there.controller() != before, timeout=SLOW)
     started = there.controller()
     os.kill(started, signal.SIGKILL)
     qtbot.waitUntil(lambda: not is_there(started), timeout=SLOW)
     assert page.header.state_word == "running", "the stop that was cancelled is not carried on"
-    press(qtbot, page, "stop_now")
+    press(qtbot, page, RunCommand.STOP_NOW)
     qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
     there.wait_empty()

@@ -18,6 +18,7 @@ from support.hosts_run import HostsRun, write_inventory
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.attaching.dialog import AttachDialog
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.runs_page import RunsPage
 
 SLOW = 90_000
@@ -58,7 +59,7 @@ def place(opened: Opened, home: Path, person: Person) -> RunsPage:
 
 
 def asked(qtbot: QtBot, place: RunsPage) -> AttachDialog:
-    place.actions_of_runs["attach_elsewhere"].trigger()
+    place.actions_of_runs[RunCommand.ATTACH_ELSEWHERE].trigger()
     qtbot.waitUntil(lambda: place.elsewhere.dialog is not None)
     assert place.elsewhere.dialog is not None
     return place.elsewhere.dialog
@@ -67,7 +68,7 @@ def asked(qtbot: QtBot, place: RunsPage) -> AttachDialog:
 def test_without_nodes_it_says_what_to_do(qtbot: QtBot, place: RunsPage) -> None:
     told: list[str] = []
     place.elsewhere.failed.connect(told.append)
-    place.actions_of_runs["attach_elsewhere"].trigger()
+    place.actions_of_runs[RunCommand.ATTACH_ELSEWHERE].trigger()
     qtbot.waitUntil(lambda: told == ["There are no nodes yet: add the run's in Nodes"])
 
 
@@ -120,7 +121,7 @@ def test_a_run_of_a_node_comes_here_and_is_followed(
     qtbot.waitUntil(lambda: page.header.links.words == "● node1 connected", timeout=SLOW)
     assert person.asked == [("password", f"root@{there.made.address(1)}:22")]
     assert [run.root.name for run in Command(home).runs()] == [run_id]
-    qtbot.waitUntil(page.header.buttons["stop_now"].isEnabled, timeout=SLOW)
-    QTest.mouseClick(page.header.buttons["stop_now"], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.header.buttons[RunCommand.STOP_NOW].isEnabled, timeout=SLOW)
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP_NOW], Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
     there.wait_empty()

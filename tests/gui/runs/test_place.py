@@ -23,6 +23,7 @@ from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.node_parts import left_on_nodes
 from torchdeck.runs.folders.notes import Note, read_notes
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.compare.view import names_of
 from torchdeck_app.runs.runs_page import RunsPage
 
@@ -98,20 +99,20 @@ def test_stop_writes_a_request_and_says_so_until_it_is_taken(
     layout = add_live_run(tmp_path, 1)
     place = opened(tmp_path)
     page = page_of(qtbot, place, 1)
-    assert not page.header.buttons["resume"].isEnabled()
-    click(page.header.buttons["stop"])
+    assert not page.header.buttons[RunCommand.RESUME].isEnabled()
+    click(page.header.buttons[RunCommand.STOP])
     qtbot.waitUntil(lambda: len(read_requests(layout.control)) == 1)
     (request,) = read_requests(layout.control)
     assert (request.kind, request.origin) == ("stop", "window")
     qtbot.waitUntil(lambda: "asked for" in page.header.doing_now)
-    assert not page.header.buttons["stop"].isEnabled()
+    assert not page.header.buttons[RunCommand.STOP].isEnabled()
     with layout.node("localhost").journal.open("a") as file:
         file.write(line(event("request", id=request.id, kind="stop")))
         file.write(line(event("stopping", kind="graceful", why="user")))
     qtbot.waitUntil(lambda: page.header.state_word == "stopping")
     qtbot.waitUntil(lambda: "save and exit" in page.header.doing_now)
-    assert page.header.buttons["stop_now"].isEnabled()
-    click(page.header.buttons["stop_now"])
+    assert page.header.buttons[RunCommand.STOP_NOW].isEnabled()
+    click(page.header.buttons[RunCommand.STOP_NOW])
     qtbot.waitUntil(lambda: [each.kind for each in read_requests(layout.control)] == ["stop", "stop_now"])
 
 
@@ -126,9 +127,9 @@ def test_a_request_that_cannot_be_written_is_said_on_the_page(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("torchdeck.use_cases.stop_request.write_request", full)
-    click(page.header.buttons["stop"])
+    click(page.header.buttons[RunCommand.STOP])
     qtbot.waitUntil(lambda: "No space left" in page.problem.text())
-    assert page.header.buttons["stop"].isEnabled()
+    assert page.header.buttons[RunCommand.STOP].isEnabled()
 
 
 def test_a_failed_run_says_which_rank_what_the_others_saw_and_what_to_do(
@@ -181,7 +182,7 @@ def test_what_to_do_of_an_exception_of_one_s_own_is_read_without_scrolling(
 def test_resume_of_what_cannot_be_resumed_says_why(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
     add_failed_run(tmp_path, 1)  # its plan is no real one
     page = page_of(qtbot, opened(tmp_path), 1)
-    click(page.header.buttons["resume"])
+    click(page.header.buttons[RunCommand.RESUME])
     qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())
 
 
@@ -192,7 +193,7 @@ def test_clone_hands_out_the_file_with_what_was_said_on_top(
     place = opened(tmp_path)
     page = page_of(qtbot, place, 1)
     with qtbot.waitSignal(place.clone_asked) as caught:
-        click(page.header.buttons["clone"])
+        click(page.header.buttons[RunCommand.CLONE])
     assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), "/home/ada/run.toml"]
 
 
@@ -202,7 +203,7 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     layouts = [add_run(tmp_path, number) for number in (1, 2)]
     place = opened(tmp_path)
     page_of(qtbot, place, 2)
-    place.actions_of_runs["delete"].trigger()
+    place.actions_of_runs[RunCommand.DELETE].trigger()
     qtbot.waitUntil(lambda: not layouts[1].root.exists() and place.undo_bar.isVisible())
     rest, bar = place.table.list.geometry(), place.undo_bar
     for side in (rest.topLeft(), rest.topRight()):  # the bar is right below the list, and as wide
@@ -217,7 +218,7 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     assert not place.undo_bar.isVisible()
     qtbot.waitUntil(lambda: shown_run(place) == run_id(2))
     page_of(qtbot, place, 2)
-    place.actions_of_runs["delete"].trigger()
+    place.actions_of_runs[RunCommand.DELETE].trigger()
     qtbot.waitUntil(place.undo_bar.isVisible)
     place.undo_bar.expire()
     qtbot.waitUntil(lambda: [path.name for path in (tmp_path / "runs").iterdir()] == [run_id(1)])
@@ -227,7 +228,7 @@ def test_what_is_not_deleted_with_others_is_said(qtbot: QtBot, opened: Opened, t
     over, goes_on = add_run(tmp_path, 1), add_live_run(tmp_path, 2)
     place = opened(tmp_path)
     page_of(qtbot, place, 2)
-    delete = place.actions_of_runs["delete"]
+    delete = place.actions_of_runs[RunCommand.DELETE]
     assert not delete.isEnabled()
     assert "Not now: the run is" in delete.toolTip()
     place.table.list.selectAll()
@@ -250,7 +251,7 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
     )
     place = opened(tmp_path)
     page_of(qtbot, place, 2)
-    place.actions_of_runs["delete"].trigger()
+    place.actions_of_runs[RunCommand.DELETE].trigger()
     qtbot.waitUntil(place.undo_bar.isVisible)
     with qtbot.waitSignal(place.commands.failed, timeout=30_000) as caught:
         place.undo_bar.expire()
@@ -283,7 +284,7 @@ def test_the_last_run_deleted_leaves_what_teaches(qtbot: QtBot, opened: Opened, 
     add_failed_run(tmp_path, 1)
     place = opened(tmp_path)
     page_of(qtbot, place, 1)
-    place.actions_of_runs["delete"].trigger()
+    place.actions_of_runs[RunCommand.DELETE].trigger()
     qtbot.waitUntil(place.undo_bar.isVisible)
     assert place.page is None
     assert "No run is selected" in place.shown.said
@@ -296,8 +297,8 @@ def test_a_live_run_is_not_deleted(qtbot: QtBot, opened: Opened, tmp_path: Path)
     add_live_run(tmp_path, 1)
     place = opened(tmp_path)
     page_of(qtbot, place, 1)
-    assert not place.actions_of_runs["delete"].isEnabled()
-    assert place.actions_of_runs["stop"].isEnabled()
+    assert not place.actions_of_runs[RunCommand.DELETE].isEnabled()
+    assert place.actions_of_runs[RunCommand.STOP].isEnabled()
 
 
 def test_a_directory_removed_while_shown_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_a_directory_removed_while_shown_is_said(qtbot: QtBot, opened: Opened, t
     layout.root.rename(tmp_path / "elsewhere")
     page.poke()
     qtbot.waitUntil(lambda: "removed" in page.header.doing_now)
-    assert not page.header.buttons["clone"].isEnabled()
+    assert not page.header.buttons[RunCommand.CLONE].isEnabled()
     able = {what: button.isEnabled() for what, button in page.card.buttons.items()}
     assert able == {"resume": False, "clone": False, "log": False, "copy": True}
     qtbot.waitUntil(lambda: len(place.table.model.entries) == 1)

@@ -96,8 +96,7 @@ def test_lines_of_a_node_follow_its_ranks_from_attempt_to_attempt(tmp_path: Path
     reader = LogReader(layout)
 
     def lines(choice: Choice) -> set[str]:
-        found = dict(reader.look([("choose", choice)]))["page"]
-        assert isinstance(found, LogPage)
+        (found,) = (each for each in reader.look([(LogReader.choose, choice)]) if isinstance(each, LogPage))
         assert found.node_names == ("a", "b")
         return {line.text for line in found.lines}
 

@@ -17,6 +17,7 @@ from support.run_homes import add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.requests import read_requests
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.commands.unsaved import unsaved_steps, what_is_lost
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
@@ -58,7 +59,7 @@ def test_a_second_press_on_stop_presses_nothing(
     qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout, *, by_key: bool
 ) -> None:
     place, page = training(qtbot, opened, tmp_path)
-    stop = page.header.buttons["stop"]
+    stop = page.header.buttons[RunCommand.STOP]
     stop.setFocus()
     if by_key:
         QTest.keyClick(stop, Qt.Key.Key_Space)
@@ -79,15 +80,15 @@ def test_stop_now_asks_while_a_stop_is_about_to_save_what_it_loses(
     qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
 ) -> None:
     place, page = training(qtbot, opened, tmp_path)
-    QTest.mouseClick(page.header.buttons["stop"], Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: kinds(layout) == ["stop"])
-    QTest.mouseClick(page.header.buttons["stop_now"], Qt.MouseButton.LeftButton)
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == [RunCommand.STOP])
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP_NOW], Qt.MouseButton.LeftButton)
     box = question(place)
     assert "every step since its start is lost" in box.informativeText()
     QTest.keyClick(box, Qt.Key.Key_Return)  # the default keeps what there is
     qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
-    assert kinds(layout) == ["stop"]
-    place.actions_of_runs["stop_now"].trigger()
+    assert kinds(layout) == [RunCommand.STOP]
+    place.actions_of_runs[RunCommand.STOP_NOW].trigger()
     press(question(place), "Stop now")
     qtbot.waitUntil(lambda: kinds(layout) == ["stop", "stop_now"])
 
@@ -96,7 +97,7 @@ def test_stop_now_without_a_stop_before_is_done_at_once(
     qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
 ) -> None:
     place, page = training(qtbot, opened, tmp_path)
-    button = page.header.buttons["stop_now"]
+    button = page.header.buttons[RunCommand.STOP_NOW]
     assert "every step since its start is lost" in button.toolTip().lower()
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: kinds(layout) == ["stop_now"])
@@ -118,15 +119,15 @@ def test_of_several_runs_it_is_asked_once(
     place.table.list.selectAll()
     for each in layouts[:3]:
         place.commands.stop(each)
-    qtbot.waitUntil(lambda: [kinds(each) for each in layouts] == [["stop"]] * 3 + [[]])
-    place.actions_of_runs["stop_now"].trigger()
+    qtbot.waitUntil(lambda: [kinds(each) for each in layouts] == [[RunCommand.STOP]] * 3 + [[]])
+    place.actions_of_runs[RunCommand.STOP_NOW].trigger()
     qtbot.waitUntil(lambda: kinds(layouts[3]) == ["stop_now"])
     box = question(place)
     assert box.text() == "Stop 3 runs now, before they have saved?"
     assert box.informativeText().count("every step since its start is lost") == 3
     press(box, "Let them save")
     qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
-    place.actions_of_runs["stop_now"].trigger()
+    place.actions_of_runs[RunCommand.STOP_NOW].trigger()
     press(question(place), "Stop now")
     qtbot.waitUntil(lambda: all(kinds(each) == ["stop", "stop_now"] for each in layouts[:3]))
 
@@ -135,9 +136,9 @@ def test_the_question_goes_with_the_run(
     qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
 ) -> None:
     place, page = training(qtbot, opened, tmp_path)
-    QTest.mouseClick(page.header.buttons["stop"], Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: kinds(layout) == ["stop"])
-    QTest.mouseClick(page.header.buttons["stop_now"], Qt.MouseButton.LeftButton)
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == [RunCommand.STOP])
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP_NOW], Qt.MouseButton.LeftButton)
     assert question(place).isVisible()
     with layout.node("localhost").journal.open("a") as file:
         file.write(line(event("finished", 105.0, state="CANCELLED", why="stopped", resumable=True)))
@@ -174,7 +175,7 @@ def test_ranks_that_go_on_after_the_end_of_their_run_are_stopped(
     layout.node("node2").journal.write_text(line(alone))
     place = opened(tmp_path)
     page = page_of(qtbot, place, 1)
-    stop = page.header.buttons["stop"]
+    stop = page.header.buttons[RunCommand.STOP]
     qtbot.waitUntil(stop.isEnabled)
     assert page.header.state_word == "failed"
     assert "ranks on node node2 were going on" in page.header.warnings

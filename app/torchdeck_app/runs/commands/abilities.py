@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
-STOP, STOP_NOW, RESUME, ATTACH = "stop", "stop_now", "resume", "attach"
-WORDS = {STOP: "stop", STOP_NOW: "stop now", RESUME: "resume", ATTACH: "attach"}
+
+class RunCommand(StrEnum):
+    """What can be asked of runs in the window."""
+
+    STOP = "stop"
+    STOP_NOW = "stop_now"
+    RESUME = "resume"
+    ATTACH = "attach"
+    ATTACH_ELSEWHERE = "attach_elsewhere"
+    CLONE = "clone"
+    TAGS = "tags"
+    DELETE = "delete"
+    FOLDER = "folder"
+    COPY_ID = "copy_id"
+    FILTER = "filter"
+
+    @property
+    def words(self) -> str:
+        """On a button, in lower case."""
+        return self.value.replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -22,6 +41,18 @@ class Abilities:
     attach: str = ""
     clone: str = ""
     delete: str = ""
+
+    def why_not(self, command: RunCommand) -> str:
+        """Why it is not possible; empty if it is."""
+        reasons = {
+            RunCommand.STOP: self.stop,
+            RunCommand.STOP_NOW: self.stop_now,
+            RunCommand.RESUME: self.resume,
+            RunCommand.ATTACH: self.attach,
+            RunCommand.CLONE: self.clone,
+            RunCommand.DELETE: self.delete,
+        }
+        return reasons.get(command, "")
 
 
 def abilities(
@@ -55,7 +86,7 @@ def abilities(
 def _stop(view: RunView, asked: Collection[str]) -> str:
     if view.is_over and not view.nodes_alone:
         return f"the run has {_over(view)}"
-    if view.state is RunState.STOPPING or STOP_NOW in asked or STOP in asked:
+    if view.state is RunState.STOPPING or RunCommand.STOP_NOW in asked or RunCommand.STOP in asked:
         return "it is being stopped"
     return ""
 
@@ -65,11 +96,11 @@ def _stop_now(view: RunView, asked: Collection[str]) -> str:
     is_left = not view.end_written and view.processes_alive
     if view.is_over and not is_left and not view.nodes_alone:
         return f"the run has {_over(view)}"
-    return "it is being stopped now" if STOP_NOW in asked else ""
+    return "it is being stopped now" if RunCommand.STOP_NOW in asked else ""
 
 
 def _resume(view: RunView, asked: Collection[str]) -> str:
-    if RESUME in asked:
+    if RunCommand.RESUME in asked:
         return "it is being resumed"
     if not view.is_over:
         return f"the run is {view.state.value.lower()}"
@@ -81,7 +112,7 @@ def _resume(view: RunView, asked: Collection[str]) -> str:
 
 
 def _attach(view: RunView, asked: Collection[str], *, is_left_alone: bool) -> str:
-    if ATTACH in asked:
+    if RunCommand.ATTACH in asked:
         return "its nodes are being connected to"
     if view.is_over:
         return f"the run has {_over(view)}"

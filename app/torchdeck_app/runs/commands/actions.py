@@ -9,40 +9,57 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
 from torchdeck.runs.run_list import RunEntry
-from torchdeck_app.runs.commands.abilities import Abilities
+from torchdeck_app.runs.commands.abilities import Abilities, RunCommand
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _ALL = (
     # name, text, shortcut, icon, what it does
-    ("stop", "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
-    ("stop_now", "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
-    ("resume", "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
-    ("attach", "&Attach", "Ctrl+Shift+A", "nodes", "Ask for what the run's nodes want, and follow it again"),
+    (RunCommand.STOP, "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
+    (RunCommand.STOP_NOW, "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
+    (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
     (
-        "attach_elsewhere",
+        RunCommand.ATTACH,
+        "&Attach",
+        "Ctrl+Shift+A",
+        "nodes",
+        "Ask for what the run's nodes want, and follow it again",
+    ),
+    (
+        RunCommand.ATTACH_ELSEWHERE,
         "Attach to a run on a n&ode …",
         "Ctrl+Alt+A",
         "",
         "Follow a run from here that another machine has started",
     ),
-    ("clone", "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
-    ("tags", "&Tags and note …", "F2", "", "Say something of the selected runs, to find them by"),
-    ("delete", "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
-    ("folder", "&Open folder", "Ctrl+Shift+O", "folder", "Show the run's directory in the file manager"),
-    ("copy_id", "Copy &id", "Ctrl+Shift+C", "", "Copy the run's id to the clipboard"),
-    ("filter", "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
+    (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
+    (RunCommand.TAGS, "&Tags and note …", "F2", "", "Say something of the selected runs, to find them by"),
+    (RunCommand.DELETE, "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
+    (
+        RunCommand.FOLDER,
+        "&Open folder",
+        "Ctrl+Shift+O",
+        "folder",
+        "Show the run's directory in the file manager",
+    ),
+    (RunCommand.COPY_ID, "Copy &id", "Ctrl+Shift+C", "", "Copy the run's id to the clipboard"),
+    (RunCommand.FILTER, "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
 )
-_MENU = ("stop", "stop_now", "resume", "attach", "clone", "", "tags", "folder", "copy_id", "", "delete")
+_MENU = (
+    (RunCommand.STOP, RunCommand.STOP_NOW, RunCommand.RESUME, RunCommand.ATTACH, RunCommand.CLONE),
+    (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
+    (RunCommand.DELETE,),
+)
+"""By groups."""
 
 
 class RunActions:
     """Made once by the place; enabled by what is selected."""
 
-    def __init__(self, theme: Theme, place: QWidget, asked: Callable[[str], None]) -> None:
+    def __init__(self, theme: Theme, place: QWidget, asked: Callable[[RunCommand], None]) -> None:
         self._theme = theme
-        self._by_name: dict[str, QAction] = {}
+        self._by_name: dict[RunCommand, QAction] = {}
         self._icons = {name: drawing for name, _, _, drawing, _ in _ALL if drawing}
         self._tips = {name: f"{tip} ({keys})" for name, _, keys, _, tip in _ALL}
         for name, text, keys, _, tip in _ALL:
@@ -57,7 +74,7 @@ class RunActions:
         theme.changed.connect(self._draw)
         self._draw()
 
-    def __getitem__(self, name: str) -> QAction:
+    def __getitem__(self, name: RunCommand) -> QAction:
         return self._by_name[name]
 
     @property
@@ -66,15 +83,15 @@ class RunActions:
 
     def enable(self, entries: Sequence[RunEntry], able: Sequence[Abilities]) -> None:
         """Of several runs, what any of them can do; clone, folder and stop are for as many as can."""
-        for name in ("stop", "stop_now", "resume", "attach", "delete"):
-            self._set_able(name, [getattr(each, name) for each in able])
+        for name in (*_MENU[0][:4], RunCommand.DELETE):
+            self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
-        self._by_name["clone"].setEnabled(alone and not able[0].clone)
-        self._by_name["folder"].setEnabled(alone)
-        for name in ("copy_id", "tags"):
+        self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
+        self._by_name[RunCommand.FOLDER].setEnabled(alone)
+        for name in (RunCommand.COPY_ID, RunCommand.TAGS):
             self._by_name[name].setEnabled(bool(entries))
 
-    def _set_able(self, name: str, why_not: Sequence[str]) -> None:
+    def _set_able(self, name: RunCommand, why_not: Sequence[str]) -> None:
         """Enable it where one of the runs can; else its tooltip says why none can."""
         action, possible = self._by_name[name], "" in why_not
         action.setEnabled(possible)
@@ -88,11 +105,11 @@ class RunActions:
         menu = QMenu(parent)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)
-        for name in _MENU:
-            if name:
-                menu.addAction(self._by_name[name])
-            else:
+        for number, group in enumerate(_MENU):
+            if number:
                 menu.addSeparator()
+            for name in group:
+                menu.addAction(self._by_name[name])
         return menu
 
     def _draw(self) -> None:

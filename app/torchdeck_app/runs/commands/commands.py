@@ -19,7 +19,7 @@ from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
-from torchdeck_app.runs.commands.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS
+from torchdeck_app.runs.commands.abilities import RunCommand
 from torchdeck_app.runs.commands.request_carriers import Carried, RequestCarriers
 from torchdeck_app.runs.configuration.reading import clone_text
 
@@ -61,16 +61,25 @@ class RunCommands(QObject):
         """What was asked of a run and not taken yet."""
         return frozenset(what for id_, what in (*self._asked, *self._carriers.under_way) if id_ == run_id)
 
-    def carry_out(self, what: str, layout: RunLayout) -> None:
-        """`stop`, `stop_now`, `resume`, `attach` or `clone`."""
-        if what in (STOP, STOP_NOW):
-            self.stop(layout, now=what == STOP_NOW)
-        else:
-            {RESUME: self.resume, ATTACH: self.attach, "clone": self.clone}[what](layout)
+    def carry_out(self, what: RunCommand, layout: RunLayout) -> None:
+        """A command that is about one run."""
+        match what:
+            case RunCommand.STOP:
+                self.stop(layout)
+            case RunCommand.STOP_NOW:
+                self.stop(layout, now=True)
+            case RunCommand.RESUME:
+                self.resume(layout)
+            case RunCommand.ATTACH:
+                self.attach(layout)
+            case RunCommand.CLONE:
+                self.clone(layout)
+            case _:
+                raise ValueError(f"{what.words} is not about one run")
 
     def stop(self, layout: RunLayout, *, now: bool = False) -> None:
         """Ask for a stop after the step, with a checkpoint; or, `now`, for the end of every process."""
-        kind = STOP_NOW if now else STOP
+        kind = RunCommand.STOP_NOW if now else RunCommand.STOP
 
         request = StopRequest(layout, ORIGIN, now=now, wait=False)
         # from the end of the call on it is carried, whatever becomes of the operation
@@ -78,11 +87,11 @@ class RunCommands(QObject):
 
     def resume(self, layout: RunLayout) -> None:
         """Go on from the newest complete checkpoint."""
-        self._run(layout, RESUME, lambda ui: resume(layout, ORIGIN, ui))
+        self._run(layout, RunCommand.RESUME, lambda ui: resume(layout, ORIGIN, ui))
 
     def attach(self, layout: RunLayout) -> None:
         """Follow a run again that goes on on other machines: ask for what is wanted, start a controller."""
-        self._run(layout, ATTACH, lambda ui: attach(layout, ui, until_followed=True))
+        self._run(layout, RunCommand.ATTACH, lambda ui: attach(layout, ui, until_followed=True))
 
     def ui(self, progress: Callable[[str], None], cancel: Cancel) -> WorkerUi:
         """The front end of a use case in a worker: controllers that it starts are reaped."""
@@ -182,7 +191,7 @@ class RunCommands(QObject):
         self._is_closed = True
         self._carriers.stop(1.0)
 
-    def _run(self, layout: RunLayout, what: str, call: Callable[[Ui], object]) -> None:
+    def _run(self, layout: RunLayout, what: RunCommand, call: Callable[[Ui], object]) -> None:
         asked = (layout.root.name, what)
         self._logins.ask_again()
         self._asked.add(asked)
@@ -200,7 +209,7 @@ class RunCommands(QObject):
 
         name = layout.root.name
         operation = self._operations.run(
-            f"attaching to {name}" if what == ATTACH else f"asking {name} to {WORDS[what]}",
+            f"attaching to {name}" if what == RunCommand.ATTACH else f"asking {name} to {what.words}",
             lambda progress, cancel: call(self.ui(progress, cancel)),
             done=lambda _nothing: over(),
             failed=failed,

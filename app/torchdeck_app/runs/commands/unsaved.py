@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.commands.abilities import STOP
+from torchdeck_app.runs.commands.abilities import RunCommand
 
 
 def unsaved_steps(view: RunView, progress: TrainingProgress | None) -> int:
@@ -29,7 +29,7 @@ def what_is_lost(view: RunView, progress: TrainingProgress | None) -> str:
 
 def is_being_saved(view: RunView, asked: frozenset[str] = frozenset()) -> bool:
     """A stop goes on, or was asked for: a moment later nothing would be lost."""
-    return view.state is RunState.STOPPING or STOP in {*view.requests_waiting, *asked}
+    return view.state is RunState.STOPPING or RunCommand.STOP in {*view.requests_waiting, *asked}
 
 
 def _saved(view: RunView, progress: TrainingProgress) -> int:

@@ -28,7 +28,7 @@ from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.attaching.unfollowed import is_unfollowed, last_known
-from torchdeck_app.runs.commands.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
+from torchdeck_app.runs.commands.abilities import RunCommand, abilities
 from torchdeck_app.runs.commands.unsaved import what_is_lost
 from torchdeck_app.runs.header.code_bars import CodeBars
 from torchdeck_app.runs.header.node_links import NodeLinks
@@ -52,19 +52,19 @@ _AGES = 1000
 _STEPS = 1000
 """Of the progress bar."""
 _TIPS = {
-    STOP: "Finish the step, save a checkpoint, exit (Ctrl+.)",
-    STOP_NOW: "End every process at once (Ctrl+Shift+.)",
-    RESUME: "Go on from the newest complete checkpoint (Ctrl+R)",
-    ATTACH: "Ask for what its nodes want, and follow it from here again (Ctrl+Shift+A)",
-    "clone": "Open this run's configuration in Launch, to begin another (Ctrl+D)",
+    RunCommand.STOP: "Finish the step, save a checkpoint, exit (Ctrl+.)",
+    RunCommand.STOP_NOW: "End every process at once (Ctrl+Shift+.)",
+    RunCommand.RESUME: "Go on from the newest complete checkpoint (Ctrl+R)",
+    RunCommand.ATTACH: "Ask for what its nodes want, and follow it from here again (Ctrl+Shift+A)",
+    RunCommand.CLONE: "Open this run's configuration in Launch, to begin another (Ctrl+D)",
 }
 
 
 class RunHeader(QFrame):
     """Shows one run; says what is asked of it."""
 
-    asked = Signal(str)
-    """`stop`, `stop_now`, `resume`, `attach` or `clone`."""
+    asked = Signal(object)
+    """A RunCommand."""
     origin_asked = Signal(str)
     """The id of the run that this one goes on from is to be shown."""
 
@@ -109,8 +109,17 @@ class RunHeader(QFrame):
         self._warnings.hide()
         self.links = NodeLinks(theme)
         self.code = CodeBars()
-        self.buttons = {what: self._button(what) for what in (ATTACH, STOP, STOP_NOW, RESUME, "clone")}
-        self.buttons[ATTACH].hide()
+        self.buttons = {
+            what: self._button(what)
+            for what in (
+                RunCommand.ATTACH,
+                RunCommand.STOP,
+                RunCommand.STOP_NOW,
+                RunCommand.RESUME,
+                RunCommand.CLONE,
+            )
+        }
+        self.buttons[RunCommand.ATTACH].hide()
         self._lay_out()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._again.timeout.connect(self._say_age)
@@ -205,24 +214,24 @@ class RunHeader(QFrame):
     def _enable(self, seen: RunSeen, under_way: Collection[str]) -> None:
         able = abilities(seen.view, under_way, is_left_alone=seen.is_left_alone)
         # where there is nothing to attach to, its room is the others'
-        attaches = not seen.is_gone and (not able.attach or ATTACH in under_way)
-        set_visible(self.buttons[ATTACH], self, on=attaches)
+        attaches = not seen.is_gone and (not able.attach or RunCommand.ATTACH in under_way)
+        set_visible(self.buttons[RunCommand.ATTACH], self, on=attaches)
         for what, button in self.buttons.items():
-            why = "the run's directory was removed" if seen.is_gone else getattr(able, what)
+            why = "the run's directory was removed" if seen.is_gone else able.why_not(what)
             set_enabled(button, self, on=not why)
             more = f"Not now: {why}" if why else ""
-            if what == STOP_NOW and not why:
+            if what == RunCommand.STOP_NOW and not why:
                 lost = what_is_lost(seen.view, seen.progress)
                 more = f"{lost[:1].upper()}{lost[1:]}"
             button.setToolTip(plain_tip(f"{_TIPS[what]}\n{more}") if more else _TIPS[what])
 
-    def _button(self, what: str) -> QPushButton:
+    def _button(self, what: RunCommand) -> QPushButton:
         button = QPushButton(_word(what))
-        button.setAccessibleName(f"{button.text()} {'to ' if what == ATTACH else ''}this run")
+        button.setAccessibleName(f"{button.text()} {'to ' if what == RunCommand.ATTACH else ''}this run")
         button.clicked.connect(lambda: self.asked.emit(what))
         button.setEnabled(False)
         button.setToolTip(_TIPS[what])
-        role = {STOP_NOW: "destructive", ATTACH: "primary"}.get(what)
+        role = {RunCommand.STOP_NOW: "destructive", RunCommand.ATTACH: "primary"}.get(what)
         if role is not None:
             button.setProperty("role", role)
         return button
@@ -258,12 +267,16 @@ class RunHeader(QFrame):
         column.addWidget(self._warnings)
 
     def _draw_icons(self) -> None:
-        for what, name in ((STOP, "stop"), (RESUME, "resume"), ("clone", "copy")):
+        for what, name in (
+            (RunCommand.STOP, "stop"),
+            (RunCommand.RESUME, "resume"),
+            (RunCommand.CLONE, "copy"),
+        ):
             self.buttons[what].setIcon(icon(name, self._theme.palette))
 
 
-def _word(what: str) -> str:
-    return WORDS.get(what, what).capitalize()
+def _word(what: RunCommand) -> str:
+    return what.words.capitalize()
 
 
 def _warnings(seen: RunSeen) -> list[str]:
@@ -277,12 +290,12 @@ def _warnings(seen: RunSeen) -> list[str]:
 
 def _asked(view: RunView, under_way: Collection[str]) -> str:
     """What was asked and not taken yet."""
-    if ATTACH in under_way:
+    if RunCommand.ATTACH in under_way:
         return "attaching: connecting to its nodes"
     waiting = {*under_way, *view.requests_waiting}
-    for what in (STOP_NOW, STOP, RESUME):
+    for what in (RunCommand.STOP_NOW, RunCommand.STOP, RunCommand.RESUME):
         if what in waiting:
-            return f"{WORDS[what]} asked for; waiting for the run to take it up"
+            return f"{what.words} asked for; waiting for the run to take it up"
     return ""
 
 

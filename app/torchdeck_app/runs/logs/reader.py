@@ -6,6 +6,8 @@ import bisect
 import dataclasses
 import time
 from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError, SlowPatternError
@@ -21,11 +23,43 @@ COPY_LETTERS = 1 << 24
 """What is copied at most: more would hold up whoever has it pasted."""
 _AT_ONCE = 1000
 _SECONDS_A_STRETCH = 1e-6
-Answer = tuple[str, object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """What came of an order, in words."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """What was to be copied."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class GoTo:
+    """The row that was asked for: of a match, an error, a moment."""
+
+    row: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Marked:
+    """Row at the time cursor, or None."""
+
+    row: int | None
+
+
+Answer = LogPage | Found | Said | Copied | GoTo | Marked
+Order = tuple[Callable[["LogReader", Any], None], Any]
+"""A method of the reader, and what it is called with."""
 
 
 class LogReader:
-    """For one thread. Orders are names of methods; answers are names of the worker's signals with a value."""
+    """For one thread."""
 
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
@@ -53,11 +87,11 @@ class LogReader:
         """Seconds to wait for more: longer, the longer the log is, as each look at it costs memory."""
         return self._log.stretches * _SECONDS_A_STRETCH
 
-    def look(self, orders: list[Answer]) -> list[Answer]:
+    def look(self, orders: Sequence[Order]) -> list[Answer]:
         """Carry out orders and read on; what there is to tell."""
         self._answers = []
-        for what, value in orders:
-            getattr(self, what)(value)
+        for carry_out, value in orders:
+            carry_out(self, value)
         try:
             self._counting = self._log.advance()
             self._matches.seek(SLICE)
@@ -68,19 +102,18 @@ class LogReader:
             page = self._unreadable(error)
         if page != self._page:
             self._page = page
-            self._answers.insert(0, ("page", page))
+            self._answers.insert(0, page)
         self._go_on()
         found = self._matches.found
         if found != self._found:
             self._found = found
-            self._answers.append(("found", found))
+            self._answers.append(found)
         return self._answers
 
     # orders
 
-    def choose(self, choice: object) -> None:
+    def choose(self, choice: Choice) -> None:
         """Show other lines."""
-        assert isinstance(choice, Choice)  # noqa: S101 - the view gives nothing else
         if choice == self._choice:
             return
         self._choice = choice
@@ -94,47 +127,42 @@ class LogReader:
         self._errors = None
         self._matches.begin(self._log, self._matches.search)
 
-    def look_for(self, search: object) -> None:
+    def look_for(self, search: Search) -> None:
         """Search for something else."""
-        assert isinstance(search, Search)  # noqa: S101 - the view gives nothing else
         self._matches.begin(self._log, search)
 
-    def want(self, rows: object) -> None:
+    def want(self, rows: tuple[int, int]) -> None:
         """These rows are in sight: the first, and how many; the last ones, where there are not so many."""
-        assert isinstance(rows, tuple)  # noqa: S101 - the view gives nothing else
         self._range = rows
 
-    def show_until(self, moment: object) -> None:
+    def show_until(self, moment: float | None) -> None:
         """Show what was there at a moment; None: all."""
-        self._until = moment if isinstance(moment, float) else None
+        self._until = moment
 
-    def mark(self, moment: object) -> None:
+    def mark(self, moment: float | None) -> None:
         """The time cursor is there, or nowhere."""
-        known = isinstance(moment, float) and len(self._log) > 0
-        row = self._matches.row(self._log.line_at(moment)) if known and isinstance(moment, float) else None
-        self._answers.append(("marked", row))
+        known = moment is not None and len(self._log) > 0
+        row = self._matches.row(self._log.line_at(moment)) if known and moment is not None else None
+        self._answers.append(Marked(row))
 
-    def next(self, row: object) -> None:
+    def next(self, row: int) -> None:
         """Go to the first match behind `row`; from the last one to the first."""
-        assert isinstance(row, int)  # noqa: S101 - the view gives nothing else
         self._matches.step(self._matches.line(row), forward=True)
 
-    def previous(self, row: object) -> None:
+    def previous(self, row: int) -> None:
         """Go to the last match before `row`; from the first one to the last."""
-        assert isinstance(row, int)  # noqa: S101 - the view gives nothing else
         self._matches.step(self._matches.line(row), forward=False)
 
-    def first_error(self, _: object) -> None:
+    def first_error(self, _: None) -> None:
         """Go to the first line that looks like an error."""
         self._errors = error_search(self._log)
 
-    def copy(self, rows: object) -> None:
+    def copy(self, rows: tuple[int, int]) -> None:
         """Copy rows, the first and the last one given."""
-        assert isinstance(rows, tuple)  # noqa: S101 - the view gives nothing else
         try:
             self._copy(*rows)
         except OSError as error:
-            self._answers.append(("said", f"nothing copied: {error.strerror or error}"))
+            self._answers.append(Said(f"nothing copied: {error.strerror or error}"))
 
     # answers
 
@@ -149,16 +177,16 @@ class LogReader:
             parts += [f"{line.text}\n" for line in lines]
             letters += sum(len(part) for part in parts[-len(lines) :])
             row += len(lines)
-        self._answers.append(("copied", "".join(parts)))
+        self._answers.append(Copied("".join(parts)))
         left = last + 1 - row
         more = f"; {left:,} more are too many" if left > 0 else ""
-        self._answers.append(("said", f"{row - first:,} lines copied{more}"))
+        self._answers.append(Said(f"{row - first:,} lines copied{more}"))
 
     def _go_on(self) -> None:
         """Tell what an order was waiting for, where it is there now."""
         line = self._matches.stepped()
         if line is not None:
-            self._answers.append(("go_to", self._matches.row(line)))
+            self._answers.append(GoTo(self._matches.row(line)))
         seeking = self._errors
         if seeking is None:
             return
@@ -168,19 +196,19 @@ class LogReader:
                 found = seeking.step()
                 if found:
                     self._errors = None
-                    self._answers.append(("go_to", self._matches.row(found[0])))
-                    self._answers.append(("said", ""))
+                    self._answers.append(GoTo(self._matches.row(found[0])))
+                    self._answers.append(Said(""))
                     return
         except (OSError, SlowPatternError) as error:
             self._errors = None
             why = error.strerror or error if isinstance(error, OSError) else error
-            self._answers.append(("said", f"the logs cannot be searched: {why}"))
+            self._answers.append(Said(f"the logs cannot be searched: {why}"))
             return
         if seeking.is_over and not self._counting:
             self._errors = None
-            self._answers.append(("said", "no error found"))
+            self._answers.append(Said("no error found"))
         else:
-            self._answers.append(("said", f"no error in {seeking.at:,} lines yet…"))
+            self._answers.append(Said(f"no error in {seeking.at:,} lines yet…"))
 
     @property
     def _total(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
@@ -17,7 +17,7 @@ from torchdeck_app.bridge.background_loop import to_beat
 from torchdeck_app.runs.logs.area import LogArea
 from torchdeck_app.runs.logs.bar import LogBar
 from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
-from torchdeck_app.runs.logs.reader import LogReader
+from torchdeck_app.runs.logs.reader import Answer, Copied, GoTo, LogReader, Marked, Order, Said
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.empty_state import EmptyState
@@ -68,10 +68,10 @@ class LogView(RunPanel):
 
     def set_cursor(self, time: float | None) -> None:
         if self._is_entered or time is None:
-            self._worker.order("mark", time)
+            self._worker.order(LogReader.mark, time)
 
     def set_until(self, time: float | None) -> None:
-        self._worker.order("show_until", time)
+        self._worker.order(LogReader.show_until, time)
 
     def save_state(self) -> dict[str, Any]:
         search = self.bar.sought
@@ -116,13 +116,13 @@ class LogView(RunPanel):
         worker.said.connect(bar.say)
         bar.chosen.connect(self._choose)
         bar.searched.connect(self._search)
-        bar.next_asked.connect(lambda: worker.order("next", area.current))
-        bar.previous_asked.connect(lambda: worker.order("previous", area.current))
+        bar.next_asked.connect(lambda: worker.order(LogReader.next, area.current))
+        bar.previous_asked.connect(lambda: worker.order(LogReader.previous, area.current))
         bar.first_error_asked.connect(self._find_error)
         bar.follow_toggled.connect(area.set_follow)
         area.follow_changed.connect(bar.follow.setChecked)
-        area.wanted.connect(lambda first, count: worker.order("want", (first, count)))
-        area.copy_asked.connect(lambda first, last: worker.order("copy", (first, last)))
+        area.wanted.connect(lambda first, count: worker.order(LogReader.want, (first, count)))
+        area.copy_asked.connect(lambda first, last: worker.order(LogReader.copy, (first, last)))
         area.picked.connect(self.cursor_moved)
 
     def _add_shortcuts(self) -> None:
@@ -142,13 +142,13 @@ class LogView(RunPanel):
 
     def _find_error(self) -> None:
         self.bar.only_matches.setChecked(False)  # the error need not be among the matches
-        self._worker.order("first_error")
+        self._worker.order(LogReader.first_error, None)
 
     def _choose(self, choice: Choice) -> None:
-        self._worker.order("choose", choice)
+        self._worker.order(LogReader.choose, choice)
 
     def _search(self, search: Search) -> None:
-        self._worker.order("look_for", search)
+        self._worker.order(LogReader.look_for, search)
         try:
             self.area.set_highlight(
                 LinePattern(search.pattern, match_case=search.match_case) if search.pattern else None
@@ -177,7 +177,10 @@ class LogView(RunPanel):
 
 INTERVAL = 1.0
 """Seconds between two looks at what was appended, as `tail -f` waits; an order is carried out at once."""
-_SETTINGS = frozenset({"choose", "look_for", "show_until", "want", "mark"})
+T = TypeVar("T")
+_SETTINGS: frozenset[Callable[..., None]] = frozenset(
+    {LogReader.choose, LogReader.look_for, LogReader.show_until, LogReader.want, LogReader.mark}
+)
 """Orders of which only the newest counts."""
 
 
@@ -200,7 +203,7 @@ class LogWorker(QObject):
         super().__init__(parent)
         self._reader = LogReader(layout)
         self._wake = threading.Condition()
-        self._orders: list[tuple[str, object]] = []
+        self._orders: list[Order] = []
         self._thread: threading.Thread | None = None
         self._is_paused = True
         self._is_stopped = False
@@ -226,8 +229,8 @@ class LogWorker(QObject):
             self._orders.clear()
             self._wake.notify()
 
-    def order(self, what: str, value: object = None) -> None:
-        """Have the thread do something: the name of a method of `LogReader`."""
+    def order(self, what: Callable[[LogReader, T], None], value: T) -> None:
+        """Have the thread call a method of its reader."""
         with self._wake:
             if what in _SETTINGS:
                 self._orders = [order for order in self._orders if order[0] != what]
@@ -241,7 +244,7 @@ class LogWorker(QObject):
             self._tell(self._reader.look(orders))
             busy = self._reader.is_busy
 
-    def _next_orders(self, *, busy: bool) -> list[tuple[str, object]] | None:
+    def _next_orders(self, *, busy: bool) -> list[Order] | None:
         """What is to be done; None: end."""
         with self._wake:
             if not busy and not self._orders and not self._is_stopped:
@@ -253,10 +256,24 @@ class LogWorker(QObject):
             taken, self._orders = self._orders, []
         return taken
 
-    def _tell(self, answers: list[tuple[str, object]]) -> None:
-        """Each answer is the name of a signal and what it carries."""
-        for name, value in answers:
+    def _tell(self, answers: list[Answer]) -> None:
+        for answer in answers:
             with self._wake:  # what was stopped may be gone the next moment
                 if self._is_stopped:
                     return
-                getattr(self, name).emit(value)
+                self._emit(answer)
+
+    def _emit(self, answer: Answer) -> None:
+        match answer:
+            case LogPage():
+                self.page.emit(answer)
+            case Found():
+                self.found.emit(answer)
+            case GoTo(row):
+                self.go_to.emit(row)
+            case Marked(at):
+                self.marked.emit(at)
+            case Copied(text):
+                self.copied.emit(text)
+            case Said(text):
+                self.said.emit(text)

@@ -11,7 +11,7 @@ from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
 from torchdeck.runs.state import RunState
-from torchdeck_app.runs.commands.abilities import abilities
+from torchdeck_app.runs.commands.abilities import RunCommand, abilities
 from torchdeck_app.runs.header.header import RunHeader, doing, facts
 from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
@@ -103,7 +103,7 @@ def test_the_button_is_there_where_it_is_of_use(qtbot: QtBot, theme: Theme) -> N
     qtbot.addWidget(header)
     header.resize(900, 120)
     header.show()
-    button = header.buttons["attach"]
+    button = header.buttons[RunCommand.ATTACH]
     header.show_run(RunSeen(LIVE, None), ())
     assert not button.isVisible()
     alone = RunSeen(replace(LIVE, controller_alive=False), None, is_left_alone=True)
@@ -129,7 +129,7 @@ def test_a_run_that_nobody_follows_is_not_said_to_run(qtbot: QtBot, theme: Theme
     assert header.state_word == "unknown"
     assert header.doing_now == "running when it was heard of last, 3 min ago"
     assert "b: not followed from here, heard of last 3 min ago" in header.links.toolTip()
-    assert header.buttons["attach"].isVisible()
+    assert header.buttons[RunCommand.ATTACH].isVisible()
     said = facts(view, progress(332, 2000, eta=60.0, tokens_per_s=5.0), time.time())
     assert said.startswith("last seen step 332 / 2,000  ·  5 min 0 s until then")
     header.show_run(RunSeen(LIVE, progress(340, 2000)), ())
