@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.starts.run_file import run_file_table, run_file_text
 from torchdeck.contract.refusal import Refusal
@@ -83,18 +81,12 @@ def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Calla
         run_file.write_text(run_file_text(_essence(config)), encoding="utf-8")
         argv = (sys.executable, "-P", "-m", "torchdeck.cli.main", "batchplan", "build", "--overwrite")
         with said.open("wb") as errors:
-            process = subprocess.Popen(
-                [*argv, "--run", str(run_file), *options.words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-            )
+            process = ChildProcess([*argv, "--run", str(run_file), *options.words], stderr=errors)
         try:
-            while (code := _status(process, _GLANCE)) is None:
+            while (code := process.exit_code(_GLANCE)) is None:
                 on_progress(_last_line(said) or "reading the data")
         finally:
-            _end(process)
+            process.end(signal.SIGINT, _GRACE)  # interrupted it leaves nothing half written
         if code:
             why = _last_line(said).removeprefix(_SAYS).replace(str(run_file), "the run file")
             raise BuildError(why or f"it ended with exit code {code}")
@@ -108,25 +100,6 @@ def _essence(config: RunConfig) -> dict[str, Any]:
     return {
         name: {key: value for key, value in part.items() if value is not None} for name, part in parts.items()
     }
-
-
-def _status(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Its exit code; None where it goes on for so long."""
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt it, so that it leaves nothing half written; kill it where it does not end by that."""
-    for number, seconds in ((signal.SIGINT, _GRACE), (signal.SIGKILL, None)):
-        if process.poll() is not None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
 
 
 def _last_line(file: Path) -> str:

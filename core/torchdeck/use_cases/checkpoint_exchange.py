@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
 
@@ -21,7 +20,6 @@ SILENCE = 300.0
 _LAST_WORDS = 10.0
 """Seconds it may take to remove what is half written."""
 _ENTRY = ("-m", "torchdeck.distributed.exchange.tool")
-_READ_SIZE = 1 << 16
 
 
 class ExchangeFailedError(Refusal):
@@ -51,10 +49,7 @@ def exchange_in_process(
         ExchangeFailedError: it says that it cannot, ends without an answer, or is stuck.
     """
     with tempfile.TemporaryFile() as said, _started(interpreter, said) as process:
-        assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-        with suppress(BrokenPipeError):  # it ended at once, and says why below
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+        process.send(json.dumps(request).encode() + b"\n")
         for line in _lines(process, silence):
             answer = _answer(line)
             if "done" in answer:
@@ -64,14 +59,14 @@ def exchange_in_process(
                 raise ExchangeFailedError(answer["error"])
             what, finished, total = answer["progress"]
             progress(what, finished, total)
-        code = process.wait()
+        code = process.exit_code(_LAST_WORDS)
         said.seek(0)
         last = (said.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         raise ExchangeFailedError(f"{interpreter} ended with exit code {code}: {last[:300]}")
 
 
 @contextmanager
-def _started(interpreter: str, said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _started(interpreter: str, said: IO[bytes]) -> Iterator[ChildProcess]:
     """The process; at the end it is let go, and killed if it does not."""
     package = str(Path(FOLDER).parent)
     users_path = os.environ.get("PYTHONPATH", "")
@@ -82,7 +77,7 @@ def _started(interpreter: str, said: IO[bytes]) -> Iterator[subprocess.Popen[byt
         "CUDA_VISIBLE_DEVICES": "",
     }
     try:
-        process = subprocess.Popen(
+        process = ChildProcess(
             [interpreter, *_ENTRY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -91,35 +86,17 @@ def _started(interpreter: str, said: IO[bytes]) -> Iterator[subprocess.Popen[byt
         )
     except OSError as error:
         raise ExchangeFailedError(f"{interpreter} could not be started: {error.strerror}") from error
-    with process:
-        try:
-            yield process
-        finally:
-            assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-            with suppress(BrokenPipeError):
-                process.stdin.close()  # it ends by that
-            try:
-                process.wait(_LAST_WORDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    try:
+        yield process
+    finally:
+        process.end(grace=_LAST_WORDS)  # by the end of its input
 
 
-def _lines(process: subprocess.Popen[bytes], silence: float) -> Iterator[bytes]:
-    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-    pending = b""
-    heard = time.monotonic()
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if not waiting.select(max(0.0, heard + silence - time.monotonic())):
-                process.kill()
-                raise ExchangeFailedError(f"nothing was heard for {silence:g} s: is the disk gone?")
-            data = os.read(process.stdout.fileno(), _READ_SIZE)
-            if not data:
-                return
-            heard = time.monotonic()
-            *lines, pending = (pending + data).split(b"\n")
-            yield from lines
+def _lines(process: ChildProcess, silence: float) -> Iterator[bytes]:
+    try:
+        yield from process.lines(silence)
+    except TimeoutError:
+        raise ExchangeFailedError(f"nothing was heard for {silence:g} s: is the disk gone?") from None
 
 
 def _answer(line: bytes) -> dict[str, Any]:

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import Any
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.compiled import compile_cache
 from torchdeck.contract.layout import Home
@@ -77,7 +78,7 @@ def trace_in_process(
             text = json.dumps({**request, "limit": timeout}, default=str)
             return _Conversation(process, on_progress, timeout).run(text.encode())
         finally:
-            _end(process)
+            process.end()
 
 
 @contextmanager
@@ -95,10 +96,10 @@ def _shipped(home: Path) -> Iterator[Path]:
         yield folder
 
 
-def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> ChildProcess:
     built_in = config.run.recipe in BUILTIN_RECIPES
     try:
-        return subprocess.Popen(
+        return ChildProcess(
             [interpreter, *(_SAFE_ENTRY if built_in else _ENTRY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -107,7 +108,6 @@ def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) 
             cwd="/" if built_in else config.run.working_dir,
             env=environment,
             umask=0o077,
-            start_new_session=True,  # so that loader processes of the recipe end with it
         )
     except OSError as error:
         raise TracingFailedError(f"{interpreter} could not be started to trace the model: {error}") from error
@@ -132,7 +132,7 @@ class _Conversation:
     """One request and what comes back."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], on_progress: Callable[[str], None] | None, timeout: float
+        self, process: ChildProcess, on_progress: Callable[[str], None] | None, timeout: float
     ) -> None:
         self._process = process
         self._on_progress = on_progress
@@ -146,10 +146,7 @@ class _Conversation:
 
         Its standard input stays open: the process ends when that is closed, be it by the end of this one.
         """
-        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
-        with suppress(BrokenPipeError):  # it ended at once, and says why below
-            self._process.stdin.write(request + b"\n")
-            self._process.stdin.flush()
+        self._process.send(request + b"\n")
         limit = time.monotonic() + self._timeout
         with selectors.DefaultSelector() as waiting:
             for pipe in (self._process.stdout, self._process.stderr):
@@ -157,7 +154,7 @@ class _Conversation:
             while waiting.get_map():
                 ready = waiting.select(max(0.0, min(_GLANCE, limit - time.monotonic())))
                 if not ready:
-                    if _status(self._process) is not None:
+                    if self._process.exit_code() is not None:
                         break
                     self._tell()
                 if time.monotonic() >= limit:
@@ -205,7 +202,7 @@ class _Conversation:
 
     def _silence(self) -> str:
         """Why there was no answer."""
-        code = _exit_code(self._process)
+        code = self._process.exit_code(_LAST_WORDS)
         if code is None:
             return f"the process that traces the model closed its output while {self._doing}, and went on"
         if code == -signal.SIGKILL:
@@ -216,34 +213,3 @@ class _Conversation:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         last = (self._said.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         return f"the process that traces the model ended {how} while {self._doing}: {last[:300]}"
-
-
-def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code as of `_status`, waited for; None where it does not end."""
-    limit = time.monotonic() + _LAST_WORDS
-    while (code := _status(process)) is None and time.monotonic() < limit:
-        time.sleep(0.005)
-    return code
-
-
-def _status(process: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code, negative for a signal; None while it runs. Its number stays its own."""
-    status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    if status is None:
-        return None
-    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it and what it started, if it is still there."""
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        _close(pipe)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # not waited for yet, so the number is still its group's
-    process.wait()
-
-
-def _close(pipe: IO[bytes] | None) -> None:
-    if pipe is not None:
-        with suppress(BrokenPipeError):  # closing flushes, and nobody reads any more
-            pipe.close()

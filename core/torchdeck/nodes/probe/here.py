@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import subprocess
@@ -11,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 
@@ -27,7 +27,7 @@ class LocalProcess:
         """Raises OSError when it cannot be started."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
-            self._process = subprocess.Popen(
+            self._process = ChildProcess(
                 [python, *ARGUMENTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
             )
         except OSError:
@@ -57,14 +57,7 @@ class LocalProcess:
         return os.read(self._output.fileno(), size)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._input.close()
-        try:
-            self._process.wait(END_LIMIT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(END_LIMIT)
-        self._output.close()
+        self._process.end(grace=END_LIMIT)
         self._errors.close()
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import queue
+import signal
 import socket
-import subprocess
 import tempfile
 import threading
 import time
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.nodes.ssh.errors import UnreachableError, reason
 from torchdeck.nodes.ssh.target import SshTarget
 
@@ -29,7 +28,7 @@ class Route:
     """An open byte stream, and what must end with it."""
 
     stream: socket.socket | Channel
-    proxy: subprocess.Popen[bytes] | None = None
+    proxy: ChildProcess | None = None
     said: IO[bytes] | None = None
     """What the proxy command writes to its standard error."""
 
@@ -37,14 +36,7 @@ class Route:
         """Close the stream, end and reap the proxy command."""
         self.stream.close()
         if self.proxy is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.proxy.pid, 15)
-            try:
-                self.proxy.wait(PROXY_GRACE)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.proxy.pid, 9)
-                self.proxy.wait()
+            self.proxy.end(signal.SIGTERM, PROXY_GRACE)
         if self.said is not None:
             self.said.close()
 
@@ -131,12 +123,11 @@ def _by_command(target: SshTarget, command: str) -> Route:
     said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the way
     with theirs:
         try:
-            proxy = subprocess.Popen(
+            proxy = ChildProcess(
                 ["/bin/sh", "-c", f"exec {command}"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=said,
-                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             ours.close()
