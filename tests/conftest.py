@@ -93,7 +93,7 @@ def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
     return "soak" in item.keywords and not config.getoption("--soak")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # before fixtures
+@pytest.hookimpl(wrapper=True, trylast=True)  # inside the wrappers of pytest, before fixtures
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     with _running(item):
         return (yield)

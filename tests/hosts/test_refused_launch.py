@@ -17,6 +17,8 @@ from support.hosts import TestHosts
 from support.hosts_run import write_inventory
 from support.training import Training
 
+pytestmark = pytest.mark.hosts
+
 LIMIT = 120.0
 """Seconds on a busy machine; torchrun itself would wait a quarter of an hour. bench_refusals measures it."""
 BARE, OTHER, CLOCK, BLOCKED, FULL, CHANGED, COUNT = 2, 3, 4, 5, 6, 7, 7
