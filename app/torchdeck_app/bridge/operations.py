@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QObject, Qt, QThreadPool, Signal
@@ -61,13 +62,22 @@ class Operation(QObject, Generic[T]):
         return self._cancel
 
 
+class _Event(Enum):
+    """What a worker tells of an operation."""
+
+    PROGRESSED = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+    CANCELLED = auto()
+
+
 class Operations(QObject):
     """Runs operations; at most four at once, the others wait. One that is over is forgotten."""
 
     started = Signal(object)
     """An Operation; for whoever shows what is waited for."""
     ended = Signal(object)
-    _arrived = Signal(object, str, object)
+    _arrived = Signal(object, object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -120,31 +130,33 @@ class Operations(QObject):
 
         def progress(text: str) -> None:
             cancel.check()
-            self._arrived.emit(operation, "progressed", text)
+            self._arrived.emit(operation, _Event.PROGRESSED, text)
 
         try:
             cancel.check()
-            outcome: tuple[str, Any] = ("succeeded", call(progress, cancel))
+            outcome: tuple[_Event, Any] = (_Event.SUCCEEDED, call(progress, cancel))
         except CancelledError:
-            outcome = ("cancelled", None)
+            outcome = (_Event.CANCELLED, None)
         except Exception as error:  # noqa: BLE001 - whoever asked gets it, whatever it is
-            outcome = ("failed", error)
+            outcome = (_Event.FAILED, error)
         with suppress(RuntimeError):  # the window is gone
             self._arrived.emit(operation, *outcome)
 
-    def _deliver(self, operation: Operation[Any], what: str, value: object) -> None:
+    def _deliver(self, operation: Operation[Any], event: _Event, value: object) -> None:
         """In the GUI thread."""
-        if what == "progressed":
+        if event is _Event.PROGRESSED:
             operation.progressed.emit(value)
             return
         if operation.token.wanted:
-            what = "cancelled"
+            event = _Event.CANCELLED
         operation.is_over = True
         if operation in self._running:
             self._running.remove(operation)
-        if what == "cancelled":
+        if event is _Event.CANCELLED:
             operation.cancelled.emit()
+        elif event is _Event.SUCCEEDED:
+            operation.succeeded.emit(value)
         else:
-            getattr(operation, what).emit(value)
+            operation.failed.emit(value)
         self.ended.emit(operation)
         operation.deleteLater()

@@ -187,19 +187,21 @@ class LaunchPage(Page):
     def _connect(self) -> None:
         actions, files = self.actions_here, self.files
         actions.connect_to(
-            new=self._begin_anew,
-            open=files.choose_file,
-            script=files.choose_script,
-            save=self._typed_first(files.save),
-            save_as=self._typed_first(files.save_as),
-            find=self.views.search,
-            go_to_line=self.views.ask_line,
-            switch=self.views.switch,
-            diff=self.show_diff_to_run,
-            check=self._typed_first(self.control.check),
-            launch=self._typed_first(self.control.launch),
-            export_scripts=lambda: self._export(self.pane.commands.save_all),
-            export_job=lambda: self._export(self.pane.commands.save_job),
+            {
+                actions.new: self._begin_anew,
+                actions.open: files.choose_file,
+                actions.script: files.choose_script,
+                actions.save: self._typed_first(files.save),
+                actions.save_as: self._typed_first(files.save_as),
+                actions.find: self.views.search,
+                actions.go_to_line: self.views.ask_line,
+                actions.switch: self.views.switch,
+                actions.diff: self.show_diff_to_run,
+                actions.check: self._typed_first(self.control.check),
+                actions.launch: self._typed_first(self.control.launch),
+                actions.export_scripts: lambda: self._export(self.pane.commands.save_all),
+                actions.export_job: lambda: self._export(self.pane.commands.save_job),
+            }
         )
         self.addActions(actions.all)
         self.control.use(actions.check, actions.launch)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.contract.layout import Home
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.node_deletion import REACH_LIMIT, NodeDeletion
-from torchdeck.nodes.probe.probe_session import ProbeError
-from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.folders.deletion import run_of
 from torchdeck.runs.folders.node_parts import left_on_nodes
 
@@ -100,7 +99,7 @@ def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
             said = talk.ask(ProbeRequest.RUN_FOLDERS, LIMIT, known=sorted(known), home=home)
         sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
         return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))
-    except (SshError, ProbeError) as error:
+    except Refusal as error:
         return str(error)
     except (LookupError, TypeError, ValueError):
         return f"node {name}: it did not say which folders it has"

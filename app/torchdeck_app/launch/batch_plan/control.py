@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.refusal import Refusal
 from torchdeck.use_cases.batch_plan_build import (
     BATCH_PLAN,
-    BuildError,
     PlanOptions,
     build_in_process,
     by_hand,
@@ -88,7 +88,7 @@ class BatchPlanControl(QObject):
 
 
 def _sentence(error: Exception) -> str:
-    return str(error) if isinstance(error, (BuildError, OSError)) else repr(error)
+    return str(error) if isinstance(error, Refusal | OSError) else repr(error)
 
 
 _ABOUT = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence, QUndoStack
@@ -78,10 +78,10 @@ class LaunchActions(QObject):
         self.all.append(action)
         return action
 
-    def connect_to(self, **calls: Callable[[], object]) -> None:
-        """Say what actions do, by their names here."""
-        for name, call in calls.items():
-            action: QAction = getattr(self, name)
+    @staticmethod
+    def connect_to(calls: Mapping[QAction, Callable[[], object]]) -> None:
+        """Say what actions do."""
+        for action, call in calls.items():
             action.triggered.connect(lambda _checked=False, call=call: call())
 
     def set_document(self, *, there: bool) -> None:

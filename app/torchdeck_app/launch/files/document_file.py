@@ -11,11 +11,12 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from torchdeck.config.toml.merge import Merge
+from torchdeck.contract.refusal import Refusal
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.files import disk_change
 from torchdeck_app.launch.files.beginnings import Beginning, begin_anew, begin_with, write_files
-from torchdeck_app.launch.files.disk import DiskText, FileError, read_text
+from torchdeck_app.launch.files.disk import DiskText, read_text
 from torchdeck_app.launch.files.disk_change import ChangedError, DiskChange
 from torchdeck_app.launch.files.recent import RecentFiles
 from torchdeck_app.launch.files.watch import INTERVAL, FileWatch, Seen
@@ -295,6 +296,6 @@ class DocumentFile(QObject):
                 compare = partial(self._compare, saving=True)
                 self._run(f"reading {path.name}", lambda: read_text(path), compare)
                 return
-            self.failed.emit(str(error) if isinstance(error, FileError) else f"{name}: {error!r}")
+            self.failed.emit(str(error) if isinstance(error, Refusal) else f"{name}: {error!r}")
 
         self._operations.run(name, lambda _progress, _cancel: call(), done=done, failed=told)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import major_minor
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.inventory.schema import NodeEntry
@@ -21,7 +21,6 @@ from torchdeck.nodes.ssh.errors import (
     HostKeyUnknownError,
     NeedsLoginError,
     SshError,
-    TargetError,
 )
 from torchdeck.nodes.ssh.target import target_for
 from torchdeck.quantities import size
@@ -57,7 +56,7 @@ def try_node(
     """
     try:
         target = target_for(name, entry, reach.node_inventory(), reach.home)
-    except (TargetError, ConfigError) as error:
+    except Refusal as error:
         tell(Step(ANSWERS, "failed", _sentence(error)))
         return
 

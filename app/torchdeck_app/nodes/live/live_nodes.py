@@ -9,15 +9,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from torchdeck.config.problems import ConfigError
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.probing import Connect, open_probe_session
 from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.errors import HostKeyUnknownError, SshError
+from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.nodes.live.python_fix import python_fix
@@ -227,7 +227,7 @@ class NodeWatch:
             try:
                 self._watch()
                 return
-            except (SshError, ProbeError, ConfigError, OSError) as error:
+            except (Refusal, OSError) as error:
                 was_reached = self._sight.standing is Standing.REACHED
                 standing = standing_of(error)
                 if was_reached and standing is Standing.NO_PYTHON:

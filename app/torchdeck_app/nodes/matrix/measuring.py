@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.connections import Connected, connect_all
 from torchdeck.nodes.probe.facts import facts_from
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
+from torchdeck.nodes.probe.probe_session import ProbeSession
 from torchdeck.nodes.probe.probing import open_probe_session
-from torchdeck.nodes.ssh.errors import SshError
-from torchdeck.nodes.training_address import TrainingAddressError, training_address
+from torchdeck.nodes.training_address import training_address
 
 LIMIT = 15.0
 """Seconds for a node to be reached and to answer."""
@@ -104,7 +104,7 @@ def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, Pro
     stack = ExitStack()
     try:
         return stack, stack.enter_context(open_probe_session(name, entry, reach.connect, LIMIT))
-    except (SshError, ProbeError) as error:
+    except Refusal as error:
         stack.close()
         return str(error)
 
@@ -121,5 +121,5 @@ def _address(
     try:
         answer = probe_session.ask(ProbeRequest.FACTS, LIMIT, home=entry.home, folders=[], peers=list(hosts))
         return training_address(name, entry, facts_from(name, answer)).address, ""
-    except (ProbeError, SshError, TrainingAddressError) as error:
+    except Refusal as error:
         return "", str(error)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.manifest import read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
+from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
 from torchdeck.use_cases.checkpoint_exchange import exchange_in_process, export_request
@@ -26,7 +27,7 @@ def verified(home: Path, folder: Path, say: Say, cancel: Cancel) -> tuple[Verdic
     try:
         seal = seal_of(folder)
         verdict = Verdict(_problems(folder, say, cancel), time.time(), seal)
-    except (CheckpointError, OSError) as error:
+    except (Refusal, OSError) as error:
         return Verdict((str(error),), time.time(), ""), ""
     try:
         keep_verdict(home, folder, verdict)

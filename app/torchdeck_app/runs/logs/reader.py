@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError, SlowPatternError
 from torchdeck.runs.logs.merged import LogLine, MergedLog
 from torchdeck.runs.logs.search import LineSearch, error_search
@@ -199,7 +200,7 @@ class LogReader:
                     self._answers.append(GoTo(self._matches.row(found[0])))
                     self._answers.append(Said(""))
                     return
-        except (OSError, SlowPatternError) as error:
+        except (OSError, Refusal) as error:
             self._errors = None
             why = error.strerror or error if isinstance(error, OSError) else error
             self._answers.append(Said(f"the logs cannot be searched: {why}"))
