@@ -157,7 +157,7 @@ def read_plan(case: bytes, place: Path) -> None:
     except PlanFormatError:
         return
     assert found.fingerprint
-    assert found.rendezvous
+    assert isinstance(found.rendezvous, str)
     for each in found.nodes:
         own_files(found, each.name)("attempts/1/ranks/0/stdout.log")
         assert each.argv is not None

@@ -1,5 +1,6 @@
 """The plan's file."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,3 +39,18 @@ def test_a_node_is_found_by_name() -> None:
     assert made.node("localhost") is made.nodes[0]
     with pytest.raises(KeyError):
         made.node("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "backend"),
+    [
+        (("--rdzv-backend", "c10d"), "c10d"),
+        (("--nnodes", "2"), "static"),
+        (("--nnodes", "--rdzv-backend"), "static"),
+    ],
+)
+def test_the_rendezvous_is_what_torchrun_is_told(arguments: tuple[str, ...], backend: str) -> None:
+    """In a damaged plan it may be told nothing."""
+    made = plan()
+    told = replace(made, nodes=(replace(made.nodes[0], torchrun=arguments),))
+    assert told.rendezvous == backend

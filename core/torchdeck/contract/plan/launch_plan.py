@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -185,8 +186,7 @@ class LaunchPlan:
     @property
     def rendezvous(self) -> str:
         """torchrun's: `static`, or `c10d`, under which `ranks` is what is expected and no more."""
-        argv = self.nodes[0].torchrun
-        return argv[argv.index("--rdzv-backend") + 1] if "--rdzv-backend" in argv else "static"
+        return dict(itertools.pairwise(self.nodes[0].torchrun)).get("--rdzv-backend", "static")
 
     @property
     def fingerprint(self) -> str:
