@@ -63,7 +63,7 @@ def script_text(script: Path, folder: Path) -> str:
     text = preset_text("script").replace('name = "script"', f"name = {toml_string(_name(script))}", 1)
     # the preset's remark on where a script lies is for one that is not known yet
     return text.replace(
-        'script = "train.py"       # beside this file, or anywhere', f"script = {toml_string(str(path))}", 1
+        'script = "train.py"       # next to this file, or anywhere', f"script = {toml_string(str(path))}", 1
     )
 
 
@@ -85,7 +85,7 @@ def recipe_text(recipe: Path, folder: Path) -> str:
     return (
         "# Your own model, data and loss. [model] and [data] are handed to build_model and build_data.\n\n"
         f"name = {toml_string(_name(recipe))}\n\n[run]\nrecipe = {toml_string(str(path))}\n\n"
-        "[training]\nsteps = 200\nmicrobatch = 32           # samples a rank takes at a time\n\n"
+        "[training]\nsteps = 200\nmicrobatch = 32           # batch size per GPU (samples per rank)\n\n"
         '[distributed]\nstrategy = "ddp"          # or "fsdp", or "single"\n'
     )
 
