@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from support.launch_place import Make
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import launcher
+from torchdeck.runs.folders.directory import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.theme.theme import Theme
@@ -21,7 +22,7 @@ from torchdeck_app.theme.theme import Theme
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
     """Runs whose controllers would have been started."""
     runs: list[RunLayout] = []
-    monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: runs.append(layout))
+    monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: runs.append(shown(layout)))
     return runs
 
 
