@@ -97,7 +97,7 @@ def test_the_sweeper_spares_itself_and_its_parents() -> None:
         "import sys, time\n"
         f"sys.path[:0] = {sys.path!r}\n"
         "from torchdeck.agent.processes.ending import OrphanCleanup\n"
-        f"sweep = Sweep({run_id!r}, None, 0.0, 5.0, time.monotonic())\n"
+        f"sweep = OrphanCleanup({run_id!r}, None, 0.0, 5.0, time.monotonic())\n"
         "print('left', sweep.step(time.monotonic()), flush=True)"
     )
     process = start(run_id, program)

@@ -1,13 +1,20 @@
-"""Locks that are held for as long as a process, or a child it hands them to, lives."""
+"""Locks of files: held while a process lives, or for one short action."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+LOCK_LIMIT = 20.0
+"""Seconds to wait for the short action of another process."""
 
 
 def try_lock(path: Path, owner: Any = None) -> int | None:
@@ -24,9 +31,7 @@ def try_lock(path: Path, owner: Any = None) -> int | None:
         OSError: the file cannot be opened.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _is_taken(descriptor):
         os.close(descriptor)
         return None
     with contextlib.suppress(OSError):  # a full disk: the lock holds, only its owner's name is missing
@@ -54,3 +59,55 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@contextmanager
+def locked(path: Path, seconds: float = LOCK_LIMIT) -> Iterator[int]:
+    """Hold the lock of the file at `path`, which is made if need be; gives its descriptor.
+
+    Raises:
+        TimeoutError: another process, which hangs it seems, has held it for longer than `seconds`.
+        OSError: the file cannot be opened.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(file, path, seconds)
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def changing(path: Path, seconds: float = LOCK_LIMIT) -> Iterator[None]:
+    """Be the only process that changes the file at `path`. It may be replaced: the lock is a file next to it.
+
+    Raises:
+        TimeoutError: another process has been changing it for longer than `seconds`.
+        OSError: the lock file cannot be made.
+    """
+    file = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            _take(file, path, seconds)
+        except TimeoutError:
+            raise TimeoutError(f"another process has been changing {path} for {seconds:g} s") from None
+        yield
+    finally:
+        os.close(file)
+
+
+def _take(file: int, path: Path, seconds: float) -> None:
+    limit = time.monotonic() + seconds
+    while not _is_taken(file):
+        if time.monotonic() > limit:
+            text = f"another process has held the lock for {seconds:g} s"
+            raise TimeoutError(errno.ETIMEDOUT, text, str(path))
+        time.sleep(0.005)
+
+
+def _is_taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from torchdeck.contract.layout import FORMAT_VERSION
+from torchdeck.contract.lock_file import locked
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.file_lock import locked
 
 LOCK_SIZE = 4096
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.loader import PACKAGE, LoaderError, content_hash, folder_hash, write
 from torchdeck.contract.layout import Home
+from torchdeck.contract.lock_file import locked
 from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.file_lock import locked
 
 __all__ = ["PACKAGE", "BundleError", "bundle_content", "content_hash", "ship"]
 

@@ -15,10 +15,10 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.lock_file import locked
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.file_lock import locked
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone

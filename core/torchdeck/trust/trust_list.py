@@ -6,8 +6,6 @@ again after their owner or mode has changed, and none counts that others can wri
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import NamedTuple
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.bounded_file import UnreadableFileError
 from torchdeck.contract.layout import Home
-from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
 from torchdeck.trust.entry import Trusted, is_path
 from torchdeck.trust.writers import Writers, other_writers
@@ -135,23 +133,15 @@ class TrustList:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Trusted]]:
         """The entries by path, written when the block ends. Raises TrustError."""
-        limit = time.monotonic() + LOCK_LIMIT
         try:
-            while (lock := try_lock(self._file.with_name(f".{self._file.name}.lock"))) is None:
-                if time.monotonic() > limit:
-                    raise TrustError(
-                        f"another process has been changing {self._file} for {LOCK_LIMIT:g} s",
-                        fix="try again",
-                    )
-                time.sleep(0.01)
-            try:
+            with changing(self._file, LOCK_LIMIT):
                 before = {entry.path: entry for entry in self.entries()}
                 entries = dict(before)
                 yield entries
                 if entries != before:
                     written = [entries[path].completed().to_json() for path in sorted(entries)]
                     write_json(self._file, {"v": _VERSION, "trusted": written})
-            finally:
-                os.close(lock)
+        except TimeoutError as error:
+            raise TrustError(str(error), fix="try again") from None
         except OSError as error:
             raise TrustError(f"{self._file} cannot be written", error.strerror, "make it writable") from error

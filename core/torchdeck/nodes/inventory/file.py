@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from torchdeck.config.problems import ConfigError, Problem
@@ -13,15 +10,13 @@ from torchdeck.config.toml.document import TooDeepError, parse, scan
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.layout import Home
-from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.lock_file import changing
 from torchdeck.nodes.inventory.problems import problems_of
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.trust.writers import other_writers_of_file
 
 MAX_BYTES = 8 << 20
 """Longer files are no node inventories."""
-LOCK_LIMIT = 20.0
-"""Seconds to wait for another process that changes the book."""
 
 
 def inventory_path(home: Path) -> Path:
@@ -77,7 +72,7 @@ def change_inventory(path: Path, change: Callable[[str], str]) -> NodeInventory:
         TimeoutError: another process has been changing it for too long.
         OSError: it cannot be written.
     """
-    with _locked(path):
+    with changing(path):
         text = _read(path)
         changed = change(text)
         node_inventory = parse_inventory(changed, str(path))
@@ -105,17 +100,3 @@ def _read(path: Path) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise wrong(f"byte {error.start} is not UTF-8", "a text file in UTF-8") from error
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    limit = time.monotonic() + LOCK_LIMIT
-    lock = path.with_name(f".{path.name}.lock")
-    while (descriptor := try_lock(lock)) is None:
-        if time.monotonic() > limit:
-            raise TimeoutError(f"another process has been changing {path} for {LOCK_LIMIT:g} s")
-        time.sleep(0.01)
-    try:
-        yield
-    finally:
-        os.close(descriptor)

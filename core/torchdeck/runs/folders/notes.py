@@ -9,8 +9,8 @@ from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import Home
+from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.locked_file import locked
 
 _VERSION = 1
 
@@ -60,7 +60,7 @@ def change_notes(home: Path, run_ids: tuple[str, ...], change: Callable[[Note], 
         NewerNotesError: the file is from a newer Torchdeck.
         OSError: it cannot be written; the old one is still there.
     """
-    with locked(Home(home).notes):
+    with changing(Home(home).notes):
         notes = read_notes(home)
         for run_id in run_ids:
             notes[run_id] = change(notes.get(run_id, Note()))

@@ -11,7 +11,7 @@ from typing import Any
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME
 from torchdeck.contract.layout import Home
-from torchdeck.runs.folders.locked_file import locked
+from torchdeck.contract.lock_file import changing
 
 _VERSION = 1
 
@@ -63,7 +63,7 @@ def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
         OSError: it cannot be written.
     """
     path = Home(home).verified
-    with locked(path):
+    with changing(path):
         value = read_json(path)
         if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:
             return  # a newer Torchdeck looks after it

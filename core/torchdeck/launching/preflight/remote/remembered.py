@@ -12,8 +12,8 @@ from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import Home
+from torchdeck.contract.lock_file import locked
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.file_lock import locked
 from torchdeck.launching.preflight.remote.trial import Measured, scripts
 from torchdeck.launching.prepare import ClusterFacts
 
