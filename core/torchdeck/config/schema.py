@@ -159,7 +159,7 @@ class Checkpoint(Section):
         min_length=1,
     )
     resume: str = option(
-        "auto: continue from this run's newest complete checkpoint. never: start anew. A path: "
+        "auto: continue from this run's newest complete checkpoint. never: start from the beginning. A path: "
         "continue from that checkpoint.",
         default="auto",
         path=True,
