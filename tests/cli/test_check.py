@@ -35,7 +35,7 @@ def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--script", "train.py", "--set", "distributed.devices=cpu") == 0
     shown = capsys.readouterr().out
     assert "ok       script " in shown
-    assert "Nothing is in the way of a start." in shown
+    assert "All checks passed. Ready to launch." in shown
 
 
 def test_a_failure_is_exit_3(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def show(display: Any) -> None:
     display.output(OutputLine(1, 0, "stdout", "step 3/300 loss 2.5 lr 0.1"))
     display.progress(PROGRESS)
     display.checkpoint(CheckpointSeen(100, "/c", 0.25))
-    display.note("rank 1 has stood still")
+    display.note("rank 1 has made no progress")
     display.tick()
     display.end(view_of([*running_run(), ended(), finished()], alive=False))
 
@@ -124,7 +124,7 @@ def test_plain_display_has_ranks_lines_and_ours(capsys: pytest.CaptureFixture[st
     assert "torchdeck: RUNNING" in lines
     assert "[rank 1] hello" in lines
     assert f"torchdeck: {TEXT}" in lines
-    assert "torchdeck: rank 1 has stood still" in lines
+    assert "torchdeck: rank 1 has made no progress" in lines
     assert any(line.startswith("SUCCEEDED") for line in lines)
 
 

@@ -49,7 +49,7 @@ def test_both_journals_are_one_list_in_the_order_of_time() -> None:
         (
             event("hang", rank=3, phase="training", step=7, still=40),
             "problem",
-            "rank 3 has stood still for 40 s",
+            "rank 3 has made no progress for 40 s",
         ),
         (event("rank_exited", attempt=1, rank=1, signal=9), "detail", "rank 1 was ended by SIGKILL"),
         (

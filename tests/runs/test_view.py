@@ -186,7 +186,7 @@ def test_hangs_are_flagged_until_they_are_over() -> None:
     )
     view = folded([*running_run(), hang])
     assert [item.rank for item in view.hangs] == [1]
-    assert "rank 1 has stood still for 34 s in training at step 12" in view.warnings[0]
+    assert "rank 1 has made no progress for 34 s in training at step 12" in view.warnings[0]
     assert folded([*running_run(), hang, event("hang_over", rank=1)]).hangs == ()
 
 

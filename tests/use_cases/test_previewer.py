@@ -56,7 +56,7 @@ def test_a_model_is_traced_once_for_all_previews(tracer: Tracer, home: Path, tmp
     assert first.untraced
     assert first.preview is not None
     assert first.preview.memory is None
-    assert "the model is being traced" in first.preview.notes[-1]
+    assert "estimating memory" in first.preview.notes[-1]
     previewer.trace(loaded(tmp_path), nothing)
     second = previewer.preview(loaded(tmp_path))
     assert (second.untraced, tracer.calls) == ("", 1)

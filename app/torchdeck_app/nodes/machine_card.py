@@ -68,7 +68,7 @@ class MachineCard(Panel):
         self._devices_title = label("Devices", Type.HEADING)
         self.add(self._devices_title)
         self._no_devices = label(
-            "No NVIDIA GPU was found: runs train on the CPU here, one rank a process.",
+            "No NVIDIA GPU was found: runs train on the CPU here, one process per rank.",
             role="secondary",
             wrap=True,
         )
@@ -118,7 +118,7 @@ class MachineCard(Panel):
         )
         self._charts["Received"].add(now.received, f"{size(now.received)}/s")
         self._charts["Sent"].add(now.sent, f"{size(now.sent)}/s")
-        self._disk.setText(f"Disk of the runs: {size(now.disk_free)} of {size(now.disk_total)} free")
+        self._disk.setText(f"Run storage: {size(now.disk_free)} of {size(now.disk_total)} free")
         self._disk.setToolTip(f"{now.disk_free:,} of {now.disk_total:,} bytes")
         self._show_devices(now)
         self.processes.show_processes(now.processes)

@@ -129,9 +129,9 @@ class UndoBar(QFrame):
 
     def _show(self) -> None:
         names = self._aside.names if self._aside is not None else ()
-        what = f"{len(names):,} runs, with their"
+        what = f"{len(names):,} runs"
         if len(names) == 1:
-            what = f"{names[0] if len(names[0]) <= _LONGEST else f'{names[0][: _LONGEST - 1]}…'}, with its"
-        text = f"Deleted {what} logs, metrics and checkpoints; for good in {self._left} s"
+            what = f'"{names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 1]}…"}"'
+        text = f"{what} deleted. Permanently removed in {self._left} s."
         self._text.setText(text)
         self._text.setToolTip(plain_tip("\n".join((text, *names[:20]))))

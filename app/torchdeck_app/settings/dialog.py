@@ -45,17 +45,17 @@ _WIDTH = 72 * GRID
 _CHECKS = (
     (
         "ask_on_close",
-        "&Ask before closing while runs go on",
+        "C&onfirm before closing while runs are active",
         "Runs go on without the window either way, and are there again when it is opened.",
     ),
     (
         "notify_in_window",
-        "Tell in the &window when a run ends or fails",
+        "Notify me in the a&pp when a run finishes",
         "A notice at the lower edge; a click on it opens the run.",
     ),
     (
         "notify_on_desktop",
-        "Tell on the &desktop when a run ends or fails",
+        "Notify me on the &desktop when a run finishes",
         "Where the desktop has a tray for notifications.",
     ),
 )

@@ -22,7 +22,7 @@ from torchdeck_app.window.news.run_news import RunNews
 from torchdeck_app.window.news.tray import Tray
 
 _PALETTE_ITSELF = "action:/Command palette"
-_ANSWER = "action:/Answer the newest notice"
+_ANSWER = "action:/Act on the latest notification"
 
 
 class LaterParts(QObject):

@@ -61,12 +61,12 @@ class OwnActions(QObject):
         return make_action(text, keys, hint, call, self._window)
 
     def _view(self) -> tuple[QAction | None, ...]:
-        make, answer_hint = self._make, "Do what the button of the newest notice does"
+        make, answer_hint = self._make, "Press the button of the latest notification"
         return (
             *self._places(),
             None,
             make("Command &palette…", "Ctrl+K", "Find an action or a run", self.palette_asked.emit),
-            make("Answer the newest &notice", ANSWER_KEYS, answer_hint, self.answer_asked.emit),
+            make("Act on the latest &notification", ANSWER_KEYS, answer_hint, self.answer_asked.emit),
             None,
             *ThemeActions(self._store, self._window).actions,
             None,

@@ -12,7 +12,7 @@ from torchdeck_app.settings.settings import THEMES
 from torchdeck_app.settings.store import SettingsStore
 
 ANSWER_KEYS = "Ctrl+Shift+N"
-"""Answer the newest notice."""
+"""Act on the latest notification."""
 
 
 def shortcut_text(action: QAction) -> str:

@@ -93,6 +93,6 @@ def _print(found: Checked) -> None:
 
 def _verdict(failures: int) -> str:
     if not failures:
-        return "Nothing is in the way of a start."
+        return "All checks passed. Ready to launch."
     things = "One thing is" if failures == 1 else f"{failures} things are"
     return f"{things} in the way of a start."

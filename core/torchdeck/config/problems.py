@@ -43,7 +43,7 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         parts = [part for part in (place, self.path) if part]
-        return f"{': '.join([*parts, self.wrong])}. Right would be: {self.right}"
+        return f"{': '.join([*parts, self.wrong])}. Expected: {self.right}"
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain values."""

@@ -111,7 +111,7 @@ def explain_batch(
         f"global batch {factors} {about} {batch.global_batch:,} samples ({made_of} × accumulation × ranks)"
     ]
     if batch.scaling == "none":
-        lines.append(f"lr {batch.lr:g}, whatever the global batch")
+        lines.append(f"Learning rate {batch.lr:g} (not scaled with batch size)")
     else:
         root = "√" if batch.scaling == "sqrt" else ""
         ratio = batch.lr_factor**2 if batch.scaling == "sqrt" else batch.lr_factor

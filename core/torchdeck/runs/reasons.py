@@ -159,8 +159,8 @@ def code_to_all(found: Sequence[LinkState]) -> str:
 
 
 def hang(found: Hang) -> str:
-    """`rank 1 has stood still for 34 s in training at step 120 (limit 30 s)`."""
-    text = f"rank {found.rank} has stood still"
+    """`rank 1 has made no progress for 34 s in training at step 120 (limit 30 s)`."""
+    text = f"rank {found.rank} has made no progress"
     if found.still is not None:
         text += f" for {found.still:.0f} s"
     if found.phase:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector
 
 CANCELLED = "tracing the model was cancelled"
-UNTRACED = "memory is not known yet: the model is being traced"
+UNTRACED = "memory is not known yet: estimating memory"
 
 
 @dataclass(frozen=True)

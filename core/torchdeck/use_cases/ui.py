@@ -25,7 +25,7 @@ class Phase(Enum):
     TRIAL = "trying torchrun and an all-reduce on the nodes"
     LOGINS = "connecting to its nodes"
     ATTACHING = "asking the run's nodes what they have of it"
-    CONTROLLER = "waiting for its controller"
+    CONTROLLER = "starting controller"
     STARTING = "starting the run"
 
 

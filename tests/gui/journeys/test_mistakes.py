@@ -38,7 +38,7 @@ def test_three_mistakes_are_listed_and_lead_to_their_lines(
         said = " ".join(row.text for row in rows)
         assert all(word in said for word in ("run.recipe", "training.steps", "stratgy")), (header, said)
         window.key("ctrl+Return")
-        window.wait("Nothing was started: 3 things are in the way, see the list of problems")
+        window.wait("Launch blocked: 3 problems, see the list of problems")
         screen.screenshot(pictures / "refused.png")
         window.wait_until(
             lambda: (listed := window.focus()) is not None and listed.name == "List of problems",

@@ -51,10 +51,10 @@ def test_nodes_are_reached_and_are_live_until_the_place_is_left(
         wait_for(qtbot, place, name, Standing.REACHED)
         qtbot.waitUntil(lambda name=name: place.live.sights[name].sample is not None, timeout=SLOW)  # type: ignore[misc]
     assert place.tabs.currentIndex() == NODES
-    assert "2 nodes: 2 reached" in {text.text() for text in place.findChildren(QLabel)}
+    assert "2 nodes: 2 connected" in {text.text() for text in place.findChildren(QLabel)}
     words = said(place, "node1")
     assert f"root@{made.address(1)}" in words
-    assert "● reached" in words
+    assert "● connected" in words
     assert "torch 2" in words
     first = place.live.sights["node1"].sample
     assert first is not None
@@ -149,7 +149,7 @@ def test_a_python_that_does_not_run_is_named_with_the_way_to_another(
     wait_for(qtbot, place, "n1", Standing.NO_PYTHON)
     card = place.board.cards["n1"]
     assert "/opt/no/python" in card._why.text()
-    assert card._why.text().endswith("→ Name another Python for it")
+    assert card._why.text().endswith("→ Choose another Python for it")
     qtbot.mouseClick(card.help_button, Qt.MouseButton.LeftButton)
     (dialog,) = place.findChildren(NodeDialog)
     assert dialog.isVisible()

@@ -77,7 +77,7 @@ def test_a_node_is_tried_while_it_is_typed_and_then_written(
     assert not dialog.save_button.isEnabled()
     for name, text in (("name", "gpu0"), ("user", "root"), ("key", str(made.key)), ("address", "no host/")):
         qtbot.keyClicks(dialog.form.lines[name], text)
-    assert "Right would be a host name or address" in dialog.form.problem("address")
+    assert "Expected: a host name or address" in dialog.form.problem("address")
     assert not dialog.save_button.isEnabled()
     dialog.form.lines["address"].clear()
     qtbot.keyClicks(dialog.form.lines["address"], made.address(1))

@@ -58,7 +58,7 @@ def test_ways_between_hosts_are_measured_and_a_closed_one_is_said_to_be(
     assert "/s" in cell_words(found, "node3", "node1")
     assert "cannot connect" in found.reason("node1", "node2")
     assert "node node4" in found.reason("node1", "node4")
-    assert "8 of 12 ways are closed" in view.said.text()
+    assert "8 of 12 connections failed" in view.said.text()
     assert found.reason("node1", "node2") in view.wrong.text()
     view.table.setCurrentIndex(view.model.index(0, 1))
     assert view.cell.text() == found.reason("node1", "node2")

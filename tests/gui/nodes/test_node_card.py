@@ -23,7 +23,7 @@ def card(theme: Theme, qtbot: QtBot) -> NodeCard:
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ({"torch": None}, "/usr/bin/python3 has no torch, which runs need"),
+        ({"torch": None}, "/usr/bin/python3 has no torch. torch is required"),
         ({"version": "3.8.10"}, "/usr/bin/python3 is Python 3.8.10; runs need 3.10 or newer"),
         ({"error": "it ended with signal 11"}, "/usr/bin/python3: it ended with signal 11"),
     ],
@@ -33,7 +33,7 @@ def test_a_python_that_runs_cannot_use_is_said_with_what_helps(
 ) -> None:
     facts = node_facts(pythons=[python(**said)])
     card.show_sight(NodeSight("n1", Standing.REACHED, facts=facts))
-    assert card._lack.text() == f"{wrong}\n→ Name another virtual environment for it"
+    assert card._lack.text() == f"{wrong}\n→ Choose another virtual environment for it"
     with qtbot.waitSignal(card.edit_asked) as asked:
         card.python_button.click()
     assert asked.args == ["n1"]
@@ -50,9 +50,9 @@ def test_a_driver_that_does_not_answer_is_not_mended_in_the_node_book(card: Node
 
 
 def test_why_a_node_is_not_reached_stands_over_what_helps(card: NodeCard) -> None:
-    sight = NodeSight("n1", Standing.NO_PYTHON, "Node n1: its Python ended", "Name another Python for it")
+    sight = NodeSight("n1", Standing.NO_PYTHON, "Node n1: its Python ended", "Choose another Python for it")
     card.show_sight(sight)
-    assert card._why.text() == "Its Python ended\n→ Name another Python for it"
+    assert card._why.text() == "Its Python ended\n→ Choose another Python for it"
     assert card.help_button.text() == "Edit …"
 
 
@@ -94,7 +94,7 @@ def test_the_reason_has_the_colour_of_the_state(
 
 
 def test_the_button_that_goes_gives_the_focus_to_the_cards_menu(card: NodeCard, qtbot: QtBot) -> None:
-    card.show_sight(NodeSight("n1", Standing.KEY_UNKNOWN, "Nobody has said yet that it is the right one"))
+    card.show_sight(NodeSight("n1", Standing.KEY_UNKNOWN, "Host key not verified"))
     card.show()
     qtbot.waitExposed(card)
     card.help_button.setFocus()

@@ -77,7 +77,7 @@ def test_a_press_on_a_button_that_can_be_pressed_is_never_lost(
     page = stopped_run(qtbot, place, layout)
     assert page.header.buttons[RunCommand.RESUME].isEnabled()
     QTest.mouseClick(page.header.buttons[RunCommand.RESUME], Qt.MouseButton.LeftButton)
-    assert page.header.doing_now == "resume asked for; waiting for the run to take it up"
+    assert page.header.doing_now == "resume: waiting for the run to respond..."
     qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())
 
 
@@ -92,5 +92,5 @@ def test_actions_are_offered_as_the_page_shows_the_run(
     assert not actions[RunCommand.STOP].isEnabled()
     assert actions[RunCommand.RESUME].isEnabled()
     actions[RunCommand.RESUME].trigger()
-    assert page.header.doing_now == "resume asked for; waiting for the run to take it up"
+    assert page.header.doing_now == "resume: waiting for the run to respond..."
     qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())

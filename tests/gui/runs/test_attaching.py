@@ -121,7 +121,7 @@ def test_what_is_cancelled_leaves_nothing_behind(
     """A stop that was cancelled at its question never stops the run; a started controller is reaped."""
     person.first = lambda: operations.running[-1].cancel()
     press(qtbot, page, RunCommand.STOP)
-    assert page.header.doing_now.startswith("stop asked for")
+    assert page.header.doing_now.startswith("stop: waiting for the run")
     qtbot.waitUntil(page.header.buttons[RunCommand.STOP].isEnabled, timeout=SLOW)
     assert person.asked, "it was asked, and then cancelled"
     assert read_requests(there.run.control) == []
@@ -132,7 +132,7 @@ def test_what_is_cancelled_leaves_nothing_behind(
 
     def cancel_late(operation: Operation[object]) -> None:
         def look(what: str) -> None:
-            if what == "waiting for its controller":
+            if what == "starting controller":
                 waited.append(what)
                 operation.cancel()
 

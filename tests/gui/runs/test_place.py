@@ -104,7 +104,7 @@ def test_stop_writes_a_request_and_says_so_until_it_is_taken(
     qtbot.waitUntil(lambda: len(read_requests(layout.control)) == 1)
     (request,) = read_requests(layout.control)
     assert (request.kind, request.origin) == ("stop", "window")
-    qtbot.waitUntil(lambda: "asked for" in page.header.doing_now)
+    qtbot.waitUntil(lambda: "waiting for the run" in page.header.doing_now)
     assert not page.header.buttons[RunCommand.STOP].isEnabled()
     with layout.node("localhost").journal.open("a") as file:
         file.write(line(event("request", id=request.id, kind="stop")))

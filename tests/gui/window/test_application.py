@@ -238,7 +238,7 @@ def watched(*_):
     from torchdeck_app.window.main_window import MainWindow
     window = next(top for top in QApplication.topLevelWidgets() if isinstance(top, MainWindow))
     def made():
-        window.show_place("Nodes")
+        window.show_page("Nodes")
         print("made", flush=True)
     window.stack.all_made.connect(made)
     return original()

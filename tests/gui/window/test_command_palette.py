@@ -92,10 +92,10 @@ def test_actions_that_cannot_be_done_are_left_out(
 
 def test_a_notice_can_be_answered_while_there_is_one(parts: LaterParts) -> None:
     parts.palette.open()
-    assert not any(line.startswith("Answer the newest notice") for line in lines(parts.palette))
+    assert not any(line.startswith("Act on the latest notification") for line in lines(parts.palette))
     parts.warn("Something stays.")
     parts.palette.open()
-    assert any(line.startswith("Answer the newest notice") for line in lines(parts.palette))
+    assert any(line.startswith("Act on the latest notification") for line in lines(parts.palette))
 
 
 def test_runs_are_found_by_name_and_state_is_said(parts: LaterParts, qtbot: QtBot) -> None:

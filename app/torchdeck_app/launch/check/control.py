@@ -200,8 +200,8 @@ class LaunchControl(QWidget):
 
     def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
         self._checked_text = self._document.text
-        count = "one thing is" if len(rows) == 1 else f"{len(rows)} things are"
-        self._show_rows(rows, f"Nothing was started: {count} in the way" if launching else verdict(rows))
+        count = "1 problem" if len(rows) == 1 else f"{len(rows)} problems"
+        self._show_rows(rows, f"Launch blocked: {count}" if launching else verdict(rows))
         self._show_busy()
 
     def _show_rows(self, rows: tuple[CheckRow, ...], title: str) -> None:

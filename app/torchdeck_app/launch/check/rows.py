@@ -77,14 +77,10 @@ def verdict(rows: Iterable[CheckRow]) -> str:
     found = [row.status for row in rows]
     failed, warnings = found.count("failed"), found.count("warning")
     if failed:
-        return (
-            "One thing is in the way of a start"
-            if failed == 1
-            else f"{failed} things are in the way of a start"
-        )
+        return "1 problem blocks the launch" if failed == 1 else f"{failed} problems block the launch"
     if warnings:
-        return f"Nothing is in the way of a start; {warnings} warning{'s' * (warnings > 1)}"
-    return "Nothing is in the way of a start"
+        return f"All checks passed with {warnings} warning{'s' * (warnings > 1)}"
+    return "All checks passed. Ready to launch."
 
 
 def _check(check: Check, *, is_node: bool) -> CheckRow:

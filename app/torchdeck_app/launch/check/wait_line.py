@@ -23,7 +23,7 @@ class WaitLine(QWidget):
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.cancel_button = QPushButton("Cance&l")
         self.cancel_button.setAccessibleName("Cancel")
-        self.cancel_button.setToolTip("Start nothing")
+        self.cancel_button.setToolTip("Cancel the launch")
         self.cancel_button.clicked.connect(self.cancelled)
         self.cancel_button.hide()
         row = QHBoxLayout(self)

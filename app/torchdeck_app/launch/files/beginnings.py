@@ -33,9 +33,9 @@ def begin_with(path: Path) -> Beginning:
     found = read_text(path)
     if path.suffix != ".py":
         return Beginning(found.text, path, found, found.damage)
-    make, kind = (recipe_text, "recipe") if is_recipe(found.text) else (script_text, "script")
+    make = recipe_text if is_recipe(found.text) else script_text
     target = unused(path.with_suffix(".toml"))
-    note = f"A run file for the {kind} {path.name}; it is not saved yet, and starts all the same."
+    note = f"Created a run file for {path.name}. You can launch it without saving."
     return Beginning(make(path, path.parent), target, None, note)
 
 

@@ -27,7 +27,7 @@ BEGUN = "begun"
 _FILTER = "Run files and scripts (*.toml *.py);;All files (*)"
 _NEXT: dict[Remains, str] = {
     "nothing": "",
-    "plan only": "This describes machines: a plan is made for them, and nothing is started.",
+    "plan only": "Planning only: these machines are described, not contacted.",
     "batch plan": "Build its batch plan before Launch, as its first lines say.",
     "script": "Name your script in it: run.script.",
 }
@@ -136,7 +136,7 @@ class FileControl(QObject):
         self.dialog = ask(
             self._window,
             f"Save the changes of {self._file.name}?",
-            "They are in no file, and would be lost.",
+            "Your changes will be lost if you don't save them.",
             (
                 Choice("&Save", roles.AcceptRole, save),
                 Choice("&Discard", roles.DestructiveRole, go_on),

@@ -256,13 +256,13 @@ class FieldRow(QWidget):
 def tooltip(state: FieldState) -> str:
     """What the field is, in lines that fit a screen."""
     key = state.key
-    return "\n".join(textwrap.wrap(f"{key.name}: {key.description} Right is {key.expected}.", _TOOLTIP))
+    return "\n".join(textwrap.wrap(f"{key.name}: {key.description} Expected: {key.expected}.", _TOOLTIP))
 
 
 def sentence(problem: Problem, sign: str) -> str:
     """What is wrong and what would be right."""
     wrong = problem.wrong[:1].upper() + problem.wrong[1:]
-    return f"{sign} {wrong}. Right would be {problem.right}"
+    return f"{sign} {wrong}. Expected: {problem.right}"
 
 
 def row_around(widget: QWidget | None, form: QWidget) -> FieldRow | None:

@@ -45,12 +45,12 @@ class HelpStrip(QFrame):
     def show_key(self, key: Key) -> None:
         """Explain `key`."""
         self.name.setText(key.name)
-        self._show(f"{key.description} Right is {key.expected}.")
+        self._show(f"{key.description} Expected: {key.expected}.")
 
     def clear(self) -> None:
         """Say what will stand here."""
         self.name.setText(" ")
-        self._show("What a setting does is said here while you are in its field.")
+        self._show("Click a setting to see what it does.")
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)

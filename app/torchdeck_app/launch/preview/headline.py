@@ -37,7 +37,7 @@ def answers(preview: Preview) -> tuple[Answer, Answer, Answer]:
 def _unknown(preview: Preview, question: str, why: str) -> Answer:
     """`why` it is not known, unless it will be in a moment."""
     if UNTRACED in preview.known.remarks:
-        return Answer(question, "…", "the model is being traced", "quiet")
+        return Answer(question, "…", "estimating memory...", "quiet")
     return Answer(question, "not known", why, "quiet", why)
 
 
@@ -47,7 +47,7 @@ def _fits(preview: Preview) -> Answer:
         known = preview.known
         if known.broken:
             return Answer("Memory", "✕ fails", known.broken, "bad", known.broken)
-        remark = known.remarks[0] if known.remarks else "nothing is known of the model"
+        remark = known.remarks[0] if known.remarks else "model size unknown; add [estimate] to see memory"
         return _unknown(preview, "Memory", known.failure or remark)
     group = memory.decisive
     sign, colour = VERDICT_SIGNS[memory.verdict], VERDICT_COLOURS[memory.verdict]
@@ -90,7 +90,7 @@ def _costs(preview: Preview) -> Answer:
     if preview.plan.world_size == 1:
         return Answer(question, "nothing", "a single rank")
     if traffic is None:
-        return _unknown(preview, question, "nothing is known of the model")
+        return _unknown(preview, question, "model size unknown; add [estimate] to see memory")
     exact = f"each rank sends {traffic.sent:,} bytes a step, {traffic.between:,} bytes go between nodes"
     if traffic.seconds is not None:
         exact += f"; links are busy for {brief(traffic.seconds)} a step or more"

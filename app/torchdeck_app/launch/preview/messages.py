@@ -37,7 +37,7 @@ def message_of(state: PreviewState) -> Message:
         first, *others = state.problems
         more = f", and {len(others):,} more" if others else ""
         tip = "\n".join(map(_wrong_and_right, state.problems[:_SHOWN]))
-        return Message(f"◷ An earlier version is shown. {_sentence(first)}{more}", "warn", tip=tip)
+        return Message(f"◷ Showing the last valid preview. {_sentence(first)}{more}", "warn", tip=tip)
     if state.held is not None:
         return _of_held(state.held)
     if state.tracing:
@@ -86,7 +86,7 @@ def _wrong(problem: Problem) -> str:
 
 
 def _wrong_and_right(problem: Problem) -> str:
-    return f"{_wrong(problem)}. Right would be: {problem.right}"
+    return f"{_wrong(problem)}. Expected: {problem.right}"
 
 
 def notes_of(state: PreviewState) -> tuple[str, ...]:

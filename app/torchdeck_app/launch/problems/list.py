@@ -104,7 +104,7 @@ class ProblemList(QWidget):
         for row in self._rows:
             item = QListWidgetItem()
             item.setData(ROW_ROLE, row)
-            spoken = f"{row.path}: {wrong_text(row)}. Right would be: {row.right}"
+            spoken = f"{row.path}: {wrong_text(row)}. Expected: {row.right}"
             item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
             item.setToolTip(plain_tip(f"{wrong_text(row)}\n{right_text(row)}"))
             self.list.addItem(item)

@@ -212,7 +212,7 @@ def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mappi
     found: dict[int, list[str]] = {}
     for problem in checked.problems or planned:
         sentence = f"{problem.path}: {problem.wrong}" if problem.path else problem.wrong
-        text = f"{sentence}\nRight would be: {problem.right}"
+        text = f"{sentence}\nExpected: {problem.right}"
         if checked.is_own(problem):
             line = problem.line or 1
         else:

@@ -203,8 +203,8 @@ def _parent() -> QWidget | None:
 
 
 _MEANS = (
-    "If it differs, somebody may be in between. Once trusted it is written down, and a host that shows "
-    "another key is refused."
+    "If it differs, someone may be intercepting the connection. Trusted keys are saved to known_hosts; "
+    "a changed key is refused."
 )
 
 
@@ -240,8 +240,8 @@ class FingerprintDialog(QDialog):
             facts.addRow(label(name, role="secondary"), value)
         buttons = QDialogButtonBox()
         self.trust_button = buttons.addButton("&Trust", QDialogButtonBox.ButtonRole.AcceptRole)
-        self.refuse_button = buttons.addButton("&Don't", QDialogButtonBox.ButtonRole.RejectRole)
-        self.trust_button.setToolTip("Write the key down, and connect")
+        self.refuse_button = buttons.addButton("&Cancel", QDialogButtonBox.ButtonRole.RejectRole)
+        self.trust_button.setToolTip("Save the key and connect")
         self.refuse_button.setToolTip("Do not connect")
         self.trust_button.setAutoDefault(False)
         self.refuse_button.setDefault(True)

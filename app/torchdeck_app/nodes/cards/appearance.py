@@ -20,8 +20,8 @@ class Help(NamedTuple):
 
 
 LOOKS = {
-    Standing.REACHING: Look("◷", "reaching", "quiet"),
-    Standing.REACHED: Look("●", "reached", "good"),
+    Standing.REACHING: Look("◷", "connecting", "quiet"),
+    Standing.REACHED: Look("●", "connected", "good"),
     Standing.UNREACHABLE: Look("✕", "unreachable", "bad"),
     Standing.NEEDS_LOGIN: Look("◐", "needs login", "warn"),
     Standing.NEEDS_KEY: Look("✕", "no key it takes", "bad"),

@@ -110,11 +110,11 @@ class EntryForm(QWidget):
 # The fields of a node, made from the schema: names, help, and how a value is typed.
 
 HEADINGS: Mapping[str, tuple[str, ...]] = {
-    "How it is reached": ("address", "port", "user", "key", "jump"),
-    "Its Python": ("python", "venv", "conda", "activate"),
+    "Connection": ("address", "port", "user", "key", "jump"),
+    "Python environment": ("python", "venv", "conda", "activate"),
 }
 """Which keys stand under which heading; those that are new in the schema stand under the last."""
-LAST_HEADING = "What runs use of it"
+LAST_HEADING = "Runtime settings"
 _REQUIRED = {"address": "required: a name, an address, a Host of ~/.ssh/config"}
 _ABSENT = re.compile(r"absent: (.+?)(?:[.;:]\s|\.?$)")
 

@@ -34,7 +34,7 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 _MEANS = (
     "A node's address is the Host of the config, so that all that stands under it there (IdentityFile, "
-    "ProxyJump, HostKeyAlias, …) goes on counting."
+    "ProxyJump, HostKeyAlias, …) still applies."
 )
 _EMPTY = "Each Host that the SSH config names stands here, to be made a node with what the config says of it."
 

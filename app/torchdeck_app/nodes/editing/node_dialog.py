@@ -113,7 +113,7 @@ class NodeDialog(QDialog):
                 path = undotted(problem.path)
                 key = str(path[2]) if len(path) > 2 else "address" if "address" in problem.wrong else "name"
                 wrong = problem.wrong[:1].upper() + problem.wrong[1:]
-                problems.setdefault(key, f"{wrong}. Right would be {problem.right}")
+                problems.setdefault(key, f"{wrong}. Expected: {problem.right}")
             made = None
         self.form.show_problems(problems)
         return None if problems else made

@@ -114,7 +114,7 @@ def _gpus(facts: NodeFacts) -> Step:
         return Step(GPUS, "warning", facts.gpu.error)
     names = [gpu.name for gpu in facts.gpu.devices]
     if not names:
-        return Step(GPUS, "ok", f"None: runs train on its {facts.cpu.usable} CPUs, one rank a process")
+        return Step(GPUS, "ok", f"None: runs train on its {facts.cpu.usable} CPUs, one process per rank")
     counts = [f"{names.count(name)} × {name}" for name in dict.fromkeys(names)]
     return Step(GPUS, "ok", ", ".join(counts))
 
@@ -122,7 +122,7 @@ def _gpus(facts: NodeFacts) -> Step:
 def _of_connection(error: SshError) -> list[Step]:
     answers = Step(ANSWERS, "ok", "It answers")
     if isinstance(error, HostKeyUnknownError):
-        what = f"Nobody has said yet that this key is the right one: {error.key_type} {error.fingerprint}"
+        what = f"Host key not verified: {error.key_type} {error.fingerprint}"
         return [answers, Step(KEY, "warning", what, asks=True)]
     if isinstance(error, HostKeyChangedError):
         return [answers, Step(KEY, "failed", _sentence(error))]

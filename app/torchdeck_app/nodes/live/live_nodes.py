@@ -289,6 +289,6 @@ class NodeWatch:
 def _sentence(error: Exception) -> str:
     """Of a key that nobody knows without what to do at a terminal: the window has a button for that."""
     if isinstance(error, HostKeyUnknownError):
-        return f"Nobody has said yet that its host key is the right one: {error.key_type} {error.fingerprint}"
+        return f"Host key not verified: {error.key_type} {error.fingerprint}"
     text = str(error) or type(error).__name__
     return text[:1].upper() + text[1:]

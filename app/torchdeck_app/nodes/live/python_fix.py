@@ -18,7 +18,7 @@ _NAMES = {
 
 def python_fix(entry: NodeEntry) -> str:
     """Where the node inventory names what does not run."""
-    return f"Name another {_NAMES[chosen_by(entry)]} for it"
+    return f"Choose another {_NAMES[chosen_by(entry)]} for it"
 
 
 def python_fault(facts: NodeFacts) -> str:
@@ -29,4 +29,4 @@ def python_fault(facts: NodeFacts) -> str:
     if major_minor(python.version) < OLDEST_PYTHON:
         wanted = ".".join(map(str, OLDEST_PYTHON))
         return f"{python.executable} is Python {python.version}; runs need {wanted} or newer"
-    return "" if python.torch else f"{python.executable} has no torch, which runs need"
+    return "" if python.torch else f"{python.executable} has no torch. torch is required"

@@ -75,7 +75,7 @@ def measure(
     addresses: dict[str, str] = {}
     silent = {name: f"{name} is not in the node inventory" for name in names if name not in entries}
     with ExitStack() as stack:
-        progress(f"reaching {len(entries)} nodes")
+        progress(f"connecting to {len(entries)} nodes")
         for name, found in _each(list(entries), lambda name: _open(name, entries[name], reach)):
             if isinstance(found, str):
                 silent[name] = found

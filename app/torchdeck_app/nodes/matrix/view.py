@@ -31,8 +31,8 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _TEACH = (
-    "Choose two nodes or more and measure: each connects to each other by the address that training uses, "
-    "says how long that takes, and sends 8 MiB. A way that is closed makes a run hang; here it is red, with "
+    "Choose two or more nodes and measure: each connects to every other at the address that training uses, "
+    "reports the latency, and sends 8 MiB. Blocked connections make runs hang; they are shown in red with "
     "the reason."
 )
 _FEW = "Once the node inventory has two nodes, latency and bandwidth between them can be measured here."
@@ -183,7 +183,7 @@ class MatrixView(QWidget):
         self.wrong.setText("\n".join([f"✕ {reason}" for reason in reasons[:_MOST_SAID]] + more))
         self.wrong.setVisible(bool(reasons))
         fine = f"All {len(pairs)} ways are open."
-        self._over(f"{bad} of {len(pairs)} ways are closed:" if bad else fine)
+        self._over(f"{bad} of {len(pairs)} connections failed:" if bad else fine)
 
     def _over(self, said: str) -> None:
         self._measuring = None

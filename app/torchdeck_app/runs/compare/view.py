@@ -52,7 +52,7 @@ class CompareView(QWidget):
         self.plots.set_runs([entry.layout for entry in self.entries], names)
         self.values = GridTable("Values at the end")
         self.configuration = GridTable("Differences of the configurations")
-        self.every = QCheckBox("Also what all say the &same")
+        self.every = QCheckBox("Show &identical settings")
         self.every.setToolTip("Show every key that any of the runs says")
         self.every.toggled.connect(self._show_configuration)
         self._lay_out()
@@ -174,7 +174,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
         ("Loss", *(_said(value, metric) for value in progress("loss"))),
         ("Held-out loss", *(_said(value, metric) for value in progress("heldout_loss"))),
         ("Throughput", *shown("throughput")),
-        ("Memory of the fullest rank", *(_said(value, size) for value in progress("memory_bytes"))),
+        ("Peak memory (max rank)", *(_said(value, size) for value in progress("memory_bytes"))),
         ("Strategy", *shown("strategy")),
         ("Ranks", *shown("ranks")),
         ("Attempts", *("–" if view is None else f"{len(view.attempts):,}" for view in views)),

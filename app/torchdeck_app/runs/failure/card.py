@@ -226,11 +226,11 @@ class FailureCard(QFrame):
     def _draw(self) -> None:
         self._sign.setText("✕")
         self._sign.setStyleSheet(f"color: {self._theme.palette.bad};")
-        self._fold.setText("Show" if self.is_folded else "Fold")
+        self._fold.setText("Expand" if self.is_folded else "Collapse")
         self._fold.setToolTip(
-            "Show the whole card" if self.is_folded else "Fold the card away: plots and logs are behind"
+            "Show the whole card" if self.is_folded else "Collapse the card: plots and logs are behind it"
         )
-        self._fold.setAccessibleName("Fold the failure card away")
+        self._fold.setAccessibleName("Collapse the failure card")
         self.buttons["resume"].setIcon(icon("resume", self._theme.palette))
         self.buttons["clone"].setIcon(icon("copy", self._theme.palette))
 

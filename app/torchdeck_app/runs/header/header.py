@@ -295,7 +295,7 @@ def _asked(view: RunView, under_way: Collection[str]) -> str:
     waiting = {*under_way, *view.requests_waiting}
     for what in (RunCommand.STOP_NOW, RunCommand.STOP, RunCommand.RESUME):
         if what in waiting:
-            return f"{what.words} asked for; waiting for the run to take it up"
+            return f"{what.words}: waiting for the run to respond..."
     return ""
 
 
@@ -311,7 +311,7 @@ _PHASES = {
     "done": "finishing",
 }
 _STATES = {
-    RunState.PENDING: "waiting for its controller",
+    RunState.PENDING: "starting controller",
     RunState.PREPARING: "preparing devices and code",
     RunState.RESTARTING: "starting again",
 }

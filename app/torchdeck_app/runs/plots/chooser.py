@@ -73,7 +73,7 @@ class MetricChooser(QDialog):
         column.setSpacing(GRID)
         column.addWidget(self._find)
         column.addWidget(self.list, 1)
-        column.addWidget(label("Drag to sort.", role="secondary"))
+        column.addWidget(label("Drag to reorder.", role="secondary"))
         row = QHBoxLayout()
         for text, tip, keys, by in (
             ("Up", "Move up (Alt+Up)", "Alt+Up", -1),

@@ -267,7 +267,7 @@ class MarkStrip(QWidget):
         painter.setFont(plot_font(Type.SMALL))
         painter.setPen(QColor(palette.secondary))
         right = RIGHT_MIDDLE
-        painter.drawText(0, 0, LEFT - 8, _HEIGHT, right, "saves")
+        painter.drawText(0, 0, LEFT - 8, _HEIGHT, right, "checkpoints")
         middle = _HEIGHT / 2
         painter.setPen(QColor(palette.line))
         painter.drawLine(QLineF(LEFT, middle, self.width() - RIGHT, middle))

@@ -72,7 +72,7 @@ class CommandPalette(QFrame):
         self._edit.installEventFilter(self)
         self._model = PaletteModel(self)
         self._view = self._list(theme)
-        self._none = label("Nothing is called so.", role="secondary")
+        self._none = label("No results.", role="secondary")
         self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID, GRID, GRID, GRID)

@@ -33,7 +33,7 @@ class ErrorDialog(QDialog):
         column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         column.setSpacing(GRID)
         column.addWidget(heading)
-        said = "This is a mistake in the window. Runs are not touched by it, and the window goes on."
+        said = "Something went wrong in the app. Your runs are not affected."
         column.addWidget(label(said, role="secondary", wrap=True))
         column.addWidget(self._text, 1)
         column.addWidget(buttons)

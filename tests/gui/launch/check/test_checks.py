@@ -28,9 +28,9 @@ def test_what_stops_comes_first() -> None:
     rows = check_rows(checks, (Problem("training.lr", "", None, "wrong", "right"),))
     assert [row.name for row in rows] == ["training.lr", "home", "room", "reach"]
     assert rows[0].remedy == "problem"
-    assert verdict(rows) == "2 things are in the way of a start"
-    assert verdict(rows[2:]) == "Nothing is in the way of a start; 1 warning"
-    assert verdict(rows[3:]) == "Nothing is in the way of a start"
+    assert verdict(rows) == "2 problems block the launch"
+    assert verdict(rows[2:]) == "All checks passed with 1 warning"
+    assert verdict(rows[3:]) == "All checks passed. Ready to launch."
 
 
 def test_the_window_says_what_can_be_done_in_it() -> None:

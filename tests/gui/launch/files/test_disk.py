@@ -96,7 +96,7 @@ def test_a_script_begins_a_run_file_beside_it(tmp_path: Path) -> None:
     assert begun.path == tmp_path / "train-2.toml"
     assert begun.disk is None
     assert 'script = "train.py"' in begun.text
-    assert "script train.py" in begun.note
+    assert "train.py" in begun.note
     assert unused(tmp_path / "free.toml") == tmp_path / "free.toml"
 
 

@@ -84,16 +84,16 @@ def test_the_reset_button_shows_in_the_field(user: User) -> None:
 @pytest.mark.parametrize(
     ("name", "typed", "sentence"),
     [
-        ("training.lr", "abc", '✕ "abc" is text. Right would be a number, greater than 0'),
+        ("training.lr", "abc", '✕ "abc" is text. Expected: a number, greater than 0'),
         (
             "training.microbatch",
             "0",
-            "✕ 0 is out of range. Right would be a whole number of samples, at least 1",
+            "✕ 0 is out of range. Expected: a whole number of samples, at least 1",
         ),
         (
             "training.microbatch",
             "1.5",
-            "✕ 1.5 is a number. Right would be a whole number of samples, at least 1",
+            "✕ 1.5 is a number. Expected: a whole number of samples, at least 1",
         ),
     ],
 )

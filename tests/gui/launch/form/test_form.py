@@ -181,7 +181,7 @@ def test_help_and_what_the_plan_says(user: User) -> None:
     assert user.form.help.name.text() == "training.lr"
     assert "Peak learning rate" in user.form.help.text.text()
     user.form.show_planned([Problem("training.lr", "", None, "it is high", "3e-4")])
-    assert messages(user.row("training.lr")) == ["✕ It is high. Right would be 3e-4"]
+    assert messages(user.row("training.lr")) == ["✕ It is high. Expected: 3e-4"]
     user.form.show_planned([])
     assert messages(user.row("training.lr")) == []
 

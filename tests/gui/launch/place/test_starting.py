@@ -37,7 +37,7 @@ def test_what_is_said_of_a_start_goes_with_its_document(
     run_file = write_script(tmp_path)
     place.open_path(tmp_path / "t.py")
     qtbot.waitUntil(lambda: place.notice.isVisible() and has_document(place), timeout=30_000)
-    assert "starts all the same" in place.notice.text.text()
+    assert "launch it without saving" in place.notice.text.text()
     with qtbot.waitSignal(place.run_started, timeout=60_000):
         press(place, Qt.Key.Key_Return)
     assert not place.notice.isVisible()
@@ -68,7 +68,7 @@ def test_a_refused_launch_leads_to_the_list_of_problems(
     run_file.write_text(SCRIPT.replace("nproc = 1", "nproc = 0"))
     opened(qtbot, place, run_file)
     press(place, Qt.Key.Key_Return)
-    refused = "Nothing was started: one thing is in the way, see the list of problems"
+    refused = "Launch blocked: 1 problem, see the list of problems"
     qtbot.waitUntil(lambda: place.control.wait.text == refused, timeout=30_000)
     assert place.control.panel.isHidden()
     assert [row.path for row in place.problems.rows] == ["distributed.nproc"]
@@ -101,7 +101,7 @@ def test_check_lists_everything(qtbot: QtBot, place: LaunchPage, tmp_path: Path)
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
     QTest.mouseClick(place.control.check_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=60_000)
-    assert "Nothing is in the way" in place.control.panel.title.text()
+    assert "All checks passed" in place.control.panel.title.text()
     assert "script" in [row.name for row in place.control.panel.rows]
 
 

@@ -176,12 +176,14 @@ def test_all_of_what_is_asked_can_be_read(qtbot: QtBot, pane: PreviewPane, servi
 def test_an_old_preview_says_that_it_is_old(pane: PreviewPane, service: Asked) -> None:
     problem = Problem("training.lr", "run.toml", 3, "it is negative", "a number above 0")
     service.tell(dataclasses.replace(good(), stale=True, problems=(problem, problem)))
-    assert pane.bar.text.text() == ("◷ An earlier version is shown. training.lr: it is negative, and 1 more")
+    assert pane.bar.text.text() == (
+        "◷ Showing the last valid preview. training.lr: it is negative, and 1 more"
+    )
     assert pane.strip.answers[0].value == "✓ fits, 75 %"
     damaged = Problem("", "run.toml", 3, "this is not valid TOML: there is no value, at column 4", "a value")
     service.tell(dataclasses.replace(good(), stale=True, problems=(damaged,)))
     said = pane.bar.text.text()
-    assert said.startswith("◷ An earlier version is shown. This is not valid TOML: there is no value, ")
+    assert said.startswith("◷ Showing the last valid preview. This is not valid TOML: there is no value, ")
 
 
 def test_where_there_is_no_preview_it_is_said_why(pane: PreviewPane, service: Asked) -> None:

@@ -84,7 +84,7 @@ def test_problems_are_marked(qtbot: QtBot, editor: TomlEditor, document: RunDocu
     with qtbot.waitSignal(document.checked, timeout=5000):
         document.set_value(("training", "steps"), -3)
     qtbot.waitUntil(lambda: "training.steps" in editor.area.mark(8), timeout=5000)
-    assert "Right would be" in editor.area.help_at(7, 20)
+    assert "Expected: " in editor.area.help_at(7, 20)
     waves = QTextCharFormat.UnderlineStyle.WaveUnderline
     assert any(extra.format.underlineStyle() == waves for extra in editor.area.extraSelections())
     document.undo_stack.undo()

@@ -17,6 +17,6 @@ def sentence(text: str) -> str:
 def once_traced(preview: Preview, what: str) -> str:
     """Why a recipe's preview lacks `what`: its model is being traced, or something kept it from that."""
     if UNTRACED in preview.known.remarks:
-        return f"{what} is known as soon as the model has been traced, which goes on now."
+        return "Available when the memory estimate is done (running)."
     said = " ".join(sentence(note) for note in preview.notes)
-    return f"{what} is known once the model has been traced. {said}".strip()
+    return f"{what} is available once memory has been estimated. {said}".strip()

@@ -72,7 +72,7 @@ def node_facts(node: ModelNode) -> tuple[Fact, ...]:
 
 def _memory(need: Need | None, rank: RankPreview | None = None) -> Fact:
     if need is None:
-        return Fact("peak memory", _UNKNOWN, "Nothing is known of the model's memory")
+        return Fact("peak memory", _UNKNOWN, "Model size unknown")
     text = size(need.peak_bytes)
     if need.capacity_bytes and need.share is not None:
         text = f"{of_capacity(need)}, {percent(need.share)}"
@@ -87,7 +87,7 @@ def _whole(model: RankGridModel, text: str) -> Fact:
     """Where ranks divide nothing."""
     if model.is_known:
         return Fact("model", text, "Every rank holds the whole model")
-    return Fact("model", _UNKNOWN, "Nothing is known of the model")
+    return Fact("model", _UNKNOWN, "Model size unknown")
 
 
 def _part(model: RankGridModel, rank: int | None) -> Fact:
@@ -120,5 +120,5 @@ def _reads(rank: RankPreview) -> Fact:
 
 def _holds(rank: RankPreview) -> Fact:
     if not rank.tensors:
-        return Fact("holds", _UNKNOWN, "Nothing is known of the model's tensors")
+        return Fact("holds", _UNKNOWN, "Model size unknown")
     return Fact("holds", f"{len(rank.tensors):,} tensors", "The tab Parameters has them one by one")

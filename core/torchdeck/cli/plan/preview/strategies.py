@@ -22,7 +22,7 @@ from torchdeck.quantities import brief, size
 def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
     """Print strategies side by side."""
     # each row has its own verdict; one above them all would seem to be of what is compared
-    lines = [*head(preview, judged=False), Text(), Text("Memory of the fullest rank", style="bold")]
+    lines = [*head(preview, judged=False), Text(), Text("Peak memory (max rank)", style="bold")]
     show(console, *wrapped([*lines, *strategy_lines(rows, console.width)], console))
 
 
