@@ -14,12 +14,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEvent, QEventLoop, QObject, QTimer, Signal
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QWidget
 
 from benchmarks.rows import Row
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.launch.preview.state import PreviewState
+from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.idle.garbage import GarbageCollector
 
@@ -29,6 +31,7 @@ REST = 0.3
 """Seconds between two edits."""
 GOAL = 200.0
 """Milliseconds."""
+LONGEST = "[run]\nargs = [\n" + '"--some-option=of-a-script",\n' * 30_000 + "]\n"
 LIMIT = 120.0
 """Seconds that the first preview, which traces the model, may take."""
 
@@ -39,16 +42,60 @@ def run() -> list[Row]:
     assert isinstance(app, QApplication)
     operations = Operations()
     with tempfile.TemporaryDirectory() as folder:
-        place = LaunchPage(Theme(app, "light"), operations, Path(folder), drafts=Path(folder))
+        theme = Theme(app, "light")
+        place = LaunchPage(theme, operations, Path(folder), drafts=Path(folder))
         place.resize(1280, 760)
         place.show()
         place.new_from_preset("cluster")
         try:
-            return _Typing(place).rows()
+            return [*_Typing(place).rows(), *_longest_text(theme)]
         finally:
             place.closing()
             place.close()
             operations.close(10_000)
+
+
+def _longest_text(theme: Theme) -> list[Row]:
+    """A key in a text of the greatest size that is read, until it is in the document."""
+    with tempfile.TemporaryDirectory() as folder:
+        document = RunDocument(Path(folder))
+        editor, plain = TomlEditor(theme, document), QPlainTextEdit()
+        document.load(LONGEST, None)
+        plain.setPlainText(LONGEST)
+        try:
+            ours, peer = (_key(area) for area in (editor.area, plain))
+        finally:
+            document.close(5.0)
+            editor.close()
+            plain.close()
+    name = "key press in 30,000 lines: the GUI thread's"
+    return [
+        Row(
+            name,
+            ours,
+            "ms",
+            peer,
+            "QPlainTextEdit",
+            ours / peer,
+            wanted=GOAL,
+            lower_is_better=True,
+            goal_is_absolute=True,
+        )
+    ]
+
+
+def _key(area: QPlainTextEdit) -> float:
+    """Median milliseconds of this thread for a key press near the beginning."""
+    area.resize(600, 400)
+    area.show()
+    QTest.qWaitForWindowExposed(area)
+    found = []
+    for _ in range(EDITS):
+        begun = time.thread_time()
+        QTest.keyClicks(area, "x")
+        QApplication.processEvents()
+        found.append(1000 * (time.thread_time() - begun))
+    return statistics.median(found)
 
 
 class _Paints(QObject):

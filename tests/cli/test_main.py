@@ -13,25 +13,17 @@ from torchdeck.cli import main as cli
 
 
 @pytest.mark.processes
-def test_help_names_every_command_and_is_quick() -> None:
-    """Within a quarter of a second of processor time, the least of a few: others on its cores lengthen it."""
+def test_help_names_every_command_and_imports_little() -> None:
+    """The benchmark `small_costs` says how fast it is."""
     code = (
-        "import time\n"
+        "import sys\n"
         "from torchdeck.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "import sys; print(time.process_time(), file=sys.stderr)\n"
         "assert not {'torch', 'pydantic', 'rich', 'numpy'} & set(sys.modules)"
     )
-    took: list[float] = []
-    shown = ""
-    while len(took) < 5 and (not took or took[-1] >= 0.25):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-        )
-        took.append(float(done.stderr))
-        shown = done.stdout
-    assert min(took) < 0.25, took
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     for name in (*cli.COMMANDS, "--no-gui", "--script", "--detach", "130"):
         assert name in shown
 

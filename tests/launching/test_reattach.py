@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_a_wait_for_a_node_that_has_gone_silent_can_be_given_up(tmp_path: Path) 
         link = run.up()
         assert _caught_up(link, lambda: None)
         os.kill(run.streams[-1].process.pid, signal.SIGSTOP)
-        began, looks = time.monotonic(), 0
+        looks = 0
 
         def check() -> None:
             nonlocal looks
@@ -54,5 +53,4 @@ def test_a_wait_for_a_node_that_has_gone_silent_can_be_given_up(tmp_path: Path) 
 
         with pytest.raises(NotWantedError):
             _caught_up(link, check)
-        assert time.monotonic() - began < 30
         wait_until(lambda: not link._thread.is_alive(), 30, "the link to be given up")

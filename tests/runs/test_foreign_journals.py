@@ -146,22 +146,24 @@ def test_the_milestones_of_a_large_journal_are_found(tmp_path: Path) -> None:
 
 
 MEASURED = """
-import json, sys, time
+import json, sys
 from pathlib import Path
 from torchdeck.runs.run_list import RunList
-began = time.process_time()
+def bytes_read():
+    return int(Path("/proc/self/io").read_text().split()[1])
+begun = bytes_read()
 seen = RunList(Path(sys.argv[1])).look()
-took = time.process_time() - began
+taken = bytes_read() - begun
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 peak = 1024 * int(status["VmHWM"].split()[0])
-print(json.dumps([took, peak, [entry.state for entry in seen.entries], seen.unread]))
+print(json.dumps([taken, peak, [entry.state for entry in seen.entries], seen.unread]))
 """
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("of_node", [True, False])
-def test_a_list_over_a_journal_of_150_mb_is_quick_and_small(tmp_path: Path, of_node: bool) -> None:
-    """Measured in a process of its own: processor time, so that a busy machine changes nothing."""
+def test_a_list_over_a_journal_of_150_mb_reads_it_once_and_stays_small(tmp_path: Path, of_node: bool) -> None:
+    """It is read once, and little of it is kept. The benchmark `small_costs` says how fast."""
     layout = make_run(tmp_path, controller_journal(), CANCELLED, plan=PLAN)
     if of_node:
         _large(layout.node("localhost").journal, 75_000_000)
@@ -170,7 +172,7 @@ def test_a_list_over_a_journal_of_150_mb_is_quick_and_small(tmp_path: Path, of_n
         with layout.journal.open("a") as file:
             file.write(noise * (150_000_000 // len(noise)))
     answer = subprocess.run([sys.executable, "-c", MEASURED, tmp_path], capture_output=True, check=True)
-    took, peak, states, unread = json.loads(answer.stdout)
+    taken, peak, states, unread = json.loads(answer.stdout)
     assert (states, unread) == ([RunState.CANCELLED], 0)
-    assert took < 1.0
+    assert taken < 160e6, "more than once"
     assert peak < 200e6

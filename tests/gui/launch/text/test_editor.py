@@ -154,17 +154,10 @@ def document_unchanged(editor: TomlEditor) -> bool:
 def test_a_megabyte_is_typed_into_without_delay(
     qtbot: QtBot, editor: TomlEditor, document: RunDocument
 ) -> None:
-    """A key press takes tens of milliseconds in a text of the greatest size that is read.
-
-    In time of this thread: others on the machine do not count.
-    """
-    import time
-
+    """In a text of the greatest size that is read; the benchmark `window_typing` says how fast."""
     document.load('[run]\nmodule = "m"\nargs = [\n' + '"--some-option=of-a-script",\n' * 30_000 + "]\n", None)
     put_cursor(editor, 'module = "m')
-    began = time.thread_time()
     QTest.keyClicks(editor.area, "x")
-    assert time.thread_time() - began < 0.5
     assert 'module = "mx"' in document.text
 
 

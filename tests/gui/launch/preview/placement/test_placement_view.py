@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QWheelEvent
@@ -228,28 +224,3 @@ def test_the_keyboard_is_told_where_it_is(qtbot: QtBot, view: PlacementView) -> 
     said = view.board.accessibleDescription()
     assert said == "rank 0: cuda:0 of n0000\n90.0 GiB of 80.0 GiB, 112 %: does not fit"
     assert "does not fit" in view.legend.accessibleDescription()
-
-
-@pytest.mark.parametrize("nodes", [128, 1024])
-def test_thousands_of_ranks_are_painted_in_milliseconds(
-    view: PlacementView, nodes: int, timed: Callable[[Callable[[], None]], float]
-) -> None:
-    made = dataclasses.replace(preview(nodes, 8, distributed={"strategy": "hsdp"}))
-    show(view, made, nodes, 8)
-    view.board.select(Spot(3, 3))
-    assert timed(view.board.viewport().repaint) < 0.008
-
-
-@pytest.fixture
-def timed() -> Callable[[Callable[[], None]], float]:
-    """The shortest of some calls, in time of this thread: others on the machine do not count."""
-
-    def best(call: Callable[[], None]) -> float:
-        times = []
-        for _ in range(7):
-            began = time.thread_time()
-            call()
-            times.append(time.thread_time() - began)
-        return min(times)
-
-    return best
