@@ -22,15 +22,15 @@ _VIEWED = 4096
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Microbatch:
-    """A microbatch: which samples go through the model at once.
+    """A microbatch: the samples of one forward and backward pass.
 
     Attributes:
-        index: its place in the epoch (of a shard: in the shard's epoch).
-        sample_ids: shape (batch_size,), not writable.
-        max_len: tokens that each row is padded to.
-        bucket_id: the length bucket it is from.
-        tokens: of its samples, without padding.
-        row_sizes: samples in each row, shape (rows,); None where each sample has a row of its own.
+        index: its index in the epoch (of a shard: in the shard's epoch).
+        sample_ids: shape (batch_size,), read-only.
+        max_len: number of tokens to which each row is padded.
+        bucket_id: its length bucket.
+        tokens: tokens of its samples, without padding.
+        row_sizes: samples in each row, shape (rows,); None if each sample has its own row.
     """
 
     index: int
@@ -42,22 +42,22 @@ class Microbatch:
 
     @property
     def batch_size(self) -> int:
-        """Samples."""
+        """Number of samples."""
         return len(self.sample_ids)
 
     @property
     def rows(self) -> int:
-        """Sequences of `max_len` tokens; fewer than samples where these are packed."""
+        """Number of sequences of `max_len` tokens; fewer than samples if these are packed."""
         return self.batch_size if self.row_sizes is None else len(self.row_sizes)
 
     @property
     def padded_tokens(self) -> int:
-        """Tokens that the model computes, padding included."""
+        """Number of tokens that the model computes, padding included."""
         return self.rows * self.max_len
 
     @property
     def packs(self) -> list[Column] | None:
-        """Sample ids of each row; None where each sample has a row of its own."""
+        """Sample ids of each row; None if each sample has its own row."""
         if self.row_sizes is None:
             return None
         return np.split(self.sample_ids, np.cumsum(self.row_sizes)[:-1])

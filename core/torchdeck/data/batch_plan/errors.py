@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BatchPlanError(ValueError):
-    """A batch plan cannot be built, read, written or shared out; the message says what would be right."""
+    """A batch plan cannot be built, read, written or sharded; the message says what to do."""

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class BatchPlan:
-    """A precomputed schedule: which samples go through the model together, in which order.
+    """A precomputed schedule: which samples form a microbatch, in which order.
 
     Args:
-        meta: what it was made from.
+        meta: data and settings it was made from.
         columns: one for each epoch.
-        names: of the samples, where these are not called by number; index = sample id.
-        fingerprint: where it is known already.
+        names: names of the samples, if they have some; index = sample id.
+        fingerprint: the fingerprint, if it is known already.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class BatchPlan:
 
     @property
     def epochs(self) -> int:
-        """How many epochs are planned."""
+        """Number of planned epochs."""
         return len(self._columns)
 
     @property
     def size(self) -> int:
-        """Samples of the data set; ids are 0 to size − 1."""
+        """Number of samples in the data set; ids are 0 to size − 1."""
         return self.meta.size
 
     @property
     def total_microbatches(self) -> int:
-        """Over all epochs."""
+        """Number of microbatches of all epochs."""
         return sum(map(len, self._columns))
 
     @property
@@ -66,13 +66,13 @@ class BatchPlan:
         return self._fingerprint
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-        """What is stored and hashed, by name; see `plan_arrays`."""
+        """The arrays to store and hash, by name; see `plan_arrays`."""
         from torchdeck.data.batch_plan.arrays import plan_arrays
 
         return plan_arrays(self._columns, self.names)
 
     def microbatches(self, epoch: int) -> int:
-        """Microbatches of `epoch`, from 0.
+        """Number of microbatches of `epoch`, from 0.
 
         Raises:
             BatchPlanError: the plan has no such epoch.
@@ -86,7 +86,7 @@ class BatchPlan:
         return self._columns[epoch]
 
     def microbatch(self, epoch: int, index: int) -> Microbatch:
-        """Microbatch `index` of `epoch`, both from 0.
+        """Return microbatch `index` of `epoch`, both from 0.
 
         Raises:
             BatchPlanError: the plan has no such epoch or microbatch.
@@ -103,12 +103,12 @@ class BatchPlan:
         return self.epoch_columns(epoch).iterate()
 
     def iter_from(self, epoch: int, microbatch_idx: int = 0) -> Iterator[tuple[int, int, Microbatch]]:
-        """`(epoch, index, microbatch)` from that place to the end of the last epoch.
+        """Yield `(epoch, index, microbatch)` from that position to the end of the last epoch.
 
-        The place behind the last microbatch of an epoch is the beginning of the next.
+        The position behind the last microbatch of an epoch is the start of the next one.
 
         Raises:
-            BatchPlanError: there is no such place.
+            BatchPlanError: there is no such position.
         """
         at_end = epoch == self.epochs and microbatch_idx == 0
         if not at_end and not 0 <= microbatch_idx <= self.microbatches(epoch):
@@ -132,20 +132,21 @@ class BatchPlan:
         window: int | None = None,
         cost: int | None = None,
     ) -> BatchPlan:
-        """The part of `rank`, a plan of its own whose microbatches count from 0.
+        """Return the part of `rank`: a plan of its own, whose microbatches count from 0.
 
-        Every microbatch is in exactly one shard; the numbers of two shards differ by one at most, and a shard
-        is empty where there are more ranks than microbatches.
+        Every microbatch is in exactly one shard. Sizes of shards differ by at most one; a shard is empty if
+        there are
+        more ranks than microbatches.
 
         Args:
             rank: 0 to world_size − 1.
-            world_size: ranks in all.
+            world_size: number of ranks.
             balance: "none": rank i takes microbatches i, i + W, …; "tokens" and "attention": see `balance`.
-            window: with a balance, microbatches of each rank that are balanced together.
-            cost: with "attention", its c.
+            window: with a balance: microbatches per rank that are balanced together.
+            cost: with "attention": its c.
 
         Raises:
-            BatchPlanError: rank, world size or balance is not one.
+            BatchPlanError: rank, world size or balance is invalid.
         """
         from torchdeck.data.batch_plan.balance import (
             check_dealing,
@@ -167,7 +168,7 @@ class BatchPlan:
         return self.part(parts, rank, world_size, balance)
 
     def part(self, columns: Sequence[EpochColumns], rank: int, world_size: int, balance: str) -> BatchPlan:
-        """A shard of this plan that has `columns`."""
+        """A shard of this plan with `columns`."""
         shard = ShardOf(self.fingerprint, rank, world_size, balance)
         meta = replace(self.meta, shard=shard)
         return BatchPlan(meta, columns, names=self.names)

@@ -36,7 +36,7 @@ def shard_batch_plan(
     window: int | None = None,
     cost: int | None = None,
 ) -> BatchPlan:
-    """The part of the rank that `config` names; see `BatchPlan.shard`. A lone process has the plan itself."""
+    """The part of the rank in `config`; see `BatchPlan.shard`. A single process gets the whole plan."""
     if (config.rank, config.world_size) == (0, 1):
         return plan
     return plan.shard(config.rank, config.world_size, balance=balance, window=window, cost=cost)
@@ -79,7 +79,7 @@ def idle_ranks(plan: BatchPlan, world_size: int) -> str | None:
 
 
 def interleave_microbatches(microbatches: Sequence[_Bucketed]) -> list[_Bucketed]:
-    """One of each bucket in turn, by ascending bucket; within a bucket the order stays."""
+    """Take one microbatch of each bucket in turn, by ascending bucket; within a bucket the order is kept."""
     buckets: dict[int, list[_Bucketed]] = {}
     turns = []
     for microbatch in microbatches:

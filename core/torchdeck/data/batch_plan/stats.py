@@ -19,15 +19,17 @@ _BUCKET_ROW = ("bucket", "up_to", "microbatches", "samples", "tokens", "padding"
 
 @dataclass(frozen=True, eq=False)
 class ShardStats(Mapping[int, Mapping[str, int]]):
-    """Of every rank, as arrays of shape (world_size,), and as a mapping from rank to the same by name."""
+    """Statistics of every rank's shard: arrays of shape (world_size,), and a mapping from rank to values by
+    name.
+    """
 
     num_batches: Ints
-    """Microbatches."""
+    """Number of microbatches."""
     total_samples: Ints
     total_tokens: Ints
-    """Without padding."""
+    """Number of tokens without padding."""
     padding: Ints
-    """Tokens that are computed for nothing."""
+    """Number of padding tokens."""
 
     def __getitem__(self, rank: int) -> Mapping[str, int]:
         if not 0 <= rank < len(self):
@@ -42,7 +44,7 @@ class ShardStats(Mapping[int, Mapping[str, int]]):
 
     @property
     def imbalance(self) -> float:
-        """Most tokens of a rank over the mean: 1 is perfect; 0 where there are no tokens."""
+        """Largest number of tokens of a rank, divided by the mean: 1 is perfect; 0 if there are no tokens."""
         mean = float(self.total_tokens.mean())
         return float(self.total_tokens.max()) / mean if mean else 0.0
 
@@ -56,15 +58,15 @@ def compute_shard_stats(
     cost: int | None = None,
     epoch: int | None = None,
 ) -> ShardStats:
-    """What each rank's shard would hold, over all epochs or one.
+    """Compute the size of each rank's shard, over all epochs or one.
 
     Args:
         plan: the whole plan.
-        world_size: ranks in all.
+        world_size: number of ranks.
         balance: as for `BatchPlan.shard`.
         window: as for `BatchPlan.shard`.
         cost: as for `BatchPlan.shard`.
-        epoch: this one alone, from 0.
+        epoch: only this one, from 0. Default: all epochs.
 
     Raises:
         BatchPlanError: an argument is out of range.

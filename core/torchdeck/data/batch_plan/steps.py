@@ -36,29 +36,29 @@ from torchdeck.data.order import PositionError, position_counts
 
 @dataclass(frozen=True)
 class PlanPosition:
-    """Where training is in a batch plan; free of world size, accumulation and balance."""
+    """Position in a batch plan; it does not depend on world size, accumulation or balance."""
 
     epoch: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
     microbatches: int = 0
-    """Microbatches of the current epoch that count already."""
+    """Number of microbatches of the current epoch that are done."""
     step: int = 0
-    """Optimizer steps done since the very start."""
+    """Number of optimizer steps since the start of training."""
 
     def to_json(self) -> dict[str, int]:
         return {"v": 1, "epoch": self.epoch, "microbatches": self.microbatches, "step": self.step}
 
     @classmethod
     def from_json(cls, value: Any) -> PlanPosition:
-        """The position in `value`.
+        """Read a position from `value`.
 
         Raises:
-            PositionError: it is not a position in a batch plan, or one of a newer Torchdeck.
+            PositionError: it is not a position in a batch plan, or was written by a newer Torchdeck.
         """
         return cls(*position_counts(value, ("epoch", "microbatches", "step")))
 
     def check(self, plan: BatchPlan) -> None:
-        """Raises PositionError unless this can be a position in `plan`."""
+        """Raise PositionError if this cannot be a position in `plan`."""
         at_end = self.epoch == plan.epochs and self.microbatches == 0
         if min(self.epoch, self.microbatches, self.step) < 0 or (self.epoch >= plan.epochs and not at_end):
             raise PositionError(
@@ -77,16 +77,16 @@ class PlannedStep:
     """The microbatches of one optimizer step."""
 
     columns: EpochColumns
-    """Of the epoch."""
+    """Columns of the epoch."""
     table: Ints
-    """Indices in the epoch, shape (world_size, accumulation); −1 where a rank has no microbatch."""
+    """Indices in the epoch, shape (world_size, accumulation); −1 if a rank has no microbatch."""
     before: PlanPosition
     after: PlanPosition
-    """The position once this step is done."""
+    """The position after this step."""
 
     @property
     def epoch(self) -> int:
-        """From 0."""
+        """The epoch, from 0."""
         return self.before.epoch
 
     @property
@@ -96,21 +96,21 @@ class PlannedStep:
 
     @property
     def samples(self) -> int:
-        """Of all ranks."""
+        """Number of samples of all ranks."""
         low, high = self._bounds()
         return int(self.columns.offsets[high]) - int(self.columns.offsets[low])
 
     @property
     def tokens(self) -> int:
-        """Of all ranks, without padding: what a mean over the step's tokens divides by."""
+        """Number of tokens of all ranks, without padding: the divisor of a mean over the step's tokens."""
         low, high = self._bounds()
         return int(self.columns.tokens[low:high].sum(dtype=np.int64))
 
     def parts(self, rank: int) -> list[Microbatch | None]:
-        """What `rank` does, one after the other, of length accumulation; None where there is nothing left.
+        """The microbatches of `rank` in order, of length accumulation; None if there is nothing left.
 
         Raises:
-            BatchPlanError: there is no such rank.
+            BatchPlanError: the rank does not exist.
         """
         row = self.table[check_rank(rank, len(self.table))].tolist()
         return [None if index == NONE else self.columns.microbatch(index) for index in row]
@@ -128,21 +128,21 @@ def plan_steps(
     cost: int | None = None,
     start: PlanPosition | None = None,
 ) -> Iterator[PlannedStep]:
-    """The steps of `plan` from `start` to the end of its last epoch; each `after` can be a `start`.
+    """Yield the steps of `plan` from `start` to the end of its last epoch; each `after` can be a `start`.
 
     Args:
         plan: the whole plan, not a shard.
-        world_size: ranks in all.
-        accumulation: microbatches of each rank in a step.
+        world_size: number of ranks.
+        accumulation: microbatches per step on each rank.
         balance: which rank takes which microbatch of a step. "none": rank i takes i, i + W, …;
-            "tokens", "attention": largest first with the same number each, see `balance`, and the most of
+            "tokens", "attention": largest first with equal numbers, see `balance`, and the largest share of
             a step to the rank that had least, see `turns`.
-        cost: with "attention", its c.
-        start: where to go on; world size, accumulation and balance may be others than before.
+        cost: with "attention": its c.
+        start: where to continue; world size, accumulation and balance may have changed.
 
     Raises:
         BatchPlanError: world size, accumulation or balance is out of range, or the plan is a shard.
-        PositionError: `start` does not fit the plan.
+        PositionError: `start` does not match the plan.
     """
     shape = _checked_shape(world_size, accumulation)
     check_balance(balance)

@@ -26,18 +26,20 @@ def load_batch_plan(
 ) -> BatchPlan:
     """Open the batch plan in the folder `path`: Torchdeck's columns, or `meta.json` and `epoch_N.jsonl`.
 
-    Columns are mapped, not read, and must not be written to while the plan is in use. A file that was
-    cut short is always refused.
+    Columns are memory-mapped and must not be written to while the plan is in use. A truncated file is
+    always
+    refused.
 
     Args:
         path: the folder.
-        verify: hash the columns and check every sample id, too; the other layout is always checked whole.
+        verify: also hash the columns and check every sample id; the JSON layout is always checked
+            completely.
         expect_dataset: fingerprint of the data set that the plan must have been built for.
         expect_tokenizer: fingerprint of the tokenizer that the plan must have been built for.
 
     Raises:
         BatchPlanError: there is no plan, it is damaged, or it was built for something else.
-        OSError: a file of it cannot be read.
+        OSError: a file cannot be read.
     """
     folder = Path(path)
     if (folder / PLAN_FILE).is_file():
@@ -72,17 +74,18 @@ def save_batch_plan(
     overwrite: bool = False,
     source: DataSource | None = None,
 ) -> None:
-    """Write `plan` as the folder `path`, wholly or not at all.
+    """Write `plan` to the folder `path`, atomically.
 
     Args:
-        plan: what to write.
+        plan: the plan to write.
         path: must not exist, or be an empty folder.
-        layout: "columns", which open at once, or "jsonl", which others read.
-        overwrite: replace the batch plan that is there.
-        source: what it was made from, written beside it: a run then refuses the plan once that has changed.
+        layout: "columns", which is fast to open, or "jsonl", for other tools.
+        overwrite: replace an existing batch plan.
+        source: the data it was made from, recorded with it: a run then refuses the plan if the data has
+            changed.
 
     Raises:
-        BatchPlanError: something is there already, or `layout` is not one.
+        BatchPlanError: the folder is not empty, or `layout` is unknown.
         OSError: it cannot be written.
     """
 
