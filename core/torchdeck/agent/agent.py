@@ -30,6 +30,7 @@ from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import GangPhase, StopCause, StopKind
+from torchdeck.contract.waiting import wait_for
 
 if TYPE_CHECKING:
     from torchdeck.agent.ranks.observation import Observation
@@ -174,11 +175,8 @@ class Agent:
 
     def _end(self) -> None:
         self._beat()
-        limit = time.monotonic() + END_LIMIT
-        while not self._journal.catch_up():
-            if time.monotonic() > limit:
-                return  # the holder starts another agent, which ends the run when there is room
-            time.sleep(BEAT_INTERVAL)
+        if not wait_for(self._journal.catch_up, END_LIMIT, BEAT_INTERVAL):
+            return  # the holder starts another agent, which ends the run when there is room
         self._role.close()
         self._node.release()
 

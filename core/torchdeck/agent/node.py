@@ -32,6 +32,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import NODE_VARIABLE, ProcessIdentity, boot_id
 from torchdeck.contract.run_states import StartReason
+from torchdeck.contract.waiting import wait_for
 
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
@@ -300,9 +301,7 @@ class LocalNode:
         holder = self.local.holder if self.local is not None else self._former_holder
         if holder is None or not holder.send(signal.SIGKILL):
             return
-        limit = time.monotonic() + RETIRE_LIMIT
-        while holder.is_alive() and time.monotonic() < limit:
-            time.sleep(0.002)
+        wait_for(lambda: not holder.is_alive(), RETIRE_LIMIT, 0.002)
 
 
 def _ranks_on(plan: LaunchPlan, name: str) -> list[int]:

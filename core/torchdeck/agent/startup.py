@@ -15,6 +15,7 @@ from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.contract.run_states import StartReason
+from torchdeck.contract.waiting import wait_for
 
 LOOKED_AT = 0.2
 """Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""
@@ -27,10 +28,7 @@ def take_lock(path: Path) -> int | None:
     identity = ProcessIdentity.of(os.getpid())
     # the holder reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
     owner = None if identity is None else identity.to_json()
-    until = time.monotonic() + LOOKED_AT
-    while (lock := try_lock(path, owner)) is None and time.monotonic() < until:
-        time.sleep(LOOKED_AT / 10)
-    return lock
+    return wait_for(lambda: try_lock(path, owner), LOOKED_AT, LOOKED_AT / 10)
 
 
 def read_plan(layout: RunLayout) -> LaunchPlan:

@@ -57,6 +57,15 @@ class Home(NamedTuple):
         return self.root / "compiled"
 
     @property
+    def compile_cache(self) -> dict[str, str]:
+        """The variable by which torch uses that folder.
+
+        Its default is a folder in /tmp whose name other users can guess: they could make it first, and put
+        code into it that a run then executes.
+        """
+        return {"TORCHINDUCTOR_CACHE_DIR": str(self.compiled)}
+
+    @property
     def deleted(self) -> Path:
         """Runs that were deleted here and not yet on their nodes: a folder for each node."""
         return self.root / "deleted"

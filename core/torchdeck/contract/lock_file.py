@@ -7,11 +7,12 @@ import errno
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from torchdeck.contract.waiting import wait_for
 
 LOCK_LIMIT = 20.0
 """Seconds to wait for the short action of another process."""
@@ -97,12 +98,9 @@ def changing(path: Path, seconds: float = LOCK_LIMIT) -> Iterator[None]:
 
 
 def _take(file: int, path: Path, seconds: float) -> None:
-    limit = time.monotonic() + seconds
-    while not _is_taken(file):
-        if time.monotonic() > limit:
-            text = f"another process has held the lock for {seconds:g} s"
-            raise TimeoutError(errno.ETIMEDOUT, text, str(path))
-        time.sleep(0.005)
+    if not wait_for(lambda: _is_taken(file), seconds, 0.005):
+        text = f"another process has held the lock for {seconds:g} s"
+        raise TimeoutError(errno.ETIMEDOUT, text, str(path))
 
 
 def _is_taken(file: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,6 +13,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request
 
 LINGER = 300.0
@@ -115,11 +115,9 @@ class LocalTransport:
     def ask_handover(self) -> bytes:
         ask = HandoverAsk(self._files.inbox)
         try:
-            until = time.monotonic() + ASK_LIMIT
-            while (line := ask.read()) is None:
-                if time.monotonic() > until:
-                    raise TimeoutError(f"it did not answer within {ASK_LIMIT:.0f} s")
-                time.sleep(ASK_TICK)
-            return line
+            line = wait_for(ask.read, ASK_LIMIT, ASK_TICK)
         finally:
             ask.close()
+        if line is None:
+            raise TimeoutError(f"it did not answer within {ASK_LIMIT:.0f} s")
+        return line

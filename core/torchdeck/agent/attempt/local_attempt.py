@@ -16,7 +16,6 @@ from torchdeck.agent.ranks.failures import read_tail
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
 from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.compiled import compile_cache
 from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
@@ -98,7 +97,7 @@ class LocalAttempt:
         secrets = self._handover.values(self._node.secrets)
         self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         run = self.attempt.run
-        environ = {**compile_cache(run.home), **without_run_variables(os.environ)}
+        environ = {**run.home.compile_cache, **without_run_variables(os.environ)}
         store = self._store_order(run.root.name)
         told = {VARIABLE: "1"} if store else {}
         order = {

@@ -10,9 +10,10 @@ import os
 import selectors
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
+
+from torchdeck.contract.waiting import wait_for
 
 _TICK = 0.005
 _READ_SIZE = 1 << 16
@@ -56,10 +57,7 @@ class ChildProcess:
 
     def exit_code(self, limit: float = 0.0) -> int | None:
         """The exit code, negative for a signal; None if it is still running after `limit` seconds."""
-        until = time.monotonic() + limit
-        while (code := self._status()) is None and time.monotonic() < until:
-            time.sleep(_TICK)
-        return code
+        return wait_for(self._status, limit, _TICK)
 
     def send(self, data: bytes) -> None:
         """Write to its standard input; if it has ended, nothing."""

@@ -6,10 +6,11 @@ import contextlib
 import errno
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from torchdeck.contract.waiting import wait_for
 
 UNKNOWN_CODE = 255
 """Of a child that was reaped elsewhere, or by the kernel because SIGCHLD is ignored."""
@@ -56,12 +57,7 @@ class DetachedProcess:
 
     def wait(self, limit: float) -> bool:
         """Whether it has ended within `limit` seconds, which whoever calls this has seen to."""
-        until = time.monotonic() + limit
-        while self.exit_code() is None:
-            if time.monotonic() > until:
-                return False
-            time.sleep(TICK)
-        return True
+        return wait_for(self.exit_code, limit, TICK) is not None
 
 
 def start_detached(

@@ -21,6 +21,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.handovers import Handovers
@@ -226,12 +227,7 @@ def run_controller(run_dir: Path) -> int:
 
 def _is_there(layout: RunLayout) -> bool:
     """Whether the run's directory is there: it gets its name just after its first controller was started."""
-    until = time.monotonic() + MADE_LIMIT
-    while not layout.root.is_dir():
-        if time.monotonic() > until:
-            return False
-        time.sleep(BEGIN_TICK)
-    return True
+    return wait_for(layout.root.is_dir, MADE_LIMIT, BEGIN_TICK)
 
 
 def _control(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request, write_request
 
 _POLL = 0.1
@@ -35,9 +34,4 @@ def lives_here(layout: RunLayout) -> bool:
 
 def wait_until_gone(layout: RunLayout, limit: float) -> bool:
     """Wait at most `limit` seconds until nothing of the run lives on this machine; whether that is so."""
-    until = time.monotonic() + limit
-    while lives := lives_here(layout):
-        if time.monotonic() > until:
-            break
-        time.sleep(_POLL)
-    return not lives
+    return wait_for(lambda: not lives_here(layout), limit, _POLL)

@@ -16,7 +16,6 @@ from typing import Any
 
 from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.contract.compiled import compile_cache
 from torchdeck.contract.layout import Home
 from torchdeck.launching.runtime_bundle import BundleError, ship
 
@@ -118,7 +117,7 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
     own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
-        **compile_cache(Home(shipped.parents[1])),
+        **Home(shipped.parents[1]).compile_cache,
         **os.environ,
         **own,
         **_ONLY_RANK,
