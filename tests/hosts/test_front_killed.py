@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from support.command import variable
 from support.hosts_run import HostsRun
 from support.waiting import wait_until
+from torchdeck.launching.control.pre_connect import MODULE
 from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]
 NODES = ("--set", 'distributed.nodes=["node1","node2"]', "--set", 'limits.min_free_disk="1MiB"')
 MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "its controller connects": lambda home: bool(_connecting(home)),
     "it makes the run's directory": lambda home: any((home / "runs").glob(".*")) or _is_made(home),
     "the run's directory is there": lambda home: _is_made(home),
 }
@@ -19,6 +22,22 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 
 def _is_made(home: Path) -> bool:
     return any((home / "runs").glob("[!.]*"))
+
+
+def _connecting(home: Path) -> list[int]:
+    """Controllers of `home` that connected before their run was there, whether they have it now or not."""
+    return [
+        pid
+        for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+        if MODULE in _words(pid) and variable(pid, "TORCHDECK_HOME") == str(home)
+    ]
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
 
 
 @pytest.mark.parametrize(
@@ -41,4 +60,5 @@ def test_killed_when(moment: str, across: AcrossOf, tmp_path: Path) -> None:
         wait_until(lambda: read_run(hosts.run).end_written, 120, "the run's end")
         assert read_run(hosts.run).state == "SUCCEEDED"
         hosts.wait_controller_gone(60)
+    wait_until(lambda: not _connecting(home), 30, "controllers without a run to end")
     hosts.wait_empty(30)

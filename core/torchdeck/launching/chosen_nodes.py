@@ -37,11 +37,11 @@ def pre_connected(config: RunConfig, reach: Connector | None) -> Iterator[Connec
         return
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
 
-    with reach.keeping_probe_sessions(_in_inventory(config, reach)) as kept:
+    with reach.keeping_probe_sessions(nodes_in_inventory(config, reach)) as kept:
         yield kept
 
 
-def _in_inventory(config: RunConfig, reach: Connector) -> list[str]:
+def nodes_in_inventory(config: RunConfig, reach: Connector) -> list[str]:
     """Those that can be reached; that the book is damaged is said by who looks at the nodes."""
     try:
         node_inventory = reach.node_inventory()

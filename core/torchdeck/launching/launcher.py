@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import write_bytes, write_json
@@ -24,6 +24,9 @@ from torchdeck.launching.control.controller_environment import controller_enviro
 from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launching.runtime_bundle import ship
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
+
+if TYPE_CHECKING:
+    from torchdeck.launching.control.pre_connect import PreConnectingController
 
 
 class LaunchError(Refusal):
@@ -48,6 +51,7 @@ def start_run(
     home: Path,
     *,
     logins: Mapping[str, Any] | None = None,
+    controller: PreConnectingController | None = None,
 ) -> tuple[RunLayout, DetachedProcess]:
     """A run and its controller.
 
@@ -56,6 +60,7 @@ def start_run(
         intent: what the user wrote.
         home: TORCHDECK_HOME.
         logins: of its nodes, as `Credentials.to_json` gives them.
+        controller: one that connects to its nodes already.
 
     Raises:
         As `create_run` and `start_controller`.
@@ -64,7 +69,11 @@ def start_run(
 
     def start(hidden: RunLayout) -> None:
         # before the run is there: a front end that dies now leaves a run with its controller, or neither
-        started.append(start_controller(hidden, logins=logins))
+        taken = None
+        if controller is not None:
+            secrets = plan_secrets(plan, os.environ, required=True)
+            taken = controller.hand_over(shown(hidden), secrets, logins or {})
+        started.append(taken or start_controller(hidden, logins=logins))
 
     return create_run(plan, intent, home, before_shown=start), started[0]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.launching.control.pre_connect import PreConnectingController
     from torchdeck.nodes.connector import Connector
     from torchdeck.plan.check import Check
 
@@ -63,6 +64,7 @@ class _Checked:
     connector: Connector | None
     """Has the logins that were asked for; None: the run is on this machine alone."""
     checks: tuple[Check, ...] = ()
+    controller: PreConnectingController | None = None
 
 
 def start(request: StartRequest, ui: Ui) -> Started:
@@ -97,7 +99,8 @@ def start_agreed(request: StartRequest, plan: LaunchPlan, ui: Ui) -> Started:
 @contextmanager
 def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
     """The plan, made and checked over connections to its nodes that end with the block."""
-    from torchdeck.launching.chosen_nodes import pre_connected
+    from torchdeck.launching.chosen_nodes import nodes_in_inventory, pre_connected
+    from torchdeck.launching.control.pre_connect import pre_connecting_controller
     from torchdeck.runs.home import torchdeck_home
 
     loaded, home = request.loaded, torchdeck_home(request.home)
@@ -106,13 +109,17 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
 
         trust_run(loaded, home)
     connector = connector_for(loaded.config, ui, home)
-    with pre_connected(loaded.config, connector) as connected:
+    nodes = [] if connector is None else nodes_in_inventory(loaded.config, connector)
+    with (
+        pre_connecting_controller(loaded.config, home, nodes) as controller,
+        pre_connected(loaded.config, connector) as connected,
+    ):
         # imported only now: nodes log in meanwhile
         from torchdeck.launching.checked_plan import checked_plan
 
         with ui.waiting(Phase.MODEL) as progress:
             plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, connected)
-        yield _Checked(plan, home, connector, tuple(checks))
+        yield _Checked(plan, home, connector, tuple(checks), controller)
 
 
 def _changes(previewed: LaunchPlan, plan: LaunchPlan) -> tuple[str, ...]:
@@ -133,6 +140,6 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
         # the controller has no one to ask: what was asked for here goes to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
         intent = LaunchRecord(request.text, request.source, request.overrides)
-        layout, controller = start_run(plan, intent, found.home, logins=logins)
+        layout, controller = start_run(plan, intent, found.home, logins=logins, controller=found.controller)
     warned = (str(check) for check in found.checks if check.status == "warning")
     return Started(layout, controller, tuple(dict.fromkeys((*plan.warnings, *warned))))

@@ -61,7 +61,7 @@ class DetachedProcess:
 
 
 def start_detached(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: bytes = b""
+    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: bytes | int = b""
 ) -> DetachedProcess:
     """Start `argv` in a session of its own: no terminal, output appended to `log`.
 
@@ -69,13 +69,15 @@ def start_detached(
         argv: program (an absolute path) and arguments.
         env: its whole environment.
         log: file for standard output and error.
-        standard_input: all that it can read, through a pipe; at most `PIPE_LIMIT` bytes.
+        standard_input: all that it can read, through a pipe, at most `PIPE_LIMIT` bytes; or a descriptor.
 
     Raises:
         OSError: it cannot be started, or the log cannot be opened.
     """
-    if not standard_input:
+    if standard_input == b"":
         return _spawn(argv, env, log, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if isinstance(standard_input, int):
+        return _spawn(argv, env, log, (os.POSIX_SPAWN_DUP2, standard_input, 0))
     reading = _pipe_with(standard_input)
     try:
         return _spawn(argv, env, log, (os.POSIX_SPAWN_DUP2, reading, 0))

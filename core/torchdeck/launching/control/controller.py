@@ -25,8 +25,8 @@ from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.handovers import Handovers
-from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
-from torchdeck.launching.control.run_secrets import read_entrusted
+from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes, Streams
+from torchdeck.launching.control.run_secrets import Entrusted, read_entrusted
 from torchdeck.launching.epoch import ControllerEpoch, SupersededError
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.launching.leader.leader_watch import LeaderWatch
@@ -192,12 +192,18 @@ class Controller:
             _say(text, 1)
 
 
-def run_controller(run_dir: Path) -> int:
-    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled."""
+def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: Streams | None = None) -> int:
+    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
+
+    Args:
+        run_dir: the run's directory.
+        entrusted: what it was handed; default: read from standard input.
+        streams: node → its connection, on its way.
+    """
     os.umask(0o077)
     keep_memory_private()  # before it reads passwords and secrets
     layout = RunLayout(run_dir.absolute())
-    if not _is_there(layout):
+    if not gets_its_name(layout):
         return _say(f"there is no run in {run_dir}: its front end ended before it was made", 0)
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
@@ -211,11 +217,11 @@ def run_controller(run_dir: Path) -> int:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None:
         return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)
-    entrusted = read_entrusted()
+    entrusted = read_entrusted() if entrusted is None else entrusted
     with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
         try:
-            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins)
+            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins, streams)
         except NodesNotKnownError as error:
             journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
             return _say(str(error), 3)
@@ -225,7 +231,7 @@ def run_controller(run_dir: Path) -> int:
         return _control(controller, nodes, journal, files)
 
 
-def _is_there(layout: RunLayout) -> bool:
+def gets_its_name(layout: RunLayout) -> bool:
     """Whether the run's directory is there: it gets its name just after its first controller was started."""
     return wait_for(layout.root.is_dir, MADE_LIMIT, BEGIN_TICK)
 

@@ -19,9 +19,12 @@ from torchdeck.runs.links import UP
 from torchdeck.runs.replay.history import RunHistory
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from torchdeck.launching.remote.code import CodeSending
     from torchdeck.launching.remote.link import NodeLink
     from torchdeck.launching.remote.link_file import LinkFile
+    from torchdeck.launching.remote.stream import ByteStream
     from torchdeck.launching.remote.transport import SshTransport
     from torchdeck.nodes.connector import Connector
     from torchdeck.runs.links import LinkState
@@ -32,6 +35,9 @@ AGAIN = 1.0
 QUIET_LIMIT = 15.0
 """Seconds after the end in which the agents of a run end."""
 QUIET_TICK = 0.1
+
+Streams = Mapping[str, "Future[ByteStream]"]
+"""Node → a connection to it that is on its way."""
 
 
 class NodesNotKnownError(Refusal):
@@ -53,6 +59,7 @@ class ReachedNodes:
         plan: LaunchPlan,
         shipped: Path,
         logins: Mapping[str, Any],
+        streams: Streams | None = None,
     ) -> None:
         """Nothing is connected before `start`.
 
@@ -61,6 +68,7 @@ class ReachedNodes:
             plan: its plan.
             shipped: the folder with the part of Torchdeck that the run was started with.
             logins: of nodes, as `Credentials.to_json` gives them.
+            streams: node → its connection, on its way.
 
         Raises:
             NodesNotKnownError: a node is not in the node inventory, or the book is damaged.
@@ -68,7 +76,7 @@ class ReachedNodes:
         self._layout = layout
         self._has_code = layout.code_manifest.exists()
         self._sending: dict[str, CodeSending] = {}
-        links = _links(layout, plan, shipped, logins)
+        links = _links(layout, plan, shipped, logins, streams or {})
         self._links = links
         life = life_of_run(layout)
         self.transports: Sequence[Transport] = [
@@ -189,7 +197,7 @@ def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
 
 
 def _links(
-    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any]
+    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any], streams: Streams
 ) -> dict[str, NodeLink]:
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     if not remote:
@@ -204,16 +212,18 @@ def _links(
         credentials = Credentials.from_json(logins)
     reach = Connector(layout.home.root, NoAsker(), credentials)
     try:
-        return {node.name: _link(layout, plan, node.name, shipped, reach) for node in remote}
+        return {node.name: _link(layout, plan, node.name, shipped, reach, streams) for node in remote}
     except (ConfigError, TargetError) as error:
         raise NodesNotKnownError(str(error)) from error
 
 
-def _link(layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector) -> NodeLink:
+def _link(
+    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector, streams: Streams
+) -> NodeLink:
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
     from torchdeck.launching.remote.node_dial import dial_of
     from torchdeck.launching.remote.own_files import own_files
 
     entry = reach.entry(name)
     target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
-    return NodeLink(target, dial_of(reach, name, entry))
+    return NodeLink(target, dial_of(reach, name, entry), streams.get(name))

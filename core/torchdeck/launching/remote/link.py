@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,16 +71,18 @@ class LinkTarget:
 class NodeLink:
     """The link to one node, in a thread of its own. Whatever happens, it is tried again until `close`."""
 
-    def __init__(self, target: LinkTarget, dial: Dial) -> None:
+    def __init__(self, target: LinkTarget, dial: Dial, first: Future[ByteStream] | None = None) -> None:
         """Nothing is connected before `start`.
 
         Args:
             target: what it is for.
             dial: how it connects, each time.
+            first: a connection that is on its way, for the first time.
         """
         self.node = target.node
         self._target = target
         self._dial = dial
+        self._first = first
         self._mirror = Mirror(target.layout.root, target.node, target.wants)
         self._state = LinkState(target.node, CONNECTING, since=time.time())
         self._session: LinkSession | None = None
@@ -211,7 +215,7 @@ class NodeLink:
             self._state, self._session = self.state, None
 
     def _connect_and_follow(self) -> None:
-        bootstrap = Bootstrap(self._dial(CONNECT_LIMIT), self._target.shipped, self._target.home)
+        bootstrap = Bootstrap(self._dialled(), self._target.shipped, self._target.home)
         stream = bootstrap.stream
         try:
             with SharedToken(self._target.layout) as token:
@@ -232,6 +236,13 @@ class NodeLink:
             session.close()
         self._become(UP, "")
         session.run()
+
+    def _dialled(self) -> ByteStream:
+        first, self._first = self._first, None
+        if first is not None:
+            with contextlib.suppress(Exception):  # whatever it is: it is dialled again, and then reported
+                return first.result(CONNECT_LIMIT)
+        return self._dial(CONNECT_LIMIT)
 
     def _become(self, state: str, why: str) -> None:
         before = self._state
