@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from torchdeck.contract.atomic import sync_folder
-from torchdeck.metrics import Owner, Series
 from torchdeck.metrics.export.errors import ExportError
 from torchdeck.metrics.export.rows import write_csv, write_jsonl
 from torchdeck.metrics.export.selection import Selection
+from torchdeck.metrics.series import Owner, Series
 
 _TEXT = {"csv": write_csv, "jsonl": write_jsonl}
 FORMATS = (*_TEXT, "parquet", "tensorboard")

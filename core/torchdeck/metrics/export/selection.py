@@ -7,8 +7,9 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchdeck.metrics import Owner, RunMetrics, Series
 from torchdeck.metrics.export.errors import ExportError
+from torchdeck.metrics.run_metrics import RunMetrics
+from torchdeck.metrics.series import Owner, Series
 
 
 @dataclass(frozen=True)
