@@ -7,7 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent, QPalette, QPen, QPolygonF, QResizeEvent
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QHelpEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QPolygonF,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from torchdeck_app.runs.plots.across import Across
@@ -19,7 +29,7 @@ from torchdeck_app.runs.plots.legend import ValueBox
 from torchdeck_app.runs.plots.markers import Mark
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT
 from torchdeck_app.runs.plots.readout import Entry
-from torchdeck_app.runs.plots.text import RIGHT_MIDDLE, plot_font
+from torchdeck_app.runs.plots.text import RIGHT_MIDDLE, plot_font, plot_width
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
@@ -212,6 +222,7 @@ class PlotSheet(QWidget):
 
 _HEIGHT = 24
 _REACH = 6
+_LABEL = "checkpoints"
 
 
 class MarkStrip(QWidget):
@@ -264,10 +275,9 @@ class MarkStrip(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         palette = self._theme.palette
         painter.fillRect(self.rect(), QColor(palette.surface))
-        painter.setFont(plot_font(Type.SMALL))
+        painter.setFont(_fitting(_LABEL, LEFT - 8))
         painter.setPen(QColor(palette.secondary))
-        right = RIGHT_MIDDLE
-        painter.drawText(0, 0, LEFT - 8, _HEIGHT, right, "checkpoints")
+        painter.drawText(0, 0, LEFT - 8, _HEIGHT, RIGHT_MIDDLE, _LABEL)
         middle = _HEIGHT / 2
         painter.setPen(QColor(palette.line))
         painter.drawLine(QLineF(LEFT, middle, self.width() - RIGHT, middle))
@@ -307,3 +317,11 @@ class MarkStrip(QWidget):
 def _many(kinds: Sequence[str], kind: str) -> str:
     count = kinds.count(kind)
     return f"{count:,} {kind}{'' if count == 1 else 's'}"
+
+
+def _fitting(text: str, room: int) -> QFont:
+    """The font of small texts, scaled down if `text` is wider than `room` pixels."""
+    fitting = QFont(plot_font(Type.SMALL))
+    scale = min(1.0, (room - 2) / plot_width(Type.SMALL, text))
+    fitting.setPointSizeF(fitting.pointSizeF() * scale)
+    return fitting

@@ -14,7 +14,7 @@ from torchdeck_app.runs.plots import readout
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.markers import Mark
 from torchdeck_app.runs.plots.overlay import quiet_page
-from torchdeck_app.runs.plots.painting import Frame
+from torchdeck_app.runs.plots.painting import LEFT, Frame
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.plots.plot_sheet import MarkStrip
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
@@ -113,6 +113,17 @@ def test_what_is_said_of_nan_stands_where_no_line_goes() -> None:
     assert quiet_page(frame, falling, box).left() < area.center().x()
     assert quiet_page(frame, low, box).bottom() < area.center().y()
     assert quiet_page(frame, PlotData(), box).bottom() > area.center().y()
+
+
+def test_the_label_of_the_strip_is_not_cut_off(qtbot: QtBot, theme: Theme) -> None:
+    """Left of it there is a column of pixels without ink."""
+    strip = MarkStrip(theme)
+    qtbot.addWidget(strip)
+    strip.resize(400, strip.sizeHint().height())
+    picture = strip.grab().toImage()
+    columns = [{picture.pixel(x, y) for y in range(picture.height())} for x in range(LEFT)]
+    assert len(columns[0]) == 1
+    assert any(len(column) > 1 for column in columns)
 
 
 def test_one_attempt_is_not_called_attempts(qtbot: QtBot, theme: Theme) -> None:
