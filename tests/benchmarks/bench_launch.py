@@ -55,7 +55,7 @@ def _launch(folder: Path) -> Row:
         unit="s",
         peer_name="torchrun",
         ratio=statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
-        wanted=1.15,
+        wanted=1.05,
         lower_is_better=True,
     )
 
