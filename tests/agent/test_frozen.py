@@ -102,7 +102,7 @@ def test_a_start_that_was_frozen_is_not_late(tmp_path: Path, monkeypatch: pytest
     """Its limit is for time in which it could go on."""
     readings = Readings(monkeypatch)
     # it has not started torchrun yet
-    monkeypatch.setattr(local_attempt, "start_holder", lambda *_: lambda: None)
+    monkeypatch.setattr(local_attempt, "start_shim", lambda *_: lambda: None)
     clock = OwnClock()
     plan = make_plan(["true"], tmp_path)
     layout = RunLayout(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Devices that runs compete for: refused, queued for, kept while agents and holders die."""
+"""Devices that runs compete for: refused, queued for, kept while agents and shims die."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def has_open(process: ProcessIdentity | None, name: str) -> bool:
 
 @pytest.mark.parametrize("victims", [("agent",), ("holder",), ("agent", "holder")])
 def test_a_lease_survives_agent_and_holder(make_run: Maker, victims: tuple[str, ...]) -> None:
-    """A running run keeps its device when agent or holder is killed (both: once an agent is back)."""
+    """A running run keeps its device when agent or shim is killed (both: once an agent is back)."""
     first = make_run(WAITING, devices=("GPU-1",)).start()
     first.wait("running")
     for victim in victims:
@@ -89,7 +89,7 @@ def test_a_lease_is_kept_between_attempts_when_the_agent_was_killed(make_run: Ma
 
 
 def test_no_agent_starts_ranks_on_devices_that_another_run_took(make_run: Maker) -> None:
-    """Agent and holder died between two attempts, and the device went: the attempt fails and says why."""
+    """Agent and shim died between two attempts, and the device went: the attempt fails and says why."""
     policy = with_policy(max_restarts=1, restart_delay=4.0)
     first = make_run("raise SystemExit(1)", devices=("GPU-1",), policy=policy).start()
     first.wait("restarting")

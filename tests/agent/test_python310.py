@@ -60,7 +60,7 @@ def test_every_stdlib_module_is_imported_by_310(tmp_path: Path, old_python: str)
 
 
 def test_a_run_is_supervised_by_310(make_run: Maker, tmp_path: Path, old_python: str) -> None:
-    """Agent and holder of the shipped folder, all under 3.10: a failing run ends with its traceback."""
+    """Agent and shim of the shipped folder, all under 3.10: a failing run ends with its traceback."""
     shipped = ship(tmp_path / "node home")
     run = make_run(
         "import torchdeck; torchdeck.log({'loss': 1.0}, step=1); raise ValueError('words')",
@@ -87,7 +87,7 @@ def test_agent_and_holder_import_no_more_than_they_need() -> None:
         "urllib.request",
         "ssl",
     }
-    for name in ("agent.__main__", "agent.processes.holder"):
+    for name in ("agent.__main__", "agent.processes.shim"):
         program = (
             f"import sys; sys.path.insert(0, {str(CORE)!r})\nimport importlib\n"
             f"importlib.import_module('torchdeck.{name}')\nprint(*sorted(sys.modules))"

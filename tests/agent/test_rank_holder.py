@@ -41,7 +41,7 @@ def test_code_and_output_are_kept_whatever_the_path(tmp_path: Path, folder: str)
 
 
 def test_a_group_signal_still_leaves_an_exit_file(tmp_path: Path) -> None:
-    """SIGTERM to the whole group, as torchrun sends it: the rank dies of it, the holder writes 143."""
+    """SIGTERM to the whole group, as torchrun sends it: the rank dies of it, the shim writes 143."""
     process, rank = start(tmp_path, "sleep", "60")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
 

@@ -14,7 +14,7 @@ HELD = {"v": 1, "attempt": 1, "holder": {"pid": 1}, "torchrun": {"pid": 2}}
 
 
 def test_a_holder_that_was_just_started_is_waited_for(tmp_path: Path) -> None:
-    """The last agent died between starting the holder and seeing torchrun: the attempt is found."""
+    """The last agent died between starting the shim and seeing torchrun: the attempt is found."""
     layout = RunLayout(tmp_path)
     files = layout.attempt(1).node(NAME)
     files.root.mkdir(parents=True)

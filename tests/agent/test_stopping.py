@@ -56,7 +56,7 @@ def test_a_rank_that_ignores_everything_is_killed(make_run: Maker) -> None:
         assert run.finished()["state"] == "CANCELLED"
         assert run.wait("attempt_ended").fields["outcome"] == "stopped"
         assert [event.fields["signal"] for event in run.events("signalled")] == ["SIGTERM", "SIGKILL"]
-        # torchrun, and for each of two ranks: its holder, itself and its child
+        # torchrun, and for each of two ranks: its shim, itself and its child
         assert run.wait("attempt_ended").fields["killed"] >= 7
         assert bystander.poll() is None
     finally:

@@ -1,4 +1,4 @@
-"""Agents and holders that die: another goes on where they were, and nothing is lost or done twice."""
+"""Agents and shims that die: another goes on where they were, and nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
-from torchdeck.agent.processes.holder import PROCESS_NAME
+from torchdeck.agent.processes.shim import PROCESS_NAME
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
 
@@ -27,7 +27,7 @@ def go(run: AgentRun) -> None:
 
 
 def test_a_killed_agent_is_started_again_and_adopts(make_run: Maker) -> None:
-    """kill -9 of the agent: the holder starts another, which takes over and knows how the run ended."""
+    """kill -9 of the agent: the shim starts another, which takes over and knows how the run ended."""
     run = make_run(UNTIL_GO).start()
     run.wait_stdout("up")
     first = run.agent()
@@ -42,7 +42,7 @@ def test_a_killed_agent_is_started_again_and_adopts(make_run: Maker) -> None:
 
 
 def test_an_agent_killed_while_the_run_ends_leaves_its_status_known(make_run: Maker) -> None:
-    """The ranks end while no agent lives: the next one still reads the exit status the holder wrote."""
+    """The ranks end while no agent lives: the next one still reads the exit status the shim wrote."""
     run = make_run(UNTIL_GO + "raise SystemExit(7)").start()
     run.wait_stdout("up")
     run.wait("attempt_started")
@@ -60,7 +60,7 @@ def test_an_agent_killed_while_the_run_ends_leaves_its_status_known(make_run: Ma
 
 
 def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
-    """kill -9 of the holder: torchrun lives on, and the verdict is read from the ranks' exit files."""
+    """kill -9 of the shim: torchrun lives on, and the verdict is read from the ranks' exit files."""
     run = make_run(UNTIL_GO).start()
     run.wait_stdout("up", rank=1)
     run.wait("attempt_started")

@@ -55,7 +55,7 @@ def test_a_hang_restarts_the_gang_where_the_policy_says_so(make_run: Maker) -> N
 
 
 def test_the_heartbeat_shows_every_rank(make_run: Maker) -> None:
-    """Phase, step, age and pid of each rank; identities of agent, torchrun and holder; free disk and
+    """Phase, step, age and pid of each rank; identities of agent, torchrun and shim; free disk and
     memory."""
     run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
     run.wait("running")

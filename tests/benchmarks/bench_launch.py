@@ -31,7 +31,7 @@ QUIET = "import threading\nthreading.Event().wait({seconds})\n"
 
 
 def run() -> list[Row]:
-    """Wall time of a trivial two-rank job; processor time of agent, holder and controller in a run."""
+    """Wall time of a trivial two-rank job; processor time of agent, shim and controller in a run."""
     with tempfile.TemporaryDirectory() as folder:
         return [_launch(Path(folder)), _idle(Path(folder))]
 
@@ -99,7 +99,7 @@ def _settle() -> None:
 
 
 def supervisors(run: RunLayout) -> tuple[list[ProcessIdentity], ProcessIdentity]:
-    """(controller, agent, holder), torchrun."""
+    """(controller, agent, shim), torchrun."""
     held = read_json(run.attempt(1).node("localhost").holder)
     holder, torchrun = (ProcessIdentity.from_json(held[name]) for name in ("holder", "torchrun"))
     assert holder is not None

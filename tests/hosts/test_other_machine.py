@@ -110,7 +110,7 @@ def test_a_run_is_stopped_from_another_machine(across: AcrossOf, tmp_path: Path)
 
 @pytest.mark.soak
 def test_ranks_without_anybody_are_told_and_ended(across: AcrossOf, tmp_path: Path) -> None:
-    """Controller, agents and holders are killed for good; what they leave carries the run's id."""
+    """Controller, agents and shims are killed for good; what they leave carries the run's id."""
     hosts = across(2)
     started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", 600))
     assert started.returncode == 0, started.stderr

@@ -72,7 +72,7 @@ class Begun:
         wait_until(steps, 120, f"step 3 on node{host} in attempt {attempt}")
 
     def kill_supervision(self, host: int) -> None:
-        """SIGKILL to a host's agent and holder, until neither comes back."""
+        """SIGKILL to a host's agent and shim, until neither comes back."""
 
         def gone() -> bool:
             alive = self.hosts.processes(host)
@@ -122,7 +122,7 @@ def _lies_in_a_file(hosts: HostsRun, text: str) -> list[Path]:
 def test_where_no_agent_is_left_the_gang_begins_anew(
     across: AcrossOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Agents and holders of both nodes are gone: others adopt what runs, under a token of their own."""
+    """Agents and shims of both nodes are gone: others adopt what runs, under a token of their own."""
     hosts = across(2)
     begun = Begun(hosts, tmp_path, monkeypatch)
     for host in (1, 2):

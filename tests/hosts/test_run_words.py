@@ -61,7 +61,7 @@ def test_words_and_secrets(
             assert not _who_has(hosts.made.pids(host), CANARY, "cmdline")
             assert not _who_has(hosts.made.pids(host), "\nimport ", "cmdline")  # titles, not source
             ours = _who_has(hosts.made.pids(host), hosts.run.root.name, "cmdline")
-            for title in ("torchdeck/agent/__main__.py", "agent/processes/holder.py", "torchdeck link: "):
+            for title in ("torchdeck/agent/__main__.py", "agent/processes/shim.py", "torchdeck link: "):
                 assert ours & _who_has(hosts.made.pids(host), title, "cmdline")
         assert not _who_has([hosts.controller()], CANARY, "environ", "cmdline")
         (tmp_path / "go").touch()

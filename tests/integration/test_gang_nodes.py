@@ -43,7 +43,7 @@ VICTIMS = (
 SURVIVED = ("agent", "holder", "agent+holder")
 """Whose death changes nothing about the ranks."""
 SAMPLE = ("alpha torchrun",)
-"""What a normal run kills; the others under --soak. For agents and holders it has test_survival.py."""
+"""What a normal run kills; the others under --soak. For agents and shims it has test_survival.py."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def _children(pid: int) -> list[str]:
     "what", [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.soak) for name in VICTIMS]
 )
 def test_each_process_is_killed_in_turn(gang: GangRun, what: str) -> None:
-    """Agents and holders: the run goes on to its end. All else: nothing is left anywhere soon."""
+    """Agents and shims: the run goes on to its end. All else: nothing is left anywhere soon."""
     node, _, kind = what.partition(" ")
     before = gang.agent(node)
     killed = victims(gang, what)

@@ -29,7 +29,7 @@ from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 @pytest.fixture(scope="module")
 def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
-    """A run whose controller, agent and holder were killed in turn, and which trained to its end."""
+    """A run whose controller, agent and shim were killed in turn, and which trained to its end."""
     folder = tmp_path_factory.mktemp("survivor")
     command = Command(folder / "home")
     gate = folder / "go on"
@@ -59,7 +59,7 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
 
 
 def test_run_survives_controller_agent_and_holder(survivor: RunLayout) -> None:
-    """With controller, agent and holder killed in turn, training ends well with every loss there."""
+    """With controller, agent and shim killed in turn, training ends well with every loss there."""
     assert agent_events(survivor, "finished")[-1].fields["state"] == "SUCCEEDED"
     assert len(agent_events(survivor, "attempt_started")) == 1
     wait_until_gone(survivor)

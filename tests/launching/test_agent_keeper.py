@@ -81,7 +81,7 @@ def test_a_node_has_begun_once_something_lives_there() -> None:
 
 
 def test_a_holder_that_was_reached_begins_the_count_anew() -> None:
-    """Only agents in a row count: one that started a holder has done its work."""
+    """Only agents in a row count: one that started a shim has done its work."""
     transport = CountingTransport()
     kept, history = keeper(transport), RunHistory()
     for _ in range(MAX_STARTS - 1):

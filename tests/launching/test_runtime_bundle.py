@@ -19,7 +19,7 @@ PACKAGE = Path(torchdeck.__file__).parent
 
 
 def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) -> None:
-    """Agent, rank holder, writer, training and the plan's format; nothing of the desktop side."""
+    """Agent, rank shim, writer, training and the plan's format; nothing of the desktop side."""
     names = bundle_content(PACKAGE)
     for name in (
         "__init__.py",

@@ -37,7 +37,7 @@ def with_secret(plan: LaunchPlan) -> LaunchPlan:
 
 
 def supervisors(layout: RunLayout) -> list[ProcessIdentity]:
-    """The living controller, agent and holder."""
+    """The living controller, agent and shim."""
     content = read_json(layout.attempt(1).node(NODE).holder)
     named = [content.get("holder"), read_json(layout.node(NODE).lock)]
     found = [ProcessIdentity.from_json(value) for value in named]
@@ -47,7 +47,7 @@ def supervisors(layout: RunLayout) -> list[ProcessIdentity]:
 def test_a_canary_is_in_the_ranks_environment_alone(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file of the home, command line, or environment of controller, agent or holder has it; not after
+    """No file of the home, command line, or environment of controller, agent or shim has it; not after
     the agent was killed either, though the next one has it for the ranks of a restart."""
     canary = "canary-" + os.urandom(8).hex()
     monkeypatch.setenv("THE_KEY", canary)

@@ -107,7 +107,7 @@ def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_the_words_are_the_plans(tmp_path: Path) -> None:
-    """Interpreter, flags and command are those of the plan, slots filled, our rank holder left out."""
+    """Interpreter, flags and command are those of the plan, slots filled, our rank shim left out."""
     made = plan(config({"script": str(tmp_path / "x.py"), "args": NASTY, "working_dir": str(tmp_path)}))
     done = executed(without_torchrun(made), tmp_path, RUN_ID="id", RUN_DIR=str(tmp_path / "r"))
     words = json.loads(done.stdout)

@@ -120,7 +120,7 @@ def test_orphans_keep_a_run_from_being_lost() -> None:
 
 
 def test_killed_agent_with_holder_alive_is_a_warning_only() -> None:
-    """While the holder lives, the agent is being restarted: the state stays, and it is said."""
+    """While the shim lives, the agent is being restarted: the state stays, and it is said."""
     liveness = Liveness(nodes={"localhost": NodeLiveness(holder=True)})
     view = folded(running_run(), liveness)
     assert view.state is RunState.RUNNING

@@ -113,7 +113,7 @@ class AgentRun:
         wait_until(lambda: text in self.stdout(rank, attempt), seconds, f"{text!r}: {self.describe()}")
 
     def alive(self) -> list[ProcessIdentity]:
-        """Living processes of the run, of its agents and holders."""
+        """Living processes of the run, of its agents and shims."""
         for process in self.agents:
             process.poll()
         ours = [self.agent(), *(self.holder(number) for number in self.layout.attempt_numbers())]
@@ -215,7 +215,7 @@ class Supervised(Protocol):
 
 
 def kill_all(run: Supervised) -> None:
-    """SIGKILL to all of it, repeatedly, as holders restart agents."""
+    """SIGKILL to all of it, repeatedly, as shims restart agents."""
 
     def gone() -> bool:
         alive = run.alive()

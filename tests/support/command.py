@@ -119,7 +119,7 @@ def identity_in(events: Sequence[Event], name: str) -> ProcessIdentity:
 
 
 def rank_process(run: RunLayout, rank: int) -> ProcessIdentity:
-    """The Python process of one rank: below its rank holder, above its helpers."""
+    """The Python process of one rank: below its rank shim, above its helpers."""
     carried = [
         process
         for process in processes_of_run(run.root.name)

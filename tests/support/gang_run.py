@@ -117,17 +117,17 @@ class GangRun:
         return living(ProcessIdentity.from_json(read_json(self.node(name).lock)))
 
     def held(self, name: str, what: str, attempt: int = 1) -> ProcessIdentity | None:
-        """`holder` or `torchrun` of a node."""
+        """`shim` or `torchrun` of a node."""
         content = read_json(self.layouts[name].attempt(attempt).node(name).holder)
         return living(ProcessIdentity.from_json(content.get(what))) if isinstance(content, dict) else None
 
     def ranks(self, name: str, attempt: int = 1) -> list[int]:
-        """Pids of the rank holders of a node."""
+        """Pids of the rank shims of a node."""
         found = self.layouts[name].attempt(attempt).ranks.glob("*/holder.pid")
         return [int(path.read_text()) for path in sorted(found)]
 
     def alive(self) -> list[ProcessIdentity]:
-        """Living processes of the run, of its agents and holders."""
+        """Living processes of the run, of its agents and shims."""
         for process in self.agents:
             process.poll()
         found = processes_of_run(self.run_id)

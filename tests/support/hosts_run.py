@@ -155,7 +155,7 @@ def write_inventory(made: TestHosts, home: Path, entries: Mapping[int, Mapping[s
 
 
 def _kind(pid: int) -> str:
-    """`agent`, `rank holder` and so on, or its command line; empty for what is the host's own."""
+    """`agent`, `rank shim` and so on, or its command line; empty for what is the host's own."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -167,7 +167,7 @@ def _kind(pid: int) -> str:
         return ""
     named = {
         "rank_holder.sh": "rank holder",
-        "processes/holder.py": "holder",  # which is told how to start an agent
+        "processes/shim.py": "holder",  # which is told how to start an agent
         "agent/__main__.py": "agent",
         "distributed/torchrun.py": "torchrun",
     }

@@ -1,4 +1,4 @@
-"""What runs on a node beside the training: agent, gang, holder, rank holder.
+"""What runs on a node beside the training: agent, gang, shim, rank shim.
 
 Standard library only, Python 3.10.
 """

@@ -41,7 +41,7 @@ class Heartbeat:
             phase: the gang's.
             ranks: rank → its last progress.
             torchrun: the process, while there is one.
-            holder: its parent.
+            shim: its parent.
             disk_free: bytes where the run directory is.
             rss: rank → resident bytes.
         """

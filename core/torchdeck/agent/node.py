@@ -142,7 +142,7 @@ class LocalNode:
         return on.TorchrunExited(self._name, number, None, completed=False)
 
     def remember_holder(self, attempt: int) -> None:
-        """The holder of an attempt that is over: it goes once the next one has begun."""
+        """The shim of an attempt that is over: it goes once the next one has begun."""
         content = read_json(self._layout.attempt(attempt).node(self._name).holder)
         if isinstance(content, dict):
             self._former_holder = ProcessIdentity.from_json(content.get("holder"))
@@ -181,7 +181,7 @@ class LocalNode:
         self.devices.retake_if_free(self._holder)
 
     def release(self) -> None:
-        """The run is finished: give back the devices, end the holder."""
+        """The run is finished: give back the devices, end the shim."""
         self._retire_holder()
         self.devices.leases.release()
 
@@ -257,7 +257,7 @@ class LocalNode:
         try:
             self.local.start(self.devices.leases.descriptors, self._agent)
         except (OSError, MissingSecretError) as error:
-            return [on.LaunchFailed(self._name, number, f"the holder could not be started: {error}")]
+            return [on.LaunchFailed(self._name, number, f"the shim could not be started: {error}")]
         return []
 
     def _poll_sweep(self, exits: Mapping[int, int]) -> list[on.Event]:
@@ -297,7 +297,7 @@ class LocalNode:
         )
 
     def _retire_holder(self) -> None:
-        """End the former attempt's holder: it has nothing left to hold, the next keeps the agent alive."""
+        """End the former attempt's shim: it has nothing left to hold, the next keeps the agent alive."""
         holder = self.local.holder if self.local is not None else self._former_holder
         if holder is None or not holder.send(signal.SIGKILL):
             return

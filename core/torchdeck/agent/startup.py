@@ -20,13 +20,13 @@ from torchdeck.contract.waiting import wait_for
 LOOKED_AT = 0.2
 """Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""
 HOLDER_LIMIT = 3.0
-"""Seconds a holder may take from its start until it has started torchrun."""
+"""Seconds a shim may take from its start until it has started torchrun."""
 
 
 def take_lock(path: Path) -> int | None:
     """The agent's lock, held until this process ends; None when another agent has it."""
     identity = ProcessIdentity.of(os.getpid())
-    # the holder reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
+    # the shim reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
     owner = None if identity is None else identity.to_json()
     return wait_for(lambda: try_lock(path, owner), LOOKED_AT, LOOKED_AT / 10)
 
@@ -78,7 +78,7 @@ def read_recovered_state(
 
 
 def _holder_of(files: AttemptNodeLayout) -> object:
-    """What the holder wrote; one that was just started is waited for, or its torchrun would be nobody's."""
+    """What the shim wrote; one that was just started is waited for, or its torchrun would be nobody's."""
     limit = time.monotonic() + HOLDER_LIMIT
     while (held := read_json(files.holder)) is None and files.root.is_dir() and time.monotonic() < limit:
         time.sleep(0.02)

@@ -238,7 +238,7 @@ class NodeLayout(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """Standard output and error of the agent and its holder."""
+        """Standard output and error of the agent and its shim."""
         return self.root / "agent.log"
 
 
@@ -274,13 +274,13 @@ class AttemptLayout(NamedTuple):
 
 
 class AttemptNodeLayout(NamedTuple):
-    """Paths of torchrun's part in one attempt on one node (holder)."""
+    """Paths of torchrun's part in one attempt on one node (shim)."""
 
     root: Path
 
     @property
     def holder(self) -> Path:
-        """Identity of the holder and of torchrun (JSON)."""
+        """Identity of the shim and of torchrun (JSON)."""
         return self.root / "holder.json"
 
     @property
@@ -290,7 +290,7 @@ class AttemptNodeLayout(NamedTuple):
 
     @property
     def exit(self) -> Path:
-        """torchrun's exit status as the holder saw it (JSON), written atomically."""
+        """torchrun's exit status as the shim saw it (JSON), written atomically."""
         return self.root / "exit.json"
 
     @property
@@ -305,7 +305,7 @@ class AttemptNodeLayout(NamedTuple):
 
 
 class RankLayout(NamedTuple):
-    """Paths of one rank in one attempt (the rank, or the rank holder around it)."""
+    """Paths of one rank in one attempt (the rank, or the rank shim around it)."""
 
     root: Path
 
@@ -329,12 +329,12 @@ class RankLayout(NamedTuple):
 
     @property
     def exit(self) -> Path:
-        """The rank's exit code as its rank holder saw it: one number, 128 + n for signal n."""
+        """The rank's exit code as its rank shim saw it: one number, 128 + n for signal n."""
         return self.root / "exit"
 
     @property
     def holder(self) -> Path:
-        """Pid of the rank holder, whose one child is the rank."""
+        """Pid of the rank shim, whose one child is the rank."""
         return self.root / "holder.pid"
 
     @property

@@ -120,7 +120,7 @@ def processes_of_run(run_id: str, *, exclude: Iterable[int] = (), node: str = ""
     """Living processes that carry `run_id` in the environment they were started with.
 
     Found by the environment, so that orphans and children in sessions of their own are found too. A process
-    that overwrote its environment block (setproctitle) hides from this: walk the holder's tree as well.
+    that overwrote its environment block (setproctitle) hides from this: walk the shim's tree as well.
 
     Args:
         run_id: whose.
@@ -173,6 +173,6 @@ def descendants(root: int) -> list[ProcessIdentity]:
 def without_run_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` for a process that watches a run and is not part of it.
 
-    Agents, holders and controllers carry no run's id: ending a run by its id must not end those who end it.
+    Agents, shims and controllers carry no run's id: ending a run by its id must not end those who end it.
     """
     return {name: value for name, value in environ.items() if name not in RUN_VARIABLES}

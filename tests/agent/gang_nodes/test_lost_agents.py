@@ -40,7 +40,7 @@ def test_a_lead_that_is_killed_while_all_begin(make_gang: Maker) -> None:
     run = make_gang(WAITING).start()
     run.wait("launching")
     kill_and_wait(run.agent("alpha"))
-    run.start_agent("alpha")  # as the controller does, where there is no holder yet
+    run.start_agent("alpha")  # as the controller does, where there is no shim yet
     up(run)
     go(run)
     assert run.finished()["state"] == "SUCCEEDED"

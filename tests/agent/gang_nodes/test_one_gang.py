@@ -84,7 +84,7 @@ def test_a_recipe_is_asked_by_rank_0s_node(make_gang: Maker) -> None:
 
 
 def test_a_dead_torchrun_ends_the_gang(make_gang: Maker) -> None:
-    """kill -9 of a follower's torchrun and holder: nothing is left on either node, in time."""
+    """kill -9 of a follower's torchrun and shim: nothing is left on either node, in time."""
     run = up(make_gang(WAITING).start())
     for what in ("holder", "torchrun"):
         kill(run.held("beta", what))

@@ -29,7 +29,7 @@ def test_who_does_not_hold_the_token_is_turned_away(make_gang: Maker) -> None:
 
 
 def test_secrets_reach_the_ranks_and_nothing_else(make_gang: Maker) -> None:
-    """A canary is in the environment of ranks and torchrun alone: in no file, argv, agent or holder."""
+    """A canary is in the environment of ranks and torchrun alone: in no file, argv, agent or shim."""
     canary = "canary-" + os.urandom(8).hex()
     run = make_gang(
         "import hashlib, os; print('sha', hashlib.sha256(os.environ['THE_KEY'].encode()).hexdigest())\n"
@@ -38,7 +38,7 @@ def test_secrets_reach_the_ranks_and_nothing_else(make_gang: Maker) -> None:
     )
     up(run.start())
     agent = run.agent("beta")
-    kill(agent)  # the holder hands it on to the next one
+    kill(agent)  # the shim hands it on to the next one
     wait_for_another(run, "beta", agent)
     assert hashlib.sha256(canary.encode()).hexdigest() in run.stdout(1)
     needle = canary.encode()

@@ -1,4 +1,4 @@
-"""One attempt on this node: starts the holder, or finds it again, and sees how torchrun ends. Never waits."""
+"""One attempt on this node: starts the shim, or finds it again, and sees how torchrun ends. Never waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.processes.holder import start_holder
+from torchdeck.agent.processes.shim import start_shim
 from torchdeck.agent.ranks.failures import read_tail
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
 from torchdeck.agent.store_strangers import StoreStrangers
@@ -21,20 +21,20 @@ from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 LAUNCH_LIMIT = 60.0
-"""Seconds from the holder's start until it must have started torchrun."""
+"""Seconds from the shim's start until it must have started torchrun."""
 LINGER_LIMIT = 20.0
 """Seconds in which a torchrun of one node ends after all of its ranks; it takes a tenth of one."""
 EXIT_FILE_LIMIT = 2.0
-"""Seconds after torchrun's end in which a living holder writes its exit status."""
+"""Seconds after torchrun's end in which a living shim writes its exit status."""
 TORCHRUN = "/torchdeck/distributed/torchrun.py"
 _PORT_LOST = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
 class LocalAttempt:
-    """torchrun and its holder, from outside.
+    """torchrun and its shim, from outside.
 
     Attributes:
-        holder: its identity, once known.
+        shim: its identity, once known.
         torchrun: its identity, once known.
         strangers: whom its store refused.
         code: torchrun's exit code once it is gone and known, 128 + n for signal n.
@@ -71,7 +71,7 @@ class LocalAttempt:
 
     @property
     def descriptors(self) -> list[int]:
-        """pidfds that become readable when torchrun or its holder ends."""
+        """pidfds that become readable when torchrun or its shim ends."""
         return list(self._descriptors.values())
 
     @property
@@ -84,14 +84,14 @@ class LocalAttempt:
         return self._launched and not self._ended
 
     def start(self, leases: Sequence[int], agent: Sequence[str]) -> None:
-        """Start the holder with the order to start torchrun.
+        """Start the shim with the order to start torchrun.
 
         Args:
-            leases: open descriptors of device leases, for the holder to keep.
+            leases: open descriptors of device leases, for the shim to keep.
             agent: command line of an agent for this node, if this one dies.
 
         Raises:
-            OSError: the holder cannot be started.
+            OSError: the shim cannot be started.
             MissingSecretError: a secret of the ranks was not handed over.
         """
         secrets = self._handover.values(self._node.secrets)
@@ -110,7 +110,7 @@ class LocalAttempt:
         arguments = ["--run-dir", str(run.root), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = self._clock()
-        self._holder_code = start_holder(arguments, order, leases, agent)
+        self._holder_code = start_shim(arguments, order, leases, agent)
 
     def _store_order(self, run_id: str) -> str:
         """What our torchrun reads; another program might give it to its ranks."""
@@ -170,9 +170,9 @@ class LocalAttempt:
         if self._read_holder_file():
             return [on.AttemptLaunched(node, self.number)]
         if self._holder_code() not in (None, 1):
-            return self._failed(node, f"the holder ended before torchrun was up (code {self._holder_code()})")
+            return self._failed(node, f"the shim ended before torchrun was up (code {self._holder_code()})")
         if self._clock() - self._started > LAUNCH_LIMIT:
-            return self._failed(node, f"the holder did not start torchrun within {LAUNCH_LIMIT:.0f} s")
+            return self._failed(node, f"the shim did not start torchrun within {LAUNCH_LIMIT:.0f} s")
         return []
 
     def _failed(self, node: str, why: str) -> list[on.Event]:

@@ -23,7 +23,7 @@ class ReleaseLeases(NamedTuple):
 
 
 class RetakeLeases(NamedTuple):
-    """The holder is gone and its locks with it: hold the leases in the agent."""
+    """The shim is gone and its locks with it: hold the leases in the agent."""
 
     node: str
 

@@ -43,7 +43,7 @@ def first_failure(
     Args:
         attempt: whose ranks.
         ranks: the node's global ranks, in order of local rank.
-        log: torchrun's own output, which names ranks that left no exit file (their rank holder was killed).
+        log: torchrun's own output, which names ranks that left no exit file (their rank shim was killed).
         until: unix time of the agent's first signal; what dies after it dies of that.
         stopped: the end was wished, so what torchrun says of ranks that it ended is no failure.
 
@@ -247,7 +247,7 @@ def _named_by_torchrun(attempt: AttemptLayout, ranks: list[int], log: Path) -> F
     if read_exit(attempt.rank(rank).exit) is not None:
         return None
     code = 128 - code if code < 0 else code
-    return Failure(rank, code, signal_of(code), f"its rank holder was {how_it_ended(code)}", None, 0.0)
+    return Failure(rank, code, signal_of(code), f"its rank shim was {how_it_ended(code)}", None, 0.0)
 
 
 def _last_line(text: str) -> str:

@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "clean",
         help="end and remove what dead and deleted runs left, after asking",
-        description="Ends only processes that carry the id of a run whose agent and holder on that node are "
+        description="Ends only processes that carry the id of a run whose agent and shim on that node are "
         "gone, and removes only folders of runs that were deleted on this machine. Exits with 3 "
         "if a node is not reachable, a process does not end or a folder cannot be removed.",
     )

@@ -1,4 +1,4 @@
-"""Sees to it that each node has an agent, or a holder that keeps one."""
+"""Sees to it that each node has an agent, or a shim that keeps one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 MAX_STARTS = 5
-"""Agents in a row that may end before there is a holder."""
+"""Agents in a row that may end before there is a shim."""
 FIRST_DELAY = 0.2
 """Seconds before an agent is started again; doubles each time."""
 STEADY = 5.0
@@ -30,7 +30,7 @@ class AgentKeeper:
     """Keeps the agent of one node.
 
     Attributes:
-        begun: an agent or a holder was seen to live.
+        begun: an agent or a shim was seen to live.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AgentKeeper:
             return False
         self.begun = self.begun or seen.agent or seen.holder
         if seen.holder:
-            self._starts = 0  # an agent got as far as that, and the holder keeps the next ones
+            self._starts = 0  # an agent got as far as that, and the shim keeps the next ones
             return False
         if seen.agent or self._transport.agent_is_starting() or self._clock() < self._due:
             return False

@@ -1,4 +1,4 @@
-"""The controller: keeps an agent on every node until a holder does, forwards requests, decides nothing.
+"""The controller: keeps an agent on every node until a shim does, forwards requests, decides nothing.
 
 One per run, detached. It may die at any time; the run goes on, and the next one takes over where it was.
 """

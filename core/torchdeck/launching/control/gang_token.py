@@ -1,6 +1,6 @@
 """How a controller that took a run over comes to the gang's token, which is in no file: agents are asked.
 
-Where no agent and no holder lives any more, there is nobody whom a new token would keep out.
+Where no agent and no shim lives any more, there is nobody whom a new token would keep out.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class GangToken:
             seen = question.transport.supervision(history.agents.get(node), history.holders.get(node))
             unreached = unreached or seen is None
             if seen is not None and (seen.agent or seen.holder):
-                living.append(question)  # a holder starts an agent, which can be asked
+                living.append(question)  # a shim starts an agent, which can be asked
                 self._ask(question, agent=seen.agent)
         if any(question.asks and not question.why for question in living):
             return False  # it has its first answer to give, however short the patience is

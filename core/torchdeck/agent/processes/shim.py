@@ -1,7 +1,7 @@
 """torchrun's parent: starts it, waits, writes how it ended, keeps device leases open and an agent alive.
 
 Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by
-the agent (`start_holder`), as a program with the order (argv, env, cwd) as JSON on standard input; device
+the agent (`start_shim`), as a program with the order (argv, env, cwd) as JSON on standard input; device
 leases are inherited.
 """
 
@@ -29,7 +29,7 @@ from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
 from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
-PROCESS_NAME = "torchdeck-hold"
+PROCESS_NAME = "torchdeck-shim"
 """What `ps -o comm` shows of one."""
 FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""
@@ -82,7 +82,7 @@ class AgentKeeper:
             self._start()
         except OSError as error:
             # no memory, no log, no interpreter: torchrun is held all the same, and the agent tried for again
-            print(f"holder: an agent cannot be started: {error}", file=sys.stderr, flush=True)
+            print(f"shim: an agent cannot be started: {error}", file=sys.stderr, flush=True)
             self._failed(young=True)
             return self._due - time.monotonic()
         return 3600.0
@@ -138,7 +138,7 @@ class AgentKeeper:
             self.descriptor = -1
 
 
-def start_holder(
+def start_shim(
     arguments: Sequence[str], order: Mapping[str, Any], leases: Sequence[int], agent: Sequence[str]
 ) -> Callable[[], int | None]:
     """Start this module as a program; how to ask for its exit code, which never waits.
@@ -225,7 +225,7 @@ def main(arguments: list[str], order: dict[str, Any]) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return 1  # this attempt has its holder
+        return 1  # this attempt has its shim
     if mine.holder.exists():
         return 1  # it had one
     identity: dict[str, Any] = {
@@ -275,7 +275,7 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
         sync_folder(exit_file.parent)
     except OSError as error:
         # the agent judges by the ranks' own files then
-        print(f"holder: {exit_file} cannot be written: {error}", file=sys.stderr, flush=True)
+        print(f"shim: {exit_file} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
 def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
@@ -301,7 +301,7 @@ def _json(identity: ProcessIdentity | None) -> dict[str, Any] | None:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="holder", description=__doc__)
+    parser = argparse.ArgumentParser(prog="shim", description=__doc__)
     parser.add_argument("--run-dir", required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--attempt", type=int, required=True)
