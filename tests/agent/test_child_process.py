@@ -13,6 +13,8 @@ from support.waiting import wait_until
 from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.contract.processes import read_stat
 
+pytestmark = pytest.mark.processes
+
 
 def child(code: str, *, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL) -> ChildProcess:
     return ChildProcess([sys.executable, "-I", "-c", code], stdin=stdin, stdout=stdout)

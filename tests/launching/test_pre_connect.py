@@ -22,6 +22,8 @@ from torchdeck.launching.control.run_secrets import plan_secrets
 from torchdeck.launching.launcher import LaunchError, LaunchRecord, create_run, start_run
 from torchdeck.runs.folders.directory import shown
 
+pytestmark = pytest.mark.processes
+
 RECORD = LaunchRecord("# a test\n")
 
 
