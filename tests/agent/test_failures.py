@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.agent.ranks.failures import (
+    CLOCK_STEP,
     TAIL_BYTES,
     first_failure,
     how_it_ended,
@@ -18,7 +19,6 @@ from torchdeck.agent.ranks.failures import (
     signal_of,
     torchrun_failure,
 )
-from torchdeck.agent.ranks.file_clock import CLOCK_STEP
 from torchdeck.contract.layout import AttemptLayout
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    boom()\n'

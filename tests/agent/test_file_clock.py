@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.hosts import FAKETIME
-from torchdeck.agent.ranks.failures import rank_failure
-from torchdeck.agent.ranks.file_clock import files_ahead
+from torchdeck.agent.ranks.failures import files_ahead, rank_failure
 from torchdeck.contract.layout import AttemptLayout
 
-ASK = "import sys; from pathlib import Path; from torchdeck.agent.ranks.file_clock import files_ahead; "
+ASK = "import sys; from pathlib import Path; from torchdeck.agent.ranks.failures import files_ahead; "
 ASK += "print(files_ahead(Path(sys.argv[1])))"
 
 

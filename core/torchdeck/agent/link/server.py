@@ -13,9 +13,8 @@ from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.agent.link.asking import Asking
 from torchdeck.agent.link.code import CodeRequests
-from torchdeck.agent.link.flow import Window
+from torchdeck.agent.link.flow import Outgoing, Window
 from torchdeck.agent.link.order import LinkOrder
-from torchdeck.agent.link.outgoing import Outgoing
 from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode

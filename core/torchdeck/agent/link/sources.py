@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from torchdeck.agent.link.finding import RECENT, Finder
 from torchdeck.agent.link.growth import Cut, GrowingFile
-from torchdeck.agent.link.names import Mirrored, Way
+from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way
 from torchdeck.agent.link.open_file import NotPlainError
-from torchdeck.agent.link.priority import Backlog
 from torchdeck.agent.link.segments import SegmentFile
 from torchdeck.agent.link.tails import Have
 from torchdeck.agent.link.whole import WholeFile
+
+
+class Ranked(Protocol):
+    """Something that belongs to a level."""
+
+    kind: Mirrored
+
+
+Item = TypeVar("Item", bound=Ranked)
+
+
+class Backlog(Generic[Item]):
+    """Items in order of their level; within one, each in its turn."""
+
+    def __init__(self) -> None:
+        self._levels: dict[Level, deque[Item]] = {level: deque() for level in Level}
+        self._waiting: set[int] = set()
+        self.held = NOTHING
+        """Items of this level and above wait until there is another."""
+
+    def __len__(self) -> int:
+        """Items that may go now."""
+        return sum(len(waiting) for level, waiting in self._levels.items() if level < self.held)
+
+    def push(self, item: Item) -> None:
+        """Let `item` wait; one that does already stays where it is."""
+        if id(item) not in self._waiting:
+            self._waiting.add(id(item))
+            self._levels[item.kind.level].append(item)
+
+    def pop(self) -> Item | None:
+        """The next one; None when nothing waits."""
+        for level, waiting in self._levels.items():
+            if waiting and level < self.held:
+                item = waiting.popleft()
+                self._waiting.discard(id(item))
+                return item
+        return None
+
 
 OLD_INTERVAL = 5.0
 """Seconds between two looks at attempts before the last."""

@@ -135,7 +135,7 @@ def _connecting(home: Path, names: Sequence[str]) -> Streams:
     if not names:
         return {}
     from torchdeck.launching.remote import code, link, link_file, transport  # noqa: F401 - while nodes log in
-    from torchdeck.launching.remote.node_dial import dial_of
+    from torchdeck.launching.remote.dial import dial_of
     from torchdeck.nodes.background import in_background
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports

@@ -220,8 +220,8 @@ def _links(
 def _link(
     layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector, streams: Streams
 ) -> NodeLink:
+    from torchdeck.launching.remote.dial import dial_of
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
-    from torchdeck.launching.remote.node_dial import dial_of
     from torchdeck.launching.remote.own_files import own_files
 
     entry = reach.entry(name)

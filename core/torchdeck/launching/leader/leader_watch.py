@@ -3,14 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
-from torchdeck.launching.leader.lost_leader import Follower, LostLeader, Seen
 from torchdeck.launching.requests import STOP_NOW, read_requests
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import RunState
+
+STOP_LIMIT = 15.0
+"""Seconds without the leader after which `stop --now` ends a run of which nothing lives on reached nodes."""
+
+
+PATIENCE = 1.5
+"""Times launch.node_grace that the leader may be away though its followers have given it up: one that comes
+back sooner starts the gang again by itself."""
+
+
+class Follower(Enum):
+    """What a node that does not lead does, as far as is known here."""
+
+    AWAY = 1
+    """It is not reached."""
+    SERVES = 2
+    """It has an agent that has not given up the leader, or ranks go on without it."""
+    EMPTY = 3
+    """Nothing of the run lives there, and it has not said why."""
+    ENDS = 4
+    """It has given up the leader, and ends its ranks."""
+    ENDED = 5
+    """The same, and no rank is left there."""
+
+
+class Seen(NamedTuple):
+    """What a controller sees at a time."""
+
+    heard: float | None
+    """When the leading node was heard last; any clock. None: never."""
+    reached: bool
+    """It is reached now."""
+    followers: Mapping[str, Follower]
+    stop_now: bool = False
+    """`stop --now` was asked for."""
+    may_go_on: bool = False
+    """The leader and those who are away could be a gang without the others: with spares, or a smaller one."""
+
+
+class LostLeader:
+    """Watches the leading node of a run that goes on."""
+
+    def __init__(self, node: str, grace: float, now: float) -> None:
+        """Begin at `now` (monotonic seconds); `grace` is launch.node_grace."""
+        self._node, self._grace = node, grace
+        self._heard: float | None = None
+        self._since = now
+
+    def look(self, seen: Seen, now: float) -> str:
+        """Why the run is given up; empty while it is not.
+
+        Unless another node has given the leader up too, it may be well, and this machine cut off from it. The
+        same if the leader may go on with those who are away: a spare that lost them is no proof. Then the run
+        is given up only if a person asks for its end.
+        """
+        if seen.reached and seen.heard != self._heard:
+            self._heard, self._since = seen.heard, now
+        away = now - self._since
+        if not self._is_given_up(seen, away):
+            return ""
+        silent = [self._node, *(node for node, does in seen.followers.items() if does is Follower.AWAY)]
+        ended = [node for node, does in seen.followers.items() if does is not Follower.AWAY]
+        why = f"node {self._node}, which leads the run, has not answered for {away:.0f} s"
+        if len(silent) > 1:
+            why += f", nor has {', '.join(silent[1:])}"
+        if ended:
+            why += f"; no rank is left on {', '.join(ended)}"
+        elif seen.stop_now:
+            why += "; a stop was asked for, and what may still run there ends when it is reached"
+        return why
+
+    def _is_given_up(self, seen: Seen, away: float) -> bool:
+        found = seen.followers.values()
+        if Follower.SERVES in found:
+            return False
+        if Follower.ENDS in found:  # what SIGKILL does not end is not waited for
+            return away >= 2 * self._grace and (seen.stop_now or not seen.may_go_on)
+        if Follower.ENDED in found and away >= PATIENCE * self._grace and not seen.may_go_on:
+            return True
+        is_empty = Follower.ENDED in found or Follower.EMPTY in found
+        return seen.stop_now and away >= (min(STOP_LIMIT, self._grace) if is_empty else self._grace)
 
 
 class Nodes(Protocol):

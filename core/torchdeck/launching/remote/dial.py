@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.link import NeedsLoginError, RefusedError
+from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
 from torchdeck.nodes.ssh.errors import (
@@ -18,6 +21,14 @@ from torchdeck.nodes.ssh.errors import NeedsLoginError as LoginError
 from torchdeck.nodes.ssh.login_shell import LoginShellError, start_in_shell
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck.nodes.start_line import python_line
+
+
+def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
+    """A dial to a node, whose entry in the book is `entry`. Raises ConfigError, TargetError."""
+    line = python_line(entry, PYTHON_ARGUMENTS)
+    return SshDial(reach.target(name), reach.credentials, reach.asker, line)
+
 
 LEAST_SHELL_START = 10.0
 """Seconds for a login shell to run its start-up files, however long connecting took."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import secrets
 import threading
 import time
 from collections import deque
@@ -11,18 +12,42 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
+from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import FrameError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
-from torchdeck.launching.remote.shared_token import SharedToken
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
+
+
+class SharedToken:
+    """The file, for as long as a node is asked about it."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        # another name each time: a network file system remembers that a file was not there
+        self.name = f"link-{secrets.token_hex(8)}.token"
+        self.content = secrets.token_hex(16)
+        self._path = layout.root / self.name
+
+    def __enter__(self) -> Self:
+        """Lay it down; without room for it nothing is found to be shared."""
+        with contextlib.suppress(OSError):
+            write_bytes(self._path, self.content.encode("ascii"), private=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
 
 CONNECT_LIMIT = 30.0
 """Seconds for connecting."""
