@@ -32,6 +32,12 @@ def test_a_number_stays_as_it_is_typed(user: User) -> None:
     assert user.row("training.lr").mark.text() == ""
 
 
+def test_an_empty_field_shows_its_default_in_words(user: User) -> None:
+    """As the description of the key names it."""
+    assert user.line("run.working_dir").placeholderText() == "the folder of the run file"
+    assert user.line("run.interpreter").placeholderText() == "Torchdeck's own Python"
+
+
 def test_leaving_a_field_takes_its_value_over(user: User) -> None:
     """Tab goes to the next field that the eye meets."""
     user.type(user.line("training.microbatch"), "16", enter=False)

@@ -12,7 +12,7 @@ from torchdeck_app.launch.form.controls.control import Control
 from torchdeck_app.launch.form.controls.value_line import ValueLine
 from torchdeck_app.launch.form.states import FieldState
 
-_ABSENT = re.compile(r"absent: (.+?)(?:[.;:]\s|\.?$)")
+_DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")
 
 
 class LineControl(Control):
@@ -75,8 +75,8 @@ def placeholder(state: FieldState, codec: Codec) -> str:
 
 def default_words(key: Key, codec: Codec) -> str:
     """The default, or what its absence means."""
-    absent = _ABSENT.search(key.description)
+    said = _DEFAULT.search(key.description)
     number = isinstance(key.default, (int, float))
-    if key.default is not None and (absent is None or number):
+    if key.default is not None and (said is None or number):
         return codec.show(key.default) if key.default != [] else "none"
-    return absent.group(1) if absent is not None else ""
+    return said.group(1) if said is not None else ""
