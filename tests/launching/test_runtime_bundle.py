@@ -84,7 +84,7 @@ def test_same_content_is_the_same_folder(torchdeck_home: Path) -> None:
 def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
     """A changed, missing or further file is noticed before anything runs from it."""
     folder = ship(torchdeck_home)
-    file = folder / "torchdeck" / "agent" / "processes" / "holder.py"
+    file = folder / "torchdeck" / "agent" / "processes" / "shim.py"
     good = file.read_bytes()
     added = file.with_name("signal.py")
     if damage == "missing":
