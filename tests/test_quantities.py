@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Human-readable numbers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The window: a viewer and an editor over the engine's files. It owns nothing of a run, and no torch."""
+"""Window: a viewer and editor for the engine's files. It owns no part of a run, and does not import torch."""

@@ -1,4 +1,4 @@
-"""Opening the window, or saying in a sentence why there is none."""
+"""Opening of the window, or a sentence that explains why it cannot open."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torchdeck_app.window.display import why_no_display, why_no_plugin
 from torchdeck_app.window.qt_import import load_qt
 
 REFUSED = 3
-"""The exit code where no window can be opened: as everywhere in Torchdeck, nothing was started."""
+"""Exit code if no window can be opened: as everywhere in Torchdeck, nothing was started."""
 _INSTALL = "pip install 'torchdeck[gui]'"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Show the window until it is closed; the exit code.
+    """Show the window until it is closed; return the exit code.
 
     Args:
         argv: a run file or a script to open, or nothing.
     """
-    gc.disable()  # of what is imported nothing is garbage; the window collects once its places are made
+    gc.disable()  # imports leave no garbage; collected after page creation
     why = why_no_display(os.environ)
     if why:
         return _refuse(f"no window can be opened: {why}", argv, "connect with `ssh -X`")

@@ -1,4 +1,4 @@
-"""What the launcher's variables say: torchrun's (RANK, ...) and Torchdeck's (TORCHDECK_RUN_DIR, ...).
+"""Reads the launcher's variables: torchrun's (RANK, ...) and Torchdeck's (TORCHDECK_RUN_DIR, ...).
 
 Standard library, Python 3.10. Names and meaning as in torchrun's documentation ("Environment Variables").
 """
@@ -16,21 +16,22 @@ from typing import Any
 from torchdeck.contract.layout import AttemptLayout, RankLayout, RunLayout
 
 BACKENDS = ("auto", "gloo", "nccl")
-"""What `DistributedConfig.backend` may be."""
+"""Valid values of `DistributedConfig.backend`."""
 
 STORE_VARIABLE = "TORCHDECK_STORE"
-"""ADDRESS:PORT where the ranks of a recipe reach the store on their own node, if not where they meet."""
+"""ADDRESS:PORT where the ranks of a recipe connect to the store on their own node, if not at the rendezvous.
+"""
 _LONGEST_NUMBER = 18
 _LAST_PORT = 65535
 
 
 class LauncherVariableError(ValueError):
-    """A variable is missing or cannot be true; the message says which, what it is and the rule."""
+    """A variable is missing or invalid; the message gives the variable, its value and the rule."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank stands in the gang.
+    """Position of a rank in the gang.
 
     Attributes:
         rank: 0 to world_size - 1, over all nodes.
@@ -46,10 +47,10 @@ class Place:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Place:
-        """What the variables of this process say; see `DistributedConfig.from_env`.
+        """Read this process's variables; see `DistributedConfig.from_env`.
 
         Raises:
-            LauncherVariableError: one is missing, no number, or contradicts another.
+            LauncherVariableError: one is missing, not a number, or contradicts another.
         """
         return DistributedConfig.from_env(environ).place
 
@@ -80,7 +81,7 @@ class DistributedConfig(Place):
         _check("RANK", self.rank, 0, self.world_size - 1, "WORLD_SIZE - 1")
         _check("LOCAL_WORLD_SIZE", self.local_world_size, 1, self.world_size, "WORLD_SIZE")
         _check("LOCAL_RANK", self.local_rank, 0, self.local_world_size - 1, "LOCAL_WORLD_SIZE - 1")
-        # a node's ranks follow each other, so those before this one on its node are before it in the gang
+        # a node's ranks are consecutive, so those before this one on its node precede it in the gang
         _check("LOCAL_RANK", self.local_rank, 0, self.rank, "RANK")
         _check("MASTER_PORT", self.master_port, 1, _LAST_PORT)
         if self.backend == "cpu":
@@ -147,13 +148,13 @@ class DistributedConfig(Place):
 
 @dataclass(frozen=True)
 class RunContext:
-    """The run a process belongs to; outside of one there is no folder, and nothing is reported.
+    """The run a process belongs to; outside a run there is no folder, and nothing is reported.
 
     Attributes:
         run_id: the run's id, empty outside a run.
         run_dir: the run's directory; None outside a run.
         attempt: number of the attempt, from 1; 0 outside a run.
-        resume: checkpoint to go on from; None to start afresh.
+        resume: checkpoint to resume from; None to start from scratch.
     """
 
     run_id: str = ""
@@ -163,10 +164,10 @@ class RunContext:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> RunContext:
-        """TORCHDECK_RUN_ID, _RUN_DIR, _ATTEMPT and _RESUME; an empty text is as good as none.
+        """Read TORCHDECK_RUN_ID, _RUN_DIR, _ATTEMPT and _RESUME; an empty value counts as unset.
 
         Raises:
-            LauncherVariableError: the attempt is no number.
+            LauncherVariableError: the attempt is not a number.
         """
         folder, resume = environ.get("TORCHDECK_RUN_DIR"), environ.get("TORCHDECK_RESUME")
         return cls(
@@ -182,21 +183,21 @@ class RunContext:
 
     @property
     def stop_file(self) -> Path | None:
-        """Appears when the ranks should finish the step, save and exit."""
+        """Return the file whose existence tells ranks to finish the step, save and exit."""
         layout = self.attempt_layout
         return layout.stop if layout else None
 
     def rank_layout(self, rank: int) -> RankLayout | None:
-        """The files of one rank in this attempt."""
+        """Return the files of one rank in this attempt."""
         layout = self.attempt_layout
         return layout.rank(rank) if layout else None
 
 
 def rank_layout(environ: Mapping[str, str] = os.environ) -> RankLayout | None:
-    """Where this process's rank keeps its files; None outside a Torchdeck run.
+    """Return where this process's rank keeps its files; None outside a Torchdeck run.
 
     Raises:
-        LauncherVariableError: it is in one, and the variables that say which rank are no numbers.
+        LauncherVariableError: it is in a run, and the variables that identify the rank are not numbers.
     """
     if not environ.get("TORCHDECK_RUN_DIR") or not environ.get("RANK"):
         return None
@@ -204,8 +205,9 @@ def rank_layout(environ: Mapping[str, str] = os.environ) -> RankLayout | None:
 
 
 def _from_variables(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of a DistributedConfig; those of `explicit` are only looked at where others follow from
-    them."""
+    """Return attributes of a DistributedConfig; those in `explicit` are read only if others are derived from
+    them.
+    """
     values: dict[str, Any] = _place_from(environ, explicit)
     if environ.get("MASTER_ADDR"):
         values["master_addr"] = environ["MASTER_ADDR"]
@@ -220,7 +222,7 @@ def _from_variables(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> 
 
 def _place_from(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, int]:
     def known(attribute: str, *names: str) -> int | None:
-        """The explicit value, else that of the first variable that is set."""
+        """Return the explicit value, else that of the first variable that is set."""
         if attribute in explicit:
             return int(explicit[attribute])
         name = next((name for name in names if environ.get(name)), None)
@@ -261,7 +263,7 @@ def _check_types(cls: type[DistributedConfig], explicit: Mapping[str, Any]) -> N
 
 
 def _check(name: str, value: int, low: int, high: int | None = None, high_name: str = "") -> None:
-    """Raises LauncherVariableError unless `value` lies in its range."""
+    """Raise LauncherVariableError unless `value` is in its range."""
     if value < low or (high is not None and value > high):
         raise LauncherVariableError(f"{name} is {value}: {_rule(low, high, high_name)}")
 
@@ -272,7 +274,7 @@ def _rule(low: int, high: int | None, high_name: str = "") -> str:
 
 
 def _number(environ: Mapping[str, str], name: str, low: int, high: int | None) -> int:
-    """The whole number in a variable, from `low` to `high` where there is a greatest."""
+    """Return the whole number in a variable, at least `low` and at most `high` if given."""
     text = environ.get(name, "")
     if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
         said = f"is {text[:40]!r}" if text else "is not set"

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Human-readable numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: float) -> str:
-    """Bytes: `512 B`, `1.5 GiB`."""
+    """Format bytes: `512 B`, `1.5 GiB`."""
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             break
@@ -18,7 +18,7 @@ def size(count: float) -> str:
 
 
 def rate(value: float) -> str:
-    """A number a second, shortened: `940`, `12.3k`, `1.2M`."""
+    """Format a number per second, shortened: `940`, `12.3k`, `1.2M`."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= limit:
             return f"{value / (1e3 if unit == 'k' else limit):.1f}{unit}"
@@ -26,7 +26,7 @@ def rate(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    """Format seconds: `42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
     whole = round(max(0.0, seconds))
     if whole < 60:
         return f"{whole} s"
@@ -38,19 +38,21 @@ def duration(seconds: float) -> str:
 
 
 def brief(seconds: float) -> str:
-    """A short time by three digits: `0.25 ms`, `512 ms`, `1.12 s`; a longer one as `duration` says it."""
+    """Format a short time with three digits: `0.25 ms`, `512 ms`, `1.12 s`; a longer one as `duration`
+    does.
+    """
     if seconds < 0.9995:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 60 else duration(seconds)
 
 
 def moment(unix: float | None) -> str:
-    """Local date and time; a dash for None."""
+    """Format local date and time; a dash for None."""
     return "-" if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))
 
 
 def ago(seconds: float) -> str:
-    """How long ago, by the largest unit: `now`, `42 s ago`, `3 min ago`, `5 h ago`, `12 d ago`."""
+    """Format an age by its largest unit: `now`, `42 s ago`, `3 min ago`, `5 h ago`, `12 d ago`."""
     if seconds < 1:
         return "now"
     for limit, unit, length in ((60, "s", 1), (3600, "min", 60), (86400, "h", 3600)):
@@ -60,7 +62,7 @@ def ago(seconds: float) -> str:
 
 
 def metric(value: float) -> str:
-    """A measured value such as a loss: `2.3142`, `1.200e-05`, `NaN`, `∞`."""
+    """Format a measured value such as a loss: `2.3142`, `1.200e-05`, `NaN`, `∞`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,9 +1,9 @@
-"""Foreign text made safe to show, on a terminal and in the window.
+"""Sanitising of untrusted text for display, on a terminal and in the window.
 
-What a rank prints, what a node answers, and the names that strangers give to files, runs and nodes can act on
-the reader's terminal: escape sequences move the cursor, write to the clipboard (OSC 52) or set a title
-(ECMA-48, xterm's ctlseqs). Bidirectional controls make one text look like another
-(https://trojansource.codes), and some characters are invisible. All foreign text that is shown passes here.
+A rank's output, a node's answers, and foreign names of files, runs and nodes can act on the reader's
+terminal. Escape sequences move the cursor, write to the clipboard (OSC 52) or set a title (ECMA-48, xterm's
+ctlseqs). Bidirectional controls make one text look like another (https://trojansource.codes), and some
+characters are invisible. All foreign text that is shown passes here.
 
 Standard library only.
 """
@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterator
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-"""Stands for each character that must not be shown."""
+"""Replacement for each character that must not be shown."""
 _FORBIDDEN = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # bidirectional controls
-    "\u180e\u200b\u2028\u2029\u2060-\u2065\ufeff"  # without width, or ends of lines that are none elsewhere
-    "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff"  # annotations, no characters, and halves of some
+    "\u180e\u200b\u2028\u2029\u2060-\u2065\ufeff"  # zero-width characters, or unusual line ends
+    "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff"  # annotations, noncharacters, and surrogates
     "\U000e0000-\U000e007f"  # tags, which repeat ASCII invisibly
 )
 _CHARACTER = re.compile(f"[{_FORBIDDEN}]")
@@ -35,34 +35,37 @@ _COLOURS = frozenset(
     ["", *map(str, (0, 1, 2, 3, 4, 7, 9, 21, 22, 23, 24, 27, 29, 39, 49))]
     + [str(number) for first in (30, 40, 90, 100) for number in range(first, first + 8)]
 )
-"""What a rank may set (SGR): colours, weight, underline, reverse; not blinking (5) nor invisible (8)."""
+"""SGR codes allowed for a rank: colours, weight, underline, reverse; not blinking (5) nor invisible (8)."""
 _EXTENDED = re.compile(r"[34]8;(?:5;\d{1,3}|2;\d{1,3};\d{1,3};\d{1,3})(?=;|$)")
 _RESET = "\x1b[0m"
 
 
 def shown(text: str) -> str:
-    """`text` with every character replaced that could act on a terminal or mislead; tabs and lines stay."""
-    if text.isprintable():  # quick, and says no to all that is forbidden
+    """Return `text` with every character replaced that could act on a terminal or mislead; tabs and lines
+    stay.
+    """
+    if text.isprintable():  # fast, and false for all forbidden characters
         return text
     return _CHARACTER.sub(REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def hidden_places(text: str) -> Iterator[int]:
-    """Where in `text` the characters stand that `shown` replaces."""
+    """Return an iterator over the positions in `text` of the characters that `shown` replaces."""
     return (match.start() for match in _CHARACTER.finditer(text))
 
 
 def shown_line(text: str) -> str:
-    """`text` as `shown`, on one line: it cannot look like several messages."""
+    """Return `text` as `shown`, on one line: it cannot look like several messages."""
     return " ".join(shown(text).split())
 
 
 def shown_log(text: str, *, colours: bool = False) -> str:
-    """`text` that a rank printed, as `shown`, but its escape sequences are left out and not replaced.
+    """Return the output `text` of a rank as `shown`, except that its escape sequences are removed instead of
+    replaced.
 
     Args:
         text: one line, or several.
-        colours: keep the sequences that set allowed colours, and end with the usual ones.
+        colours: keep the sequences that set allowed colours, and reset them at the end.
     """
     if text.isprintable():
         return text
@@ -83,14 +86,14 @@ def shown_log(text: str, *, colours: bool = False) -> str:
 
 
 def shown_json(text: str) -> str:
-    """The JSON document `text` with forbidden characters escaped: it means the same and can be shown."""
+    """Return the JSON document `text` with forbidden characters escaped: equivalent and safe to show."""
     if text.isprintable():
         return text
     return _CHARACTER.sub(_escaped, text)
 
 
 def _allowed(parameters: str) -> str:
-    """The sequence that sets what is allowed of `parameters`; empty if nothing of it is."""
+    """Return the sequence that sets the allowed ones of `parameters`; empty if none is."""
     kept, at = [], 0
     while at <= len(parameters):
         extended = _EXTENDED.match(parameters, at)

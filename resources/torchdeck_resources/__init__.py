@@ -1,1 +1,1 @@
-"""What Torchdeck ships besides code: example run files, read through importlib.resources."""
+"""Torchdeck's resources besides code: example run files, read through importlib.resources."""

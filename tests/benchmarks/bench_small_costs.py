@@ -36,7 +36,7 @@ def _import() -> Row:
 
 
 def _imported(name: str) -> float:
-    """Milliseconds."""
+    """Milliseconds between two checks."""
     code = f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
     command = [sys.executable, "-c", code]
     return 1000 * min(

@@ -24,7 +24,7 @@ from torchdeck_app.theme.theme import Theme
 
 EDITS = 20
 GOAL = 200.0
-"""Milliseconds."""
+"""Milliseconds between two checks."""
 PAINT_GOAL = 8.0
 LIMIT = 120_000
 """Milliseconds that the first preview, which traces the model, may take."""

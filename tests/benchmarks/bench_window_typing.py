@@ -30,7 +30,7 @@ EDITS = 20
 REST = 0.3
 """Seconds between two edits."""
 GOAL = 200.0
-"""Milliseconds."""
+"""Milliseconds between two checks."""
 LONGEST = "[run]\nargs = [\n" + '"--some-option=of-a-script",\n' * 30_000 + "]\n"
 LIMIT = 120.0
 """Seconds that the first preview, which traces the model, may take."""

@@ -1,4 +1,4 @@
-"""The line that says what is waited for."""
+"""Progress line for pending operations."""
 
 import io
 import re

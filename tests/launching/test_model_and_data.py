@@ -141,7 +141,7 @@ def test_a_smaller_size_that_does_not_fit_is_said_like_the_full_one(
 
 @pytest.mark.parametrize(("verdict", "limits"), [("does not fit", "warn"), ("tight", "refuse")])
 def test_what_may_fit_warns(tmp_path: Path, verdict: str, limits: str) -> None:
-    """The run starts all the same."""
+    """Warning: the run starts all the same."""
     (check,) = checked(tmp_path, memory(peak=79, verdict=verdict), limits=limits)
     assert check.status == "warning"
 

@@ -1,4 +1,4 @@
-"""Machines as a run file describes them."""
+"""Machines as described by a run file."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The arithmetic of one optimizer step."""
+"""Batch arithmetic of one optimizer step."""
 
 import math
 

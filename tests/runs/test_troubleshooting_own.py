@@ -1,4 +1,4 @@
-"""What is said of an exception in the user's own code."""
+"""Return the advice on an exception in the user's own code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `torchdeck runs stop` says while it waits."""
+"""Progress messages of `torchdeck runs stop`."""
 
 from dataclasses import replace
 from pathlib import Path

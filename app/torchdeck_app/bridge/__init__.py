@@ -1,1 +1,1 @@
-"""Between the engine's blocking calls and the GUI thread."""
+"""Bridge between the engine's blocking calls and the GUI thread."""

@@ -1,4 +1,4 @@
-"""The life of a thread that does one thing again and again, and hands what came of it to the GUI thread."""
+"""Background thread that repeats one task and delivers its results to the GUI thread."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ T = TypeVar("T")
 
 
 def to_beat(interval: float, now: float) -> float:
-    """Seconds from `now` to the next multiple of `interval` on the clock that is at least half of it away.
+    """Return seconds from `now` to the next multiple of `interval` on the clock at least half an interval
+    away.
 
-    So all that look as often as each other do so at the same moment: the processor, and the window that
-    paints what they found, wake once for all of them.
+    Pollers with equal intervals run at the same moment: the processor, and the window that paints their
+    results, wake once for all of them.
     """
     rest = interval - now % interval
     return rest if rest >= interval / 2 else rest + interval
 
 
 class BackgroundLoop(QObject, Generic[T]):
-    """One thread at most, and one round at a time: what a round calls may keep what it saw.
+    """Loop with at most one thread and one round at a time: the function of a round may keep state.
 
-    Of several results only the newest is delivered: a GUI thread that is busy is never given more than it can
-    show. While a round goes on for long (a network drive), `stop` and a new begin cost nothing: the round's
-    result is dropped, and the same thread goes on.
+    Only the newest of several results is delivered: a busy GUI thread never gets more than it can show.
+    During a long round (a network drive), `stop` and a restart cost nothing: the round's result is dropped,
+    and the thread continues.
     """
 
     failed = Signal(Exception)
-    """What a round raised; the next one is made all the same."""
+    """Emitted with the exception of a round; the next round runs all the same."""
     _ready = Signal()
 
     def __init__(self, name: str, interval: float, parent: QObject | None = None) -> None:
@@ -51,20 +52,20 @@ class BackgroundLoop(QObject, Generic[T]):
 
     @property
     def is_running(self) -> bool:
-        """Begun, and not stopped since."""
+        """Return whether it was started and not stopped since."""
         return self._is_on
 
     @property
     def seconds_under_way(self) -> float:
-        """How long the round under way has taken; 0 while there is none."""
+        """Return the duration of the current round; 0 if there is none."""
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
     def stop(self, seconds: float = 0.0) -> bool:
-        """Begin no round any more, and deliver nothing; whether no round is under way.
+        """Start no more rounds, and deliver nothing; return whether no round is running.
 
         Args:
-            seconds: how long to wait for a round under way.
+            seconds: how long to wait for a running round.
         """
         with self._wake:
             self._is_on = False
@@ -77,26 +78,26 @@ class BackgroundLoop(QObject, Generic[T]):
             thread.join(seconds)
         return not thread.is_alive()
 
-    # for those that inherit
+    # for subclasses
 
     def _work(self) -> Callable[[], T]:
-        """What the round that begins now calls, without the lock. Called with it."""
+        """Return the function of the next round, which is called without the lock. Called with the lock."""
         raise NotImplementedError
 
     def _rest(self) -> float | None:
-        """Seconds to the next round; None: it comes when it is asked for. Called with the lock."""
+        """Return seconds to the next round; None: it runs on request. Called with the lock."""
         raise NotImplementedError
 
     def _is_news(self, value: T, last: T | None) -> bool:
-        """Whether `value` has to be told after `last`, which is None where there was none."""
+        """Return whether `value` must be delivered after `last`, which is None for the first."""
         raise NotImplementedError
 
     def _tell(self, value: T) -> None:
-        """In the GUI thread: here it is."""
+        """Deliver a value, in the GUI thread."""
         raise NotImplementedError
 
     def _begin(self) -> None:
-        """Begin the rounds, the first at once; where they have begun, the next one at once."""
+        """Start the rounds, the first at once; if already started, run the next one at once."""
         with self._wake:
             self._is_due = True
             if not self._is_on:
@@ -108,7 +109,7 @@ class BackgroundLoop(QObject, Generic[T]):
             self._wake.notify()
 
     def _ask_for_round(self) -> None:
-        """The next round comes at once, where rounds have begun."""
+        """Run the next round at once, if started."""
         with self._wake:
             self._is_due = True
             self._wake.notify()
@@ -126,7 +127,7 @@ class BackgroundLoop(QObject, Generic[T]):
             last = value
 
     def _next_round(self) -> tuple[int, Callable[[], T]] | None:
-        """In which life the next round is, and what it calls; None: the thread is at its end."""
+        """Return the generation and the function of the next round; None: the thread ends."""
         with self._wake:
             while self._is_on and not self._is_due:
                 in_time = self._wake.wait(self._rest())
@@ -158,7 +159,7 @@ class BackgroundLoop(QObject, Generic[T]):
                 self._ready.emit()
 
     def _deliver(self) -> None:
-        """In the GUI thread."""
+        """Deliver results, in the GUI thread."""
         with self._wake:
             outcome, self._outcome = self._outcome, None
         if outcome is None:

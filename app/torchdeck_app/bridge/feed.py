@@ -1,4 +1,4 @@
-"""Answers to the newest request, made in a thread of their own."""
+"""Answers to the newest request, computed in a thread of their own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from torchdeck_app.bridge.background_loop import BackgroundLoop, to_beat
 Q = TypeVar("Q")
 A = TypeVar("A")
 _REST = 2.0
-"""Times that an answer took, to rest after it: a thread that shares Python's lock with the GUI thread works a
-third of the time at most."""
+"""Rest after an answer as a multiple of its duration: a thread that shares Python's lock with the GUI thread
+works at most a third of the time.
+"""
 
 
 class Feed(BackgroundLoop[A], Generic[Q, A]):
-    """Calls `answer(request)` in one thread: at once for a new request, and again every `interval` seconds.
+    """Feed that calls `answer(request)` in one thread: at once for a new request, and then every `interval`
+    seconds.
 
-    Of several requests only the newest is answered. An answer that is the one before (the same object) is not
-    delivered again.
+    Only the newest of several requests is answered. An answer that is the previous one (the same object) is
+    not delivered again.
     """
 
     answered = Signal(object)
@@ -36,20 +38,20 @@ class Feed(BackgroundLoop[A], Generic[Q, A]):
         self._took = 0.0
 
     def ask(self, request: Q) -> None:
-        """Answer this from now on; begins the thread where there is none."""
+        """Answer this request from now on; start the thread if there is none."""
         with self._wake:
             self._request = request
         self._begin()
 
     def follow(self, *, on: bool) -> None:
-        """Whether to answer again and again, or new requests only (what is shown stands still)."""
+        """Set whether to repeat answers, or to answer only new requests (the display is frozen)."""
         with self._wake:
             self._follows = on
             self._is_due |= on
             self._wake.notify()
 
     def set_interval(self, seconds: float) -> None:
-        """How often to answer again, from the next answer on."""
+        """Set the interval of repeated answers, from the next answer on."""
         self._interval = seconds
 
     def _work(self) -> Callable[[], A]:

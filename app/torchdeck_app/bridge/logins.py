@@ -1,4 +1,4 @@
-"""How the window reaches nodes: with a person to ask, or with nobody."""
+"""Connections of the window to nodes: with prompts to the user, or without."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
 
 @dataclass(frozen=True)
 class Logins:
-    """Both ways know what was asked for so far, and what lies in the keyring."""
+    """Pair of connectors that share entered logins and the keyring."""
 
     asking: Connector
-    """Asks the person for what is missing; not from the GUI thread."""
+    """Prompts the user for missing logins; not from the GUI thread."""
     quiet: Connector
-    """Asks nobody: what is missing is said by its error."""
+    """Never prompts: missing logins are reported by its error."""
     ask_again: Callable[[], None]
-    """Called when the person wants something of a node: what was declined before is asked once more."""
+    """Called on a user action on a node: declined prompts may appear again."""
 
     @property
     def home(self) -> Path:
@@ -31,7 +31,7 @@ class Logins:
 def make_logins(
     home: Path, asker: Asker | None = None, ask_again: Callable[[], None] = lambda: None
 ) -> Logins:
-    """Logins of a Torchdeck home, by which `asker` is asked; without one, nobody is."""
+    """Create the logins of a Torchdeck home, with prompts by `asker`; without one, there are none."""
     credentials, keyring = Credentials(), Keyring(home)
     return Logins(
         Connector(home, KeyringAsker(keyring, asker or NoAsker()), credentials),

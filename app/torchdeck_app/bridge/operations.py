@@ -1,4 +1,4 @@
-"""Blocking calls off the GUI thread: each in a worker, its outcome back in the GUI thread."""
+"""Blocking calls off the GUI thread: each in a worker, with its outcome delivered to the GUI thread."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _THREADS = 4
 
 
 class CancelledError(Exception):
-    """The user does not want it any more."""
+    """The user has cancelled the operation."""
 
 
 class Cancel:
-    """Asked between two steps of a long call by whoever carries it out."""
+    """Cancellation flag, checked by a long call between two steps."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -32,16 +32,16 @@ class Cancel:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raises CancelledError once it is cancelled."""
+        """Raise CancelledError if cancelled."""
         if self._event.is_set():
             raise CancelledError
 
 
 class Operation(QObject, Generic[T]):
-    """One call under way. Signals are emitted in the GUI thread; of the last three exactly one."""
+    """Running call. Signals are emitted in the GUI thread; of the last three exactly one."""
 
     progressed = Signal(str)
-    """What is waited for now."""
+    """Emitted with the current step."""
     succeeded = Signal(object)
     failed = Signal(Exception)
     cancelled = Signal()
@@ -54,7 +54,7 @@ class Operation(QObject, Generic[T]):
         self.is_over = False
 
     def cancel(self) -> None:
-        """Ask it to end; `cancelled` follows when it has."""
+        """Request cancellation; `cancelled` follows when it has ended."""
         self._cancel.cancel()
 
     @property
@@ -72,10 +72,10 @@ class _Event(Enum):
 
 
 class Operations(QObject):
-    """Runs operations; at most four at once, the others wait. One that is over is forgotten."""
+    """Runner of operations; at most four at once, the others wait. Finished ones are forgotten."""
 
     started = Signal(object)
-    """An Operation; for whoever shows what is waited for."""
+    """Emitted with an Operation, to show its progress."""
     ended = Signal(object)
     _arrived = Signal(object, object, object)
 
@@ -101,10 +101,10 @@ class Operations(QObject):
         """Start `call(progress, cancel)` in a worker.
 
         Args:
-            name: what is waited for, in a few words.
-            call: must touch no widget; says progress by its first argument, and looks at its second.
-            done: called in the GUI thread with what it returned.
-            failed: called in the GUI thread with what it raised.
+            name: short description of the operation.
+            call: must touch no widget; reports progress by its first argument, and checks its second.
+            done: called in the GUI thread with the result.
+            failed: called in the GUI thread with the exception.
         """
         operation: Operation[T] = Operation(name, self)
         if done is not None:
@@ -113,19 +113,19 @@ class Operations(QObject):
             operation.failed.connect(failed)
         self._running.append(operation)
         self.started.emit(operation)
-        # not a QRunnable of ours: PySide keeps some that end while they are being handed over, for ever
+        # not a QRunnable subclass: PySide leaks some that end while they are being handed over
         self._pool.start(lambda: self._carry_out(operation, call))
         return operation
 
     def close(self, milliseconds: int = 2000) -> bool:
-        """Cancel all and wait; whether all have ended."""
+        """Cancel all operations and wait; return whether all have ended."""
         for operation in self._running:
             operation.cancel()
         self._pool.clear()
         return self._pool.waitForDone(milliseconds)
 
     def _carry_out(self, operation: Operation[T], call: Callable[[Callable[[str], None], Cancel], T]) -> None:
-        """In the worker."""
+        """Run the call, in the worker."""
         cancel = operation.token
 
         def progress(text: str) -> None:
@@ -143,7 +143,7 @@ class Operations(QObject):
             self._arrived.emit(operation, *outcome)
 
     def _deliver(self, operation: Operation[Any], event: _Event, value: object) -> None:
-        """In the GUI thread."""
+        """Deliver results, in the GUI thread."""
         if event is _Event.PROGRESSED:
             operation.progressed.emit(value)
             return

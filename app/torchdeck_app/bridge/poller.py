@@ -1,4 +1,4 @@
-"""Looking again and again at something that may be slow, in a thread of its own."""
+"""Polling of a possibly slow source in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from torchdeck_app.bridge.background_loop import BackgroundLoop, to_beat
 
 T = TypeVar("T")
 SLOW = 1.0
-"""Seconds after which a look is said to be slow."""
+"""Seconds after which a poll is reported as slow."""
 
 
 class Poller(BackgroundLoop[T]):
-    """Calls `look` every `interval` seconds in one thread, and hands the newest result to the GUI thread.
+    """Poller that calls `look` every `interval` seconds in one thread and delivers the newest result to the
+    GUI thread.
 
-    However slow a look is, the GUI thread waits for nothing: it gets what there is, and is told of a look
-    that has taken longer than `SLOW`.
+    The GUI thread never waits for a slow poll: it gets the available result, and is notified of a poll that
+    takes longer than `SLOW`.
     """
 
     changed = Signal(object)
-    """What a look returned, where it differs (`!=`) from what the last one did."""
+    """Emitted with a result if it differs (`!=`) from the previous one."""
     waiting = Signal(float)
-    """Seconds that the look under way has taken, while it is slow; 0 once it is over."""
+    """Emitted with the seconds of the current poll while it is slow; 0 once it is over."""
 
     def __init__(
         self, name: str, look: Callable[[], T], interval: float, parent: QObject | None = None
@@ -38,7 +39,7 @@ class Poller(BackgroundLoop[T]):
         self._watch.timeout.connect(self._tell_waiting)
 
     def start(self) -> None:
-        """Look now, and from then on; nothing where it does already."""
+        """Poll now and from then on; does nothing if already started."""
         if not self.is_running:
             self._begin()
             self._watch.start()
@@ -48,7 +49,7 @@ class Poller(BackgroundLoop[T]):
         return super().stop(seconds)
 
     def poke(self) -> None:
-        """Look again at once."""
+        """Poll again at once."""
         self._ask_for_round()
 
     def set_interval(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The runs of the home, followed off the GUI thread for everybody who shows some of them."""
+"""Runs of the home, followed off the GUI thread for all widgets that show them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INTERVAL = 1.0
 
 
 class RunListPoller(Poller[RunsSeen]):
-    """Looks at the list of runs once a second; `changed` carries a RunsSeen.
+    """Poller of the run list, once per second; `changed` carries a RunsSeen.
 
-    While there are runs that were not read yet, one look follows the other, and each shows what it has.
+    While there are unread runs, polls follow each other without delay, and each delivers a partial result.
     """
 
     def __init__(self, home: Path, parent: QObject | None = None, *, interval: float = INTERVAL) -> None:
@@ -40,16 +40,16 @@ class RunListPoller(Poller[RunsSeen]):
 
     @property
     def seen(self) -> RunsSeen:
-        """What was told last; for who comes later. For the GUI thread."""
+        """Return the last delivered state, for later subscribers. For the GUI thread."""
         return self._seen
 
     @property
     def followers(self) -> SharedFollowers:
-        """By which it follows the runs; for who looks at one of them as well."""
+        """Return the followers of the runs, to share with pollers of a single run."""
         return self._list.followers
 
     def _look_on(self) -> RunsSeen:
-        """In the thread."""
+        """Poll the list, in the thread."""
         seen = self._list.look()
         self._keep_controllers(seen)
         if seen.unread:
@@ -57,7 +57,7 @@ class RunListPoller(Poller[RunsSeen]):
         return seen
 
     def _keep_controllers(self, seen: RunsSeen) -> None:
-        """Start controllers that were killed while the window shows their runs, and those of lost runs."""
+        """Restart controllers that were killed while the window shows their runs, and those of lost runs."""
         live = {
             entry.id: entry
             for entry in seen.entries
@@ -65,7 +65,7 @@ class RunListPoller(Poller[RunsSeen]):
         }
         if not live:
             return
-        from torchdeck.use_cases.kept_controller import KeptController  # with all that a launch needs
+        from torchdeck.use_cases.kept_controller import KeptController  # imports all of a launch's modules
 
         self._kept = {id_: kept for id_, kept in self._kept.items() if id_ in live}
         for id_, entry in live.items():

@@ -1,4 +1,4 @@
-"""The window as the front end of a use case, while a worker carries it out."""
+"""Front end of a use case for the window, while a worker runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchdeck_app.bridge.operations import Cancel
 
 _NAMED = frozenset({Phase.LOGINS, Phase.CONTROLLER, Phase.STARTING})
-"""Phases that say nothing themselves while they last."""
+"""Phases that report no progress of their own."""
 
 
 class WorkerUi:
@@ -38,25 +38,25 @@ class WorkerUi:
         self._connector, self._progress, self._cancel, self._adopt = connector, progress, cancel, adopt
 
     def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
-        """Shown under what was asked for."""
+        """Show the phase as part of the operation."""
         if phase in _NAMED:
             self._progress(phase.value)
         return nullcontext(self._progress)
 
     def connector(self, home: Path) -> Connector:  # noqa: ARG002 - the window has one home
-        """The window's."""
+        """Return the window's connector."""
         return self._connector
 
     def note(self, text: str) -> None:
-        """As progress."""
+        """Show the message as progress."""
         self._progress(text)
 
     def check(self) -> None:
-        """Raises CancelledError once the user has cancelled."""
+        """Raise CancelledError if the user has cancelled."""
         self._cancel.check()
 
     def before_start(self) -> None:
-        """The last moment to cancel."""
+        """Check for cancellation a last time."""
         self._cancel.check()
 
     def adopt(self, controller: DetachedProcess) -> None:

@@ -1,1 +1,1 @@
-"""The Launch place: a run file beside its consequences."""
+"""Launch page: a run file next to its preview."""

@@ -1,4 +1,4 @@
-"""Questions of what goes on by itself: a person is asked only while they look at what it is for."""
+"""Prompts of background work: the user is prompted only while the related page is visible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AskedInSight:
-    """Asks a person while it is in sight, and else nobody. Any thread may ask."""
+    """Asker that prompts only while visible. Thread-safe."""
 
     def __init__(self, logins: Logins) -> None:
         self._logins = logins
@@ -27,34 +27,34 @@ class AskedInSight:
 
     @property
     def reach(self) -> Connector:
-        """How nodes are reached, with these questions."""
+        """Return a connector with these prompts."""
         return replace(self._logins.asking, asker=self)
 
     def come_into_sight(self) -> bool:
-        """Ask from now on; whether something was wanted while nobody was asked, and is to be tried again."""
+        """Enable prompts; return whether one was suppressed before and the connection should be retried."""
         with self._lock:
             self._in_sight = True
             wanted, self._has_declined = self._has_declined, False
             return wanted
 
     def go_out_of_sight(self) -> None:
-        """Ask nobody from now on."""
+        """Disable prompts."""
         self._in_sight = False
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:
-        """As `Asker` has it."""
+        """See `Asker`."""
         return self._ask(lambda asker: asker.password(target, again=again))
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:
-        """As `Asker` has it."""
+        """See `Asker`."""
         return self._ask(lambda asker: asker.passphrase(path, again=again))
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
-        """As `Asker` has it."""
+        """See `Asker`."""
         return self._ask(lambda asker: asker.trust(target, key_type, fingerprint) or None) is not None
 
     def _ask(self, question: Callable[[Asker], T | None]) -> T | None:
-        """Who was asked has answered, wherever they are by then; what nobody was asked for is put off."""
+        """Prompt; a pending prompt stays valid if the page is hidden, and a suppressed one is postponed."""
         if not self._in_sight:
             answer = question(self._logins.quiet.asker)
             if answer is not None:

@@ -1,4 +1,4 @@
-"""The two views of the document, one of them in sight: as a form, and as text."""
+"""Views of the document, one of them visible: form and text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from torchdeck_app.theme.theme import Theme
 
 
 class DocumentViews(QStackedWidget):
-    """What leads to a key or a line chooses the view that has it."""
+    """Stack of views; navigation to a key or line selects the suitable view."""
 
     view_changed = Signal(str)
-    """`form` or `toml`."""
+    """Emitted with `form` or `toml`."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class DocumentViews(QStackedWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Views of `document`; `node_names` gives what the node inventory has."""
+        """Create views of `document`; `node_names` returns the names in the node inventory."""
         super().__init__(parent)
         self._focus_waits = False
         self.form = ConfigForm(theme, document, node_names=node_names)
@@ -42,7 +42,7 @@ class DocumentViews(QStackedWidget):
 
     @property
     def view(self) -> str:
-        """`form` or `toml`."""
+        """Emitted with `form` or `toml`."""
         return "form" if self.currentWidget() is self.form else "toml"
 
     def show_view(self, view: str) -> None:
@@ -51,16 +51,16 @@ class DocumentViews(QStackedWidget):
         self.view_changed.emit(view)
 
     def choose(self, view: str) -> None:
-        """Show a view that the user wants to go on in."""
+        """Show a view and focus it."""
         self.show_view(view)
         self.take_focus()
 
     def switch(self) -> None:
-        """Show the other one, to go on in."""
+        """Show the other view and focus it."""
         self.choose("toml" if self.view == "form" else "form")
 
     def take_focus(self) -> None:
-        """The keyboard is for the view in sight; once it is: keys would reach what nobody sees."""
+        """Focus the current view once it is visible: keys must not reach a hidden one."""
         self._focus_waits = not self.isVisible()
         if not self._focus_waits:
             (self.form if self.view == "form" else self.editor).setFocus()
@@ -71,17 +71,17 @@ class DocumentViews(QStackedWidget):
             self.take_focus()
 
     def set_read_only(self, *, read_only: bool) -> None:
-        """Whether the document cannot be changed."""
+        """Set whether the document is read-only."""
         self.editor.set_read_only(read_only=read_only)
         self.form.set_read_only(read_only=read_only)
 
     def show_planned(self, problems: tuple[Problem, ...]) -> None:
-        """Mark what planning has found wrong, besides what the document itself says."""
+        """Mark problems found by planning, besides those of the document itself."""
         self.form.show_planned(problems)
         self.editor.show_planned(problems)
 
     def go_to(self, row: ProblemRow) -> None:
-        """Lead to the field of a problem, or to its line."""
+        """Go to the field of a problem, or to its line."""
         if row.line is not None:
             self.editor.reveal(row.line)
         if self.view == "form" and row.path:
@@ -90,31 +90,31 @@ class DocumentViews(QStackedWidget):
             self.go_to_line(row.line)
 
     def go_to_key(self, key: str, rows: Iterable[ProblemRow], checked: CheckedDocument | None) -> None:
-        """Lead to a key.
+        """Go to a key.
 
         Args:
             key: its dotted name.
-            rows: what is wrong, of which some may be with this key.
-            checked: the document as it was checked last, which says where the key stands.
+            rows: problems, of which some may be with this key.
+            checked: the last checked document, which has the key's position.
         """
         lines = {} if checked is None else {dotted(path): line for path, line in checked.lines.items()}
         listed = (row for row in rows if row.path == key)
         self.go_to(next(listed, ProblemRow(key, "", "", lines.get(key), "")))
 
     def go_to_line(self, line: int) -> None:
-        """Lead to a line of the text."""
+        """Go to a line of the text."""
         self.show_view("toml")
         self.editor.reveal(line)
         self.editor.setFocus()
 
     def search(self) -> None:
-        """Search in the view in sight."""
+        """Search in the current view."""
         if self.view == "form":
             self.form.focus_search()
         else:
             self.editor.open_find()
 
     def ask_line(self) -> None:
-        """Ask which line to go to, where there are lines."""
+        """Ask for a line to go to, if the view has lines."""
         if self.view == "toml":
             self.editor.go_to_line()

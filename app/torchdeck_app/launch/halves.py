@@ -1,4 +1,4 @@
-"""How Launch divides its room: document over problems at the left, preview over the bar at the right."""
+"""Layout of Launch: document over problems at the left, preview over the bar at the right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchdeck_app.launch.form.tab_order import leave_focus, step_focus
 
 
 class Halves(QSplitter):
-    """Both splits are the user's to move, and kept."""
+    """Splitters that the user can move and whose positions are saved."""
 
     def __init__(
         self, toolbar: QWidget, views: QWidget, problems: QWidget, pane: QWidget, control: QWidget
@@ -32,19 +32,20 @@ class Halves(QSplitter):
         self.setSizes([460, 740])
         for split in (self, self._document):
             split.setChildrenCollapsible(False)
-            split.setHandleWidth(1)  # Qt makes the part that can be gripped wider
+            split.setHandleWidth(1)  # Qt makes the grip area wider
 
     @property
     def above_document(self) -> QVBoxLayout:
-        """What is first in it stands over the document, and takes no room from the preview."""
+        """Return the layout above the document; its content takes no space from the preview."""
         layout = self._left.layout()
         assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made so below
         return layout
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
-        """Tab goes through the left and then the right half, and out: Qt's own order leaves the right out.
+        """Move the focus through the left and then the right half, and out: Qt's own order leaves the right
+        out.
 
-        Fields of the form are made late, and stand in that order behind all that was made before.
+        Fields of the form are created late, and come in that order after all earlier widgets.
         """
         return (
             step_focus(self._areas, forward=forward)
@@ -53,11 +54,11 @@ class Halves(QSplitter):
         )
 
     def save_state(self) -> dict[str, str]:
-        """How wide and how high the parts are."""
+        """Return the sizes of the parts."""
         return {name: _text(split.saveState()) for name, split in self._splits().items()}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave; what does not fit is passed over."""
+        """Restore the result of `save_state`; invalid entries are skipped."""
         for name, split in self._splits().items():
             if isinstance(kept := state.get(name), str):
                 split.restoreState(QByteArray.fromBase64(kept.encode("ascii", "replace")))
@@ -67,7 +68,7 @@ class Halves(QSplitter):
 
 
 def _column(*widgets: QWidget, stretch: int = -1) -> QWidget:
-    """Widgets one under the other; the one at `stretch` takes the room."""
+    """Create a column of widgets; the one at `stretch` takes the free space."""
     made = QWidget()
     layout = QVBoxLayout(made)
     layout.setContentsMargins(0, 0, 0, 0)

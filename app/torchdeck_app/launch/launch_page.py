@@ -1,4 +1,4 @@
-"""Launch: what to run, beside what it will do."""
+"""Launch page: the run file next to its preview."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 
 DRAFTS = "torchdeck"
-"""Folder in the user's home that runs without a file work in."""
+"""Folder in the user's home in which unsaved runs work."""
 
 
 class LaunchPage(Page):
-    """The document on the left, what it will do on the right; the presets while there is no document."""
+    """Page with the document on the left and its preview on the right; the presets while there is no
+    document.
+    """
 
     run_started = Signal(str)
-    """Id of a run that was started here."""
+    """Emitted with the id of a run that was started here."""
 
     def __init__(
         self,
@@ -61,14 +63,13 @@ class LaunchPage(Page):
         drafts: Path | None = None,
         logins: Logins | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            operations: for what blocks.
-            home: TORCHDECK_HOME.
-            parent: Qt's owner.
-            drafts: where runs that are in no file work; `torchdeck` in the user's home.
-            logins: how nodes are reached; without it nobody is asked for anything.
+        """Args:
+        theme: theme of the window.
+        operations: runs blocking work.
+        home: TORCHDECK_HOME.
+        parent: Qt parent.
+        drafts: working folder of runs that are in no file. Default: `torchdeck` in the user's home.
+        logins: connects to nodes; without it the user is never prompted.
         """
         super().__init__(parent)
         logins = logins or make_logins(home)
@@ -105,7 +106,7 @@ class LaunchPage(Page):
         operations.run("reading the presets", lambda *_: preset_cards(), done=shown, failed=failed)
 
     def open_path(self, path: Path) -> None:
-        """Open a run file, or begin one for a script."""
+        """Open a run file, or create one for a script."""
         self.files.open_path(path)
 
     def open_text(self, text: str, path: Path | None, name: str) -> None:
@@ -117,7 +118,7 @@ class LaunchPage(Page):
         self.files.new_from_preset(name)
 
     def show_diff_to_run(self, run_id: str = "") -> None:
-        """Show what changed since a run; the newest, where none is named."""
+        """Show the changes since a run; the newest if none is given."""
         DiffDialog(
             self._theme, self._operations, self._home, self.document.text, self.file.name, self
         ).open_for(run_id)
@@ -128,7 +129,7 @@ class LaunchPage(Page):
 
     @property
     def view(self) -> str:
-        """`form` or `toml`."""
+        """Emitted with `form` or `toml`."""
         return self.views.view
 
     @property
@@ -218,7 +219,7 @@ class LaunchPage(Page):
         self.start_page.script_wanted.connect(files.choose_script)
 
     def _follow(self) -> None:
-        """Listen to the document, and to what is made of it."""
+        """Connect to the document, and to its results."""
         self.file.opened.connect(self._opened)
         self.file.status_changed.connect(self._show_status)
         self.document.checked.connect(self._checked)
@@ -239,11 +240,11 @@ class LaunchPage(Page):
         self.control.run_started.connect(self.run_started)
 
     def _source(self) -> str:
-        """The file that the text is in."""
+        """Return the file of the text."""
         return "" if self.document.path is None or self.file.base is None else str(self.document.path)
 
     def _typed_first(self, act: Callable[[], None]) -> Callable[[], None]:
-        """What is being typed in a field belongs to what is saved, checked or launched."""
+        """Return a function that commits pending input before it saves, checks or launches."""
 
         def do() -> None:
             self.form.take_over()
@@ -252,7 +253,7 @@ class LaunchPage(Page):
         return do
 
     def _has_document(self, *, there: bool) -> None:
-        # above the document it leaves the preview its room; above the presets where there is none
+        # above the document it takes no space from the preview; without a document it is above the presets
         (self._work.above_document if there else self._whole).insertWidget(0, self.notice)
         self._pages.setCurrentWidget(self._work if there else self.start_page)
         self.actions_here.set_document(there=there)
@@ -261,7 +262,7 @@ class LaunchPage(Page):
 
     def _begin_anew(self) -> None:
         self.start_page.show_recent(self.file.recent.paths)
-        # what is open stays so until something else is chosen
+        # the open document stays until another one is chosen
         self.start_page.show_back(self.file.name if self._has_begun else "")
         self._has_document(there=False)
 
@@ -296,11 +297,11 @@ class LaunchPage(Page):
         self.found.show(self.problems, self.views, self.batch_plan)
 
     def _lead_to_problems(self) -> None:
-        self._show_problems()  # the control may hear of the newest before the list does
+        self._show_problems()  # the control may get the newest state before the list
         self.problems.take_focus()
 
     def _ask_trust(self, held: Held) -> None:
-        """Asked by the preview; a launch that goes on asks by itself."""
+        """Ask for trust for the preview; a running launch asks by itself."""
         if not self.control.launching.is_busy:
             self.control.ask_trust(held, lambda: self.service.trust(held.folder), launching=False)
 
@@ -314,7 +315,7 @@ class LaunchPage(Page):
 
 
 class PreviewChanges:
-    """One step of the history each, or a notice that says why not."""
+    """Changes from the preview: one undo step each, or a notice with the reason why not."""
 
     def __init__(self, document: RunDocument, file: DocumentFile, notice: Notice) -> None:
         self._document, self._file, self._notice = document, file, notice
@@ -330,14 +331,14 @@ class PreviewChanges:
             self._notice.say(f"The run file cannot be changed from here: {error}", "error")
 
 
-# Names of the node inventory, for who chooses nodes of a run.
+# Names of the node inventory, for choosing the nodes of a run.
 
 
 class NodeNames(QObject):
-    """Read off the GUI thread; what was read last is there at once."""
+    """Names read off the GUI thread; the last ones read are available at once."""
 
     changed = Signal()
-    """The book says something else than it did when it was read before."""
+    """Emitted when the inventory differs from the last one read."""
 
     def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -348,15 +349,15 @@ class NodeNames(QObject):
 
     @property
     def node_inventory(self) -> NodeInventory:
-        """What was read last; empty before."""
+        """Return the last inventory read; empty before the first."""
         return self._node_inventory
 
     def names(self) -> tuple[str, ...]:
-        """Groups, nodes and tags of the book."""
+        """Return groups, nodes and tags of the inventory."""
         return self._names
 
     def read(self) -> None:
-        """Read the book anew; where it is wrong, what was read last stays, and Nodes says why."""
+        """Read the inventory again; if it is invalid, the last one stays, and Nodes shows the reason."""
         if self._reading is not None:
             return
         self._reading = self._operations.run(
@@ -379,6 +380,6 @@ class NodeNames(QObject):
 
 
 def names_in(node_inventory: NodeInventory) -> tuple[str, ...]:
-    """What `distributed.nodes` may name: groups first, then nodes, then tags."""
+    """Return the names that `distributed.nodes` accepts: groups first, then nodes, then tags."""
     tags = dict.fromkeys(f"{TAG}{tag}" for entry in node_inventory.nodes.values() for tag in entry.tags)
     return (*node_inventory.groups, *node_inventory.nodes, *tags)

@@ -1,4 +1,4 @@
-"""The problems of document and plan, put together for a list."""
+"""Problems of document and plan, combined for a list."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from torchdeck_app.launch.document.checked import CheckedDocument
 
 
 class ProblemRow(NamedTuple):
-    """One line of the list."""
+    """Line of the list."""
 
     path: str
-    """The key; empty where it is about a whole file."""
+    """Key; empty if it concerns a whole file."""
     wrong: str
     right: str
     line: int | None
-    """Of this text; None where it stands elsewhere."""
+    """Line of this text; None if it is elsewhere."""
     file: str
-    """Of another file, which this one extends; else empty."""
+    """Other file that this one extends; else empty."""
 
 
 def problem_rows(
     checked: CheckedDocument | None, planned: tuple[Problem, ...] = ()
 ) -> tuple[ProblemRow, ...]:
-    """What is wrong with the text, or, where nothing is, with its plan on these machines; each once."""
+    """Return the problems of the text, or if there are none, of its plan on these machines; each once."""
     if checked is None:
         return ()
     rows = [_row(problem, checked) for problem in checked.problems or planned]
@@ -32,7 +32,7 @@ def problem_rows(
 
 
 def headline(rows: tuple[ProblemRow, ...]) -> str:
-    """`No problems`, or how many and the first one's key."""
+    """Return `No problems`, or their number and the first one's key."""
     if not rows:
         return "No problems"
     count = "1 problem" if len(rows) == 1 else f"{len(rows)} problems"

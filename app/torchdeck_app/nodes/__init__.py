@@ -1,1 +1,1 @@
-"""The Nodes place: machines and what they do."""
+"""Nodes page: machines and their activity."""

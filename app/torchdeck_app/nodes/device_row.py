@@ -1,4 +1,4 @@
-"""One GPU of a machine: its memory as a bar, how busy it is, and whose it is."""
+"""One GPU of a machine: its memory as a bar, its utilization and its owner."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
 
 _OWNER, _NARROW_OWNER = 200, 120
-"""Pixels of the name of a run."""
+"""Width of a run's name in pixels."""
 
 
 class MemoryBar(QWidget):
-    """How full a device is."""
+    """Bar that shows how full a device is."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -29,7 +29,7 @@ class MemoryBar(QWidget):
         theme.changed.connect(self.update)
 
     def show_share(self, share: float | None, tip: str) -> None:
-        """Fill so much of it; nothing is known of None."""
+        """Fill this share of the bar; None means unknown."""
         self._share = share
         self.setToolTip(plain_tip(tip))
         self.setAccessibleDescription(tip)
@@ -51,10 +51,10 @@ class MemoryBar(QWidget):
 
 
 class DeviceRow(QWidget):
-    """Everything about one device."""
+    """Row with everything about one device."""
 
     run_asked = Signal(str)
-    """The id of the run that has it, whose name was pressed."""
+    """Emitted with the id of the run that owns the device when its name is clicked."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None, *, narrow: bool = False) -> None:
         super().__init__(parent)
@@ -67,7 +67,7 @@ class DeviceRow(QWidget):
         self._owner = QPushButton()
         self._owner.setFlat(True)
         kept = self._owner.sizePolicy()
-        kept.setRetainSizeWhenHidden(True)  # rows keep their height when runs come and go
+        kept.setRetainSizeWhenHidden(True)  # keep the row height when runs come and go
         self._owner.setSizePolicy(kept)
         self._run_id = ""
         self._owner.clicked.connect(lambda: self.run_asked.emit(self._run_id))
@@ -90,7 +90,7 @@ class DeviceRow(QWidget):
         row.addWidget(self._chart, 1)
 
     def show_device(self, now: DeviceActivity) -> None:
-        """As it is now."""
+        """Show the device's current state."""
         total = now.device.memory_bytes
         name = now.device.name.removeprefix("NVIDIA ") if self._narrow else now.device.name
         self._name.setText(f"{now.device.index}  {name}")
@@ -120,7 +120,7 @@ class DeviceRow(QWidget):
             self._owner.setToolTip(plain_tip(said))
 
     def _shortened(self, name: str) -> str:
-        """As a button can show it: not too long, and without what would be taken for a mnemonic."""
+        """Return the name as a button can show it: shortened and without characters read as a mnemonic."""
         short = self._owner.fontMetrics().elidedText(
             name, Qt.TextElideMode.ElideMiddle, _NARROW_OWNER if self._narrow else _OWNER
         )

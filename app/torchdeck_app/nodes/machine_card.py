@@ -1,4 +1,4 @@
-"""This machine as a card: what it is, how busy it is, its devices and its busiest processes."""
+"""Card of this machine: its facts, load, devices and busiest processes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
 
 _WIDTHS = {1: 76, 2: 92, 3: 72, 4: 96}
-"""Pixels of the columns of processes; name and run share what is left."""
+"""Widths of the process columns in pixels; name and run share the rest."""
 
 
 class MachineCard(Panel):
     """One machine."""
 
     run_asked = Signal(str)
-    """The id of a run that is to be opened."""
+    """Emitted with the id of a run to open."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__("This machine", parent)
@@ -86,23 +86,23 @@ class MachineCard(Panel):
         self.add(self.table, 1)
 
     def show_problem(self, sentence: str) -> None:
-        """Why nothing new is known of it; empty where all is well."""
+        """Show why there is no new data; empty if all is well."""
         self._problem.setText(sentence)
         self._problem.setVisible(bool(sentence))
 
     def show_interpreter(self, facts: InterpreterFacts) -> None:
-        """What the Python that runs would use is."""
+        """Show facts of the Python that runs would use."""
         self._software.show_interpreter(facts)
         why = facts.error or ("" if facts.torch else "no torch: runs need an interpreter that has it")
         self._wrong.setText(f"{facts.executable}: {why}")
         self._wrong.setVisible(bool(why))
 
     def show_software(self, facts: SoftwareFacts) -> None:
-        """What its system is."""
+        """Show facts of the system."""
         self._software.show_software(facts)
 
     def show_activity(self, now: Activity) -> None:
-        """As it is now."""
+        """Show the device's current state."""
         self._host.setText(now.host)
         cores = f"{now.cores} core{'' if now.cores == 1 else 's'}"
         load = ", ".join(f"{value:.2f}" for value in now.load)
@@ -165,7 +165,7 @@ _LEAST = 200
 
 
 class ChartGrid(QWidget):
-    """All in one row, or half of them in each of two."""
+    """Grid of all charts in one row, or in two rows of half each."""
 
     def __init__(self, charts: Sequence[QWidget], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -194,13 +194,13 @@ class ChartGrid(QWidget):
 
 _NAMES = ("System", "Kernel", "Python", "torch", "NVIDIA driver")
 _SHARES = (5, 5, 2, 3, 3)
-"""How much of the width each gets."""
+"""Relative widths of the charts."""
 _LOOKING = "…"
 _NONE = "none"
 
 
 class SoftwareRow(QWidget):
-    """System, kernel, Python, torch and driver side by side."""
+    """Row with system, kernel, Python, torch and driver."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -216,14 +216,14 @@ class SoftwareRow(QWidget):
             self._say(name, _LOOKING)
 
     def show_software(self, facts: SoftwareFacts) -> None:
-        """The system's own."""
+        """Show the system's own software."""
         self._say("System", facts.system)
         self._say("Kernel", f"{facts.kernel}, {facts.machine}")
         driver = facts.driver or _NONE
         self._say("NVIDIA driver", driver, "" if facts.driver else "No driver of NVIDIA's was found.")
 
     def show_interpreter(self, facts: InterpreterFacts) -> None:
-        """Of the Python that runs use."""
+        """Show the Python that runs use."""
         self._say("Python", facts.python or "not found", facts.executable)
         self._say("torch", facts.torch or _NONE)
 
@@ -237,14 +237,14 @@ class SoftwareRow(QWidget):
 _HEIGHT = 32
 _INSET = 3
 _SIDE = 1
-"""Room for the frame of the focus, above and beside."""
+"""Space for the focus frame, above and at the side."""
 _WIDEST = 24
 _GAPS = ((6, 2), (3, 1))
-"""From so many pixels a core on, so many of them are a gap."""
+"""Gap in pixels by minimum pixels per core."""
 
 
 class CoreBars(Chart):
-    """Bars side by side, as wide as there is room; its marks are the cores."""
+    """Chart of bars as wide as the space allows, one per core; its markers are the cores."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Load of each core", parent)
@@ -252,7 +252,7 @@ class CoreBars(Chart):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_loads(self, loads: tuple[float, ...]) -> None:
-        """Percent of each core."""
+        """Show the load of each core in percent."""
         self._loads = loads
         self.changed()
 
@@ -291,7 +291,7 @@ class CoreBars(Chart):
             painter.fillRect(QRectF(left, field.bottom() - filled, right - left, filled), colour)
 
     def _said(self) -> str:
-        """The core that is pointed at, or else the busiest one."""
+        """Return the text for the hovered core, or else for the busiest one."""
         if self.mark is not None:
             return self.text_of(self.mark)
         busiest = max(range(len(self._loads)), key=self._loads.__getitem__)
@@ -302,7 +302,7 @@ class CoreBars(Chart):
         return QRectF(_SIDE, _INSET + self.fontMetrics().height() + 4, width, _HEIGHT)
 
 
-# The busiest processes of a machine as a table.
+# Table of a machine's busiest processes.
 
 COLUMNS = ("Process", "PID", "User", "CPU", "Memory", "Run")
 _NUMBERS = (1, 3, 4)
@@ -310,14 +310,14 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class ProcessModel(QAbstractTableModel):
-    """What is selected follows its process, wherever that comes to stand."""
+    """Table model whose selection follows the process when rows move."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._rows: tuple[ProcessActivity, ...] = ()
 
     def show_processes(self, rows: tuple[ProcessActivity, ...]) -> None:
-        """Show these."""
+        """Show these processes."""
         if rows == self._rows:
             return
         self._drop({row.pid for row in rows})
@@ -325,7 +325,7 @@ class ProcessModel(QAbstractTableModel):
         self._put_in_order(rows)
 
     def process(self, row: int) -> ProcessActivity:
-        """What stands in a row."""
+        """Return the process in a row."""
         return self._rows[row]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008 - Qt's signature
@@ -358,7 +358,7 @@ class ProcessModel(QAbstractTableModel):
         return None
 
     def _drop(self, kept: set[int]) -> None:
-        """Take the rows away whose process is not among `kept`."""
+        """Remove the rows whose process is not in `kept`."""
         for at in range(len(self._rows) - 1, -1, -1):
             if self._rows[at].pid not in kept:
                 self.beginRemoveRows(QModelIndex(), at, at)
@@ -366,7 +366,7 @@ class ProcessModel(QAbstractTableModel):
                 self.endRemoveRows()
 
     def _append(self, rows: tuple[ProcessActivity, ...]) -> None:
-        """Put those of `rows` whose process has no row yet behind the others."""
+        """Append the processes of `rows` that have no row yet."""
         there = {row.pid for row in self._rows}
         new = [row for row in rows if row.pid not in there]
         if new:
@@ -375,7 +375,7 @@ class ProcessModel(QAbstractTableModel):
             self.endInsertRows()
 
     def _put_in_order(self, rows: tuple[ProcessActivity, ...]) -> None:
-        """Of the same processes; what views remember of a row goes with its process."""
+        """Reorder the rows of the same processes; persistent indexes follow their process."""
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         places = {row.pid: at for at, row in enumerate(rows)}

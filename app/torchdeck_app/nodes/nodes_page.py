@@ -1,4 +1,4 @@
-"""The Nodes place."""
+"""Nodes page."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from torchdeck_app.widgets.question import Choice, ask
 from torchdeck_app.widgets.tooltip import plain_tip
 
 INTERVAL = 1.0
-"""Seconds between two looks at the machine."""
+"""Seconds between two polls of the machine."""
 NODES, THIS_MACHINE, CONNECTIONS = range(3)
-"""The tabs."""
+"""Indices of the tabs."""
 
 
 class NodesPage(Page):
-    """All nodes and this machine, live while they are looked at."""
+    """Page with all nodes and this machine, live while shown."""
 
     run_asked = Signal(str)
-    """The id of a run that is to be opened."""
+    """Emitted with the id of a run to open."""
 
     def __init__(
         self,
@@ -66,13 +66,12 @@ class NodesPage(Page):
         *,
         logins: Logins | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            operations: for what blocks.
-            home: TORCHDECK_HOME.
-            parent: Qt's owner.
-            logins: how nodes are reached; without it nobody is asked for anything.
+        """Args:
+        theme: theme of the window.
+        operations: runs blocking work.
+        home: TORCHDECK_HOME.
+        parent: Qt parent.
+        logins: connects to nodes; without it the user is never prompted.
         """
         super().__init__(parent)
         self._theme, self._operations = theme, operations
@@ -126,15 +125,15 @@ class NodesPage(Page):
         self.matrix.stop()
 
     def add_node(self) -> NodeDialog:
-        """Ask for a node."""
+        """Open the dialog that adds a node."""
         return self._open_dialog("")
 
     def edit_node(self, name: str) -> NodeDialog:
-        """Change a node."""
+        """Open the dialog that changes a node."""
         return self._open_dialog(name)
 
     def import_nodes(self) -> ImportDialog:
-        """Ask which hosts of the SSH config shall be nodes."""
+        """Open the dialog that imports hosts of the SSH config as nodes."""
         dialog = ImportDialog(self._theme, self._operations, self._logins, self._node_inventory.nodes, self)
         dialog.imported.connect(self._imported)
         dialog.add_asked.connect(self.add_node)
@@ -276,11 +275,11 @@ def _scrolled(widget: QWidget) -> QScrollArea:
 
 
 SHOWN = 15_000
-"""Milliseconds for which it is there."""
+"""Milliseconds for which the bar is shown."""
 
 
 class UndoBar(QFrame):
-    """One sentence at a time, at the bottom of the place."""
+    """Bar for one message at a time, at the bottom of the page."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -301,7 +300,7 @@ class UndoBar(QFrame):
         self.hide()
 
     def say(self, sentence: str, undo: Callable[[], None] | None = None) -> None:
-        """Show this for a while, with a button where `undo` is given."""
+        """Show a message for a while, with a button if `undo` is given."""
         self._undo = undo
         self.text.setText(sentence)
         self.text.setToolTip(plain_tip(sentence))
@@ -316,17 +315,17 @@ class UndoBar(QFrame):
             undo()
 
 
-# Ending what is left of dead runs on a node: asked for first, then done in a worker.
+# Orphan cleanup for dead runs on a node: confirmed first, then done in a worker.
 
 
 class Cleaning:
-    """Cleans one node at a time, or several at once.
+    """Orphan cleanup for one or several nodes at a time.
 
     Args:
-        owner: what the question is asked over.
-        operations: for the cleaning.
-        logins: how nodes are reached.
-        told: called with a sentence that says what came of it.
+        owner: widget over which the question appears.
+        operations: runs the cleanup.
+        logins: connects to nodes.
+        told: called with a sentence about the result.
     """
 
     def __init__(
@@ -337,7 +336,7 @@ class Cleaning:
         """The question that was asked last."""
 
     def ask(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
-        """Ask whether these processes shall end."""
+        """Ask whether to kill these processes."""
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self._owner,
@@ -362,7 +361,7 @@ class Cleaning:
 
 
 def outcome(name: str, found: Mapping[str, Any]) -> str:
-    """What came of a cleaning."""
+    """Return the result of a cleanup as a sentence."""
     ended = sum(int(count) for count in dict(found.get("ended", {})).values())
     kept, left = list(found.get("kept", [])), int(found.get("left", 0))
     text = f"{name}: {ended} process{'es' * (ended != 1)} ended"

@@ -1,1 +1,1 @@
-"""The Runs place: all runs, and one of them."""
+"""Runs page: the list of all runs and the view of one run."""

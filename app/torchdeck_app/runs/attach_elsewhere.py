@@ -1,4 +1,4 @@
-"""Following a run from here that another machine has started: asked for in a dialog, done in a worker."""
+"""Following a run started on another machine: chosen in a dialog, attached in a worker."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from torchdeck_app.runs.commands.commands import RunCommands
 
 
 class RunsElsewhere(QWidget):
-    """Never shown: what its dialog is asked over is its parent.
+    """Hidden widget whose parent is the dialog's parent.
 
     Args:
-        operations: for what blocks.
-        logins: how nodes are reached.
-        commands: reap the controllers that are started.
-        parent: the place.
+        operations: runs blocking work.
+        logins: connects to nodes.
+        commands: reaps the controllers that are started.
+        parent: the page.
     """
 
     attached = Signal(str)
-    """The id of a run that is here now."""
+    """Emitted with the id of a run that is now here."""
     failed = Signal(str)
-    """Why nothing can be asked for, or what of a run that is here is still missing."""
+    """Emitted with the reason why the dialog cannot open, or with what an attached run still lacks."""
 
     def __init__(
         self, operations: Operations, logins: Logins, commands: RunCommands, parent: QWidget
@@ -40,11 +40,11 @@ class RunsElsewhere(QWidget):
 
     @property
     def dialog(self) -> AttachDialog | None:
-        """The dialog, while it is open."""
+        """Return the dialog while it is open."""
         return self._dialog
 
     def ask(self) -> None:
-        """Open the dialog, once the book is read."""
+        """Open the dialog once the inventory is read."""
         self._operations.run(
             "reading the node inventory",
             lambda _progress, _cancel: self._logins.quiet.node_inventory(),
@@ -91,7 +91,7 @@ class RunsElsewhere(QWidget):
             dialog.show_progress(what)
 
     def _cancelled(self, dialog: AttachDialog) -> None:
-        """A run that is here by then stays, with the controller that was started for it."""
+        """Handle a cancelled dialog; a run already here stays, with the controller started for it."""
         self._failed(dialog, InterruptedError("it was cancelled"))
         self._commands.runs_touched.emit()
 

@@ -1,4 +1,4 @@
-"""What the Runs place shows once runs in sight were deleted."""
+"""Selection in the Runs page after visible runs were deleted."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class DeletedRuns:
-    """Goes on to the next run, and back to one that was put back.
+    """Selects the next run after a deletion, and a restored run again.
 
     Args:
-        commands: which delete, put back and remove.
-        table: from which the next run is taken.
-        shown: in which it is shown.
-        settled: shows what is selected.
+        commands: delete, restore and remove runs.
+        table: provides the next run.
+        shown: shows the run.
+        settled: shows the selection.
         open_run: shows a run as soon as it is in the list.
     """
 
@@ -57,19 +57,19 @@ class DeletedRuns:
 
 SECONDS = 10
 _LONGEST = 40
-"""Characters of a run's name."""
+"""Maximum characters shown of a run's name."""
 
 
 class UndoBar(QFrame):
-    """Counts down; a second deletion makes the first one final at once."""
+    """Bar with a countdown; a second deletion makes the first one final at once."""
 
     undone = Signal(object)
-    """An Aside is to be put back."""
+    """Emitted with the Deleted to restore."""
     expired = Signal(object)
-    """An Aside is to be removed for good."""
+    """Emitted with the Deleted to remove permanently."""
 
     def __init__(self, home: QWidget, parent: QWidget | None = None) -> None:
-        """A bar that is hidden; what had the focus in it gives it to `home` then."""
+        """Create a hidden bar; when it hides, `home` receives its focus."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         self._home = home
@@ -93,7 +93,7 @@ class UndoBar(QFrame):
         self.hide()
 
     def offer(self, aside: Deleted) -> None:
-        """Offer to put `aside` back."""
+        """Offer to restore `aside`."""
         self.expire()
         self._aside = aside
         self._left = SECONDS
@@ -102,13 +102,13 @@ class UndoBar(QFrame):
         self._clock.start()
 
     def undo(self) -> None:
-        """Put back what was deleted last."""
+        """Restore the last deletion."""
         aside = self._end()
         if aside is not None:
             self.undone.emit(aside)
 
     def expire(self) -> None:
-        """What was deleted goes for good."""
+        """Make the deletion final."""
         aside = self._end()
         if aside is not None:
             self.expired.emit(aside)

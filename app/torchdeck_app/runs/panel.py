@@ -1,4 +1,4 @@
-"""A room of a run's page: one view of the run, such as its plots or its logs."""
+"""Panel of a run's page: one view of the run, such as its plots or its logs."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from torchdeck_app.widgets.empty_state import EmptyState
 
 
 class RunPanel(QWidget):
-    """What a run's page asks of each of its parts; every answer may be none."""
+    """Interface of a panel in a run's page; all methods are optional."""
 
     cursor_moved = Signal(object)
-    """The one time cursor, moved here by hand: unix seconds, or None where it left."""
+    """Emitted when the user moves the shared time cursor: unix seconds, or None when it leaves."""
 
     def entered(self) -> None:
-        """It is seen from now on: timers may run."""
+        """Called when the panel becomes visible: timers may run."""
 
     def left(self) -> None:
-        """It is not seen any more: what only serves the eye stops."""
+        """Called when the panel is hidden: purely visual updates stop."""
 
     def closing(self) -> None:
-        """The page closes: threads end."""
+        """Called when the page closes: end the threads."""
 
     def show_view(self, view: RunView) -> None:
-        """The run as of now; called whenever it changed."""
+        """Show the run's current state; called after each change."""
 
     def set_cursor(self, time: float | None) -> None:
-        """The time cursor was moved in another room; unix seconds."""
+        """Show the time cursor of another panel; unix seconds."""
 
     def set_until(self, time: float | None) -> None:
-        """Show the run as it was at a moment (unix seconds), for replay; None: as it is."""
+        """Show the run as of a moment (unix seconds), for replay; None: the present."""
 
     def save_state(self) -> dict[str, Any]:
-        """What is to be there again, as JSON's values."""
+        """Return the state to restore, as JSON values."""
         return {}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave; what does not fit is passed over."""
+        """Restore the result of `save_state`; invalid entries are skipped."""
 
 
 class EmptyPanel(RunPanel):
-    """A room with nothing in it, which says why."""
+    """Empty panel that shows why."""
 
     def __init__(
         self, theme: Theme, icon: str, title: str, sentence: str, parent: QWidget | None = None

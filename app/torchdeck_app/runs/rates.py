@@ -1,4 +1,4 @@
-"""How fast a run trains, said the same way wherever it is said."""
+"""Texts of training rates, in one format everywhere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def rate_text(value: float, what: str) -> str:
-    """A number a second by three digits: `1.24k tok/s`, `940 smp/s`, `0.75 smp/s`.
+    """Return a rate with three digits: `1.24k tok/s`, `940 smp/s`, `0.75 smp/s`.
 
     Args:
-        value: how many a second.
+        value: rate per second.
         what: `tok` or `smp`.
     """
     if not math.isfinite(value):
@@ -26,14 +26,14 @@ def rate_text(value: float, what: str) -> str:
 
 
 def throughput_text(progress: TrainingProgress) -> str:
-    """Tokens a second, or samples where no tokens are counted; empty where neither is."""
+    """Return tokens per second, or samples if tokens are not counted; empty if neither is."""
     if progress.tokens_per_s is not None:
         return rate_text(progress.tokens_per_s, "tok")
     return "" if progress.samples_per_s is None else rate_text(progress.samples_per_s, "smp")
 
 
 def _three(value: float) -> str:
-    """Three digits, and never an exponent."""
+    """Return three digits, never with an exponent."""
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

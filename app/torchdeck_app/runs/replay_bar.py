@@ -1,4 +1,4 @@
-"""A run that is over, seen again as it was at a moment of one's choice."""
+"""Replay of a finished run at a chosen moment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torchdeck_app.widgets.panel import GRID, label
 _STEPS = 1000
 _FRAME = 100
 _SECONDS = 20.0
-"""How long a whole run takes to be played."""
+"""Seconds to play a whole run."""
 
 
 class ReplayBar(QWidget):
-    """Says by `moved` until when the run is to be shown."""
+    """Bar that emits `moved` with the moment until which the run is shown."""
 
     moved = Signal(object)
-    """Unix seconds; None: all of it."""
+    """Emitted with unix seconds; None: the whole run."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,7 +56,7 @@ class ReplayBar(QWidget):
         self.hide()
 
     def set_range(self, begin: float | None, end: float | None) -> None:
-        """From when to when the run went (unix seconds); None: there is nothing to replay."""
+        """Set the begin and end of the run (unix seconds); None: there is nothing to replay."""
         if begin is None or end is None or end <= begin:
             self.play.setChecked(False)
             self.slider.setValue(_STEPS)
@@ -67,12 +67,12 @@ class ReplayBar(QWidget):
 
     @property
     def has_range(self) -> bool:
-        """Whether there is something to replay."""
+        """Return whether there is something to replay."""
         return self._end > self._begin
 
     @property
     def until(self) -> float | None:
-        """The moment that is shown; None: the end."""
+        """Return the shown moment; None: the end."""
         value = self.slider.value()
         return None if value >= _STEPS else self._begin + (self._end - self._begin) * value / _STEPS
 

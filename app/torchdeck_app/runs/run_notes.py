@@ -16,10 +16,10 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class RunNotes(QObject):
-    """All notes of a home."""
+    """Store of all notes of a home."""
 
     changed = Signal(object)
-    """Notes by run id."""
+    """Emitted with the notes by run id."""
     failed = Signal(str)
 
     def __init__(self, operations: Operations, home: Path, parent: QObject | None = None) -> None:
@@ -33,7 +33,7 @@ class RunNotes(QObject):
         self._run("reading tags and notes", lambda: read_notes(self._home))
 
     def ask(self, entries: Sequence[RunEntry], parent: QWidget) -> None:
-        """Let a person say something of these runs."""
+        """Open the dialog that edits the notes of these runs."""
         ids = tuple(entry.id for entry in entries)
         before = common([self._notes.get(id_, Note()) for id_ in ids])
         dialog = NoteDialog([entry.name for entry in entries], before, parent)
@@ -41,7 +41,7 @@ class RunNotes(QObject):
         dialog.open()
 
     def write(self, ids: tuple[str, ...], before: Note, given: Note) -> None:
-        """Replace what all of the runs had by what was given; tags that only some have stay."""
+        """Replace the common note of all runs by the one given; tags that only some have stay."""
 
         def change(note: Note) -> Note:
             kept = tuple(tag for tag in note.tags if tag not in before.tags and tag not in given.tags)
@@ -63,16 +63,16 @@ class RunNotes(QObject):
 
 
 def common(notes: Sequence[Note]) -> Note:
-    """The tags that all have, and the text where it is one."""
+    """Return the tags that all have, and the text if it is the same."""
     tags = tuple(tag for tag in notes[0].tags if all(tag in note.tags for note in notes))
     return Note(tags, notes[0].text if len({note.text for note in notes}) == 1 else "")
 
 
 class NoteDialog(QDialog):
-    """Asks for tags and a note; of several runs the tags are those that all have."""
+    """Dialog for tags and a note; for several runs it shows their common tags."""
 
     given = Signal(object)
-    """A Note."""
+    """Emitted with a Note."""
 
     def __init__(self, names: list[str], note: Note, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -103,5 +103,5 @@ class NoteDialog(QDialog):
 
     @property
     def note(self) -> Note:
-        """What was typed."""
+        """Return the input."""
         return Note(parse_tags(self.tags.text()), self.text.toPlainText().strip())

@@ -1,4 +1,4 @@
-"""One run: header, failure, plots, and the rooms below them."""
+"""Page of one run: header, failure, plots, and the panels below them."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
 
 _MOST = 1 << 20
-"""Pixels of a part of the window that a session may name; Qt takes 32 bits."""
+"""Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
 _NARROWEST = 56 * GRID
 _HEIGHT = 20 * GRID
 _NO_LIMIT = 16777215
-"""Qt's own, for heights."""
+"""Qt's own maximum height."""
 _SHARE = 0.5
-"""Of the room above the tabs: what an open failure card may take and leave the plots in sight."""
+"""Share of the space above the tabs up to which an open failure card leaves the plots visible."""
 
 
 class RunPage(QWidget):
-    """Follows one run while it is open."""
+    """Page that follows one run while it is open."""
 
     seen = Signal(object)
-    """A RunSeen, whenever it changed."""
+    """Emitted with a RunSeen on each change."""
     command_asked = Signal(object)
     """A RunCommand, of this run."""
     clone_from_asked = Signal(object)
-    """A new run is to go on from the checkpoint at this Path."""
+    """Emitted to clone the run from the checkpoint at this Path."""
     run_asked = Signal(str)
-    """Another run is to be shown: its id."""
+    """Emitted with the id of another run to show."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RunPage(QWidget):
         self._connect()
 
     def entered(self) -> None:
-        """It is seen from now on."""
+        """Called when the view becomes visible."""
         self._is_entered = True
         self._watch.start()
         self.timeline.follow(on=True)
@@ -106,7 +106,7 @@ class RunPage(QWidget):
         self._room_now.entered()
 
     def left(self) -> None:
-        """It is not seen any more."""
+        """Called when the view is hidden."""
         self._is_entered = False
         self._watch.stop()
         self.timeline.follow(on=False)
@@ -114,41 +114,41 @@ class RunPage(QWidget):
             room.left()
 
     def closing(self) -> None:
-        """It goes away: threads end."""
+        """End the threads before the page is removed."""
         self._is_entered = False
-        self._watch.stop()  # waits for nothing: its disk may be slow, and nothing comes after it
+        self._watch.stop()  # does not wait: its disk may be slow, and nothing follows
         for room in self._rooms:
             room.closing()
 
     def actions_offered(self) -> Sequence[QAction]:
-        """What can be done with the plots."""
+        """Return the actions on the plots."""
         return self.plots.actions_offered()
 
     def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
-        """Other runs there are, to compare the configuration with."""
+        """Set the other runs available for comparing the configuration."""
         self.configuration.set_runs(entries)
 
     def say_failed(self, why: str) -> None:
-        """What was asked of the run cannot be done; empty: nothing."""
+        """Show why a command for the run failed; empty: nothing."""
         self.problem.setText(why)
         self.problem.setVisible(bool(why))
 
     def update_under_way(self) -> None:
-        """What was asked of the run has changed."""
+        """Update the pending requests of the run."""
         if self._latest is not None:
             self._show_header(self._latest)
 
     def poke(self) -> None:
-        """Look at the run at once."""
+        """Poll the run at once."""
         self._watch.poke()
 
     @property
     def seen_last(self) -> RunSeen | None:
-        """What is shown of the run; None before the first look."""
+        """Return the shown state of the run; None before the first poll."""
         return self._latest
 
     def save_state(self) -> dict[str, Any]:
-        """What is to be there again, as JSON's values."""
+        """Return the state to restore, as JSON values."""
         return {
             "plots": self.plots.save_state(),
             "rooms": [room.save_state() for room in self._tabbed.values()],
@@ -157,7 +157,7 @@ class RunPage(QWidget):
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave."""
+        """Restore the result of `save_state`."""
         rooms, sizes, tab = state.get("rooms"), state.get("splitter"), state.get("tab")
         if isinstance(state.get("plots"), Mapping):
             self.plots.restore_state(state["plots"])
@@ -229,7 +229,7 @@ class RunPage(QWidget):
     def _show(self, seen: RunSeen) -> None:
         before, self._latest = self._latest, seen
         if self._is_unread or (before is not None and before.view.state != seen.view.state):
-            self.say_failed("")  # it was of another look, or of another state
+            self.say_failed("")  # it belonged to another poll or state
         self._is_unread = False
         self._show_header(seen)
         view = seen.view
@@ -246,7 +246,7 @@ class RunPage(QWidget):
         self.card.enable(abilities(seen.view, under_way), is_gone=seen.is_gone)
 
     def _report(self, view: RunView) -> None:
-        """Gather why it failed, once for each failure."""
+        """Collect why it failed, once per failure."""
         failed = (view.state, view.attempt, view.why, view.finishes)
         if failed == self._reported:
             return
@@ -269,14 +269,16 @@ class RunPage(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """An open card that needs most of the room takes the place of the plots; else they share it."""
+        """Arrange the page: an open card that needs most of the space replaces the plots, else they share
+        it.
+        """
         is_open = self.card.report is not None and not self.card.is_folded
         wanted = self.card.wanted_height() if is_open else 0
         covers = wanted > _SHARE * self._splitter.sizes()[0]
         self.card.setMaximumHeight(wanted if is_open and not covers else _NO_LIMIT)
         self.plots.setVisible(not covers)
         self.replay.setVisible(not covers and self.replay.has_range)
-        if covers != self._covers:  # a layout of everything around, else, once a second
+        if covers != self._covers:  # else everything around would be laid out every second
             self._covers = covers
             self._upper.setStretchFactor(self.card, 1 if covers else 0)
 
@@ -318,7 +320,7 @@ _KINDS: dict[str, MarkKind] = {"attempt_started": "attempt", "checkpoint": "chec
 
 
 def marks_of(happenings: Iterable[Happening]) -> tuple[Mark, ...]:
-    """Starts of attempts, saved checkpoints, and failures."""
+    """Return markers for starts of attempts, saved checkpoints and failures."""
     found = []
     for each in happenings:
         kind = _KINDS.get(each.event)

@@ -1,4 +1,4 @@
-"""One run, followed off the GUI thread."""
+"""Monitor of one run, off the GUI thread."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ from torchdeck_app.bridge.poller import Poller
 
 LIVE = 1.0
 OVER = 2.0
-"""Seconds between two looks at a run that goes on, and at one that is over."""
+"""Seconds between two polls of an active run, and of one that is over."""
 ALONE = 3.0
-"""Seconds without a controller after which a run is left alone: one that is being started shows itself."""
+"""Seconds without a controller until a run counts as detached: a starting one appears earlier."""
 
 
 @dataclass(frozen=True)
 class RunSeen:
-    """A run as one look found it."""
+    """Result of one poll of a run."""
 
     view: RunView
     progress: TrainingProgress | None
     is_gone: bool = False
-    """Its directory was removed; the view is the last that was seen."""
+    """Whether its directory was removed; the view is the last one seen."""
     origin: Origin | None = None
-    """The run that it goes on from."""
+    """Run that it resumed from."""
     links: tuple[LinkState, ...] = ()
-    """To its nodes, in the order of their names, as its controller says; none of a run that is over."""
+    """Links to its nodes in the order of their names, as its controller reports; none for a run that is over.
+    """
     sent_code: tuple[LinkState, ...] = ()
-    """Those over which its code is being sent now."""
+    """Links over which its code is being sent now."""
     is_left_alone: bool = False
-    """It goes on on other machines, and no controller here follows all of it."""
+    """Whether it continues on other machines and no local controller follows all of it."""
     living_alone: tuple[str, ...] = ()
-    """Other nodes on which ranks of it may go on though it is over."""
+    """Other nodes on which ranks of it may continue though it is over."""
 
 
 class RunWatch(Poller[RunSeen]):
-    """Looks at a run while its page is open; `changed` carries a RunSeen, `failed` why it cannot be read."""
+    """Poller of a run while its page is open; `changed` carries a RunSeen, `failed` why it cannot be read."""
 
     def __init__(
         self, layout: RunLayout, parent: QObject | None = None, *, followers: SharedFollowers | None = None
     ) -> None:
-        """A watch over a run; it looks together with all that have the same `followers`."""
+        """Create a poller for a run; all with the same `followers` poll together."""
         self._layout = layout
         self._follower = (followers or SharedFollowers()).of(layout)
         self._seen: RunSeen | None = None
@@ -62,7 +63,7 @@ class RunWatch(Poller[RunSeen]):
         self.changed.connect(self._pace)
 
     def _look_at(self) -> RunSeen:
-        """In the thread."""
+        """Poll the list, in the thread."""
         before = self._seen
         if before is not None and not self._layout.root.exists():
             self._seen = replace(before, is_gone=True)
@@ -77,7 +78,7 @@ class RunWatch(Poller[RunSeen]):
         return self._seen
 
     def _with_links(self, seen: RunSeen, links: Links | None) -> RunSeen:
-        """What is to be said of its nodes, while it goes on."""
+        """Add the state of its nodes while it is active."""
         if self._remote is None:
             self._remote = links is not None or bool(remote_nodes(self._layout))
         if not self._remote:

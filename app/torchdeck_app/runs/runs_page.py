@@ -1,4 +1,4 @@
-"""The Runs place: the list, and the run or the comparison that is selected."""
+"""Runs page: the list, and the selected run or comparison."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID
 
 _MOST = 1 << 20
-"""Pixels of a part of the window that a session may name; Qt takes 32 bits."""
+"""Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
 _SETTLE = 120
-"""Milliseconds that a selection stays before its page is made: arrow keys run through a list."""
+"""Milliseconds a selection must last before its page is created: arrow keys run through a list."""
 _LIST_WIDTH = 46 * GRID
 
 
 class RunsPage(Page):
-    """All runs, live and past."""
+    """Page of all runs, active and finished."""
 
     clone_asked = Signal(str, str)
-    """The text of a run's file, and where it came from: to be opened in Launch."""
+    """Emitted with the text of a run's file and its source, to open in Launch."""
     launch_asked = Signal()
     runs_changed = Signal(object)
-    """All runs as a tuple of RunEntry, the newest first."""
+    """Emitted with all runs as a tuple of RunEntry, newest first."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RunsPage(Page):
         *,
         logins: Logins | None = None,
     ) -> None:
-        """The place over a home; without `logins` nobody is asked for what nodes want."""
+        """Create the page for a home; without `logins` the user is never prompted for the nodes' logins."""
         super().__init__(parent)
         self._theme = theme
         self._run_list = run_list
@@ -126,19 +126,19 @@ class RunsPage(Page):
             self.open_run(state["run"])
 
     def open_run(self, run_id: str) -> None:
-        """Show the run's page, as soon as the run is in the list."""
+        """Show the run's page as soon as the run is in the list."""
         self._wanted = run_id
         self._run_list.poke()
         self._find_wanted()
 
     @property
     def run_in_sight(self) -> str:
-        """The id of the run whose page is shown; empty where there is none."""
+        """Return the id of the run whose page is shown; empty if there is none."""
         return "" if self.page is None else self.page.run_layout.root.name
 
     @property
     def page(self) -> RunPage | None:
-        """The page that is shown; None where there is none."""
+        """Return the page shown; None if there is none."""
         return self.shown.page
 
     def _lay_out(self) -> None:
@@ -191,8 +191,8 @@ class RunsPage(Page):
     def _take(self, seen: RunsSeen) -> None:
         self._entries = seen.entries
         self.table.set_seen(seen)
-        # while runs can be put back the bar that does it stays in sight, and so does a page: of a run that
-        # was removed elsewhere it says just that
+        # while runs can be restored, the undo bar stays visible, and so does a page: if its run was removed
+        # elsewhere, it shows just that
         some = bool(seen.entries) or not self.undo_bar.isHidden() or self.page is not None
         self._whole.setCurrentWidget(self._splitter if some else self._empty)
         self.shown.set_entries(seen.entries)
@@ -206,7 +206,7 @@ class RunsPage(Page):
 
     def _say_waiting(self, seconds: float) -> None:
         if seconds:
-            self._whole.setCurrentWidget(self._splitter)  # that there are none yet is not known
+            self._whole.setCurrentWidget(self._splitter)  # it is not known yet that there are none
         self.table.set_waiting(seconds)
 
     def _find_wanted(self) -> None:
@@ -223,7 +223,7 @@ class RunsPage(Page):
         self.shown.show_runs(self.table.selected())
 
     def _do(self, command: RunCommand) -> None:
-        """Carry out an action on what is selected."""
+        """Run an action on the selection."""
         entries = self.table.selected()
         if command is RunCommand.FILTER:
             self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -242,7 +242,7 @@ class RunsPage(Page):
             self._command(command, *(entry.id for entry in entries if not self._able(entry).why_not(command)))
 
     def _delete(self, entries: Sequence[RunEntry]) -> None:
-        """Those that can be; of the others it is said why not."""
+        """Delete the runs that can be deleted, and report why the others cannot."""
         why = {entry.id: self._able(entry).delete for entry in entries}
         kept = [f"{entry.name} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
         self.table.say_problem("\n".join(kept))
@@ -258,7 +258,7 @@ class RunsPage(Page):
             self.page.say_failed("")
         for run_id in {*run_ids} - {entry.id for entry in self._entries}:
             self._say_failed(run_id, "the run is not in the list any more")
-        under_way = self.commands.under_way  # of what was asked already the run's page says so
+        under_way = self.commands.under_way  # the run's page shows pending requests
         asked = [each for each in self._entries if each.id in run_ids and what not in under_way(each.id)]
         if what is RunCommand.STOP_NOW:
             known = ((each, self._seen(each) or each) for each in asked)
@@ -268,7 +268,7 @@ class RunsPage(Page):
                 self.commands.carry_out(what, each.layout)
 
     def _open_other(self, run_id: str) -> None:
-        """Show a run that the page names."""
+        """Show a run that the page refers to."""
         if any(entry.id == run_id for entry in self._entries):
             self.open_run(run_id)
         elif self.page is not None:
@@ -296,7 +296,7 @@ class RunsPage(Page):
         self.actions_of_runs.enable(entries, [self._able(entry) for entry in entries])
 
     def _able(self, entry: RunEntry) -> Abilities:
-        """By what the run's page shows, where there is one: it looks oftener than the list does."""
+        """Return the abilities by the run's page if there is one: it polls more often than the list."""
         seen, under_way = self._seen(entry), self.commands.under_way(entry.id)
         if seen is not None:
             return abilities(
@@ -323,5 +323,5 @@ _SENTENCE = (
 
 
 def no_runs(theme: Theme, pressed: Callable[[], None]) -> EmptyState:
-    """Says what a run is, with a button that leads to Launch."""
+    """Create the empty state that explains runs, with a button that leads to Launch."""
     return EmptyState(theme, "runs", "No runs yet", _SENTENCE, button="Go to Launch", pressed=pressed)

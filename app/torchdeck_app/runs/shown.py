@@ -1,4 +1,4 @@
-"""The right side of the Runs place: the page of one run, or several runs compared."""
+"""Right side of the Runs page: the page of one run, or a comparison of several."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from torchdeck_app.widgets.empty_state import EmptyState
 
 
 class ShownRuns(QStackedWidget):
-    """One widget at a time; the one before is closed."""
+    """Stack of one widget at a time; the previous one is closed."""
 
     command_asked = Signal(object, str)
     """A RunCommand, and the id of the run."""
     run_asked = Signal(str)
-    """Another run is to be shown: its id."""
+    """Emitted with the id of another run to show."""
     page_changed = Signal()
-    """The page shows another look at its run."""
+    """Emitted when the page shows a new state of its run."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ShownRuns(QStackedWidget):
         followers: SharedFollowers | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """Nothing is shown yet; pages look at their runs together with all that have the same `followers`."""
+        """Create an empty stack; pages with the same `followers` poll their runs together."""
         super().__init__(parent)
         self._theme = theme
         self._operations = operations
@@ -51,19 +51,19 @@ class ShownRuns(QStackedWidget):
 
     @property
     def page(self) -> RunPage | None:
-        """The page that is shown; None where there is none."""
+        """Return the page shown; None if there is none."""
         shown = self.currentWidget()
         return shown if isinstance(shown, RunPage) else None
 
     @property
     def comparison(self) -> CompareView | None:
-        """The comparison that is shown; None where there is none."""
+        """Return the comparison shown; None if there is none."""
         shown = self.currentWidget()
         return shown if isinstance(shown, CompareView) else None
 
     @property
     def said(self) -> str:
-        """Why there is neither; empty where there is one."""
+        """Return why neither is shown; empty if one is."""
         shown = self.currentWidget()
         return "\n".join(each.text() for each in shown.findChildren(QLabel)) if self._is_empty(shown) else ""
 
@@ -72,7 +72,7 @@ class ShownRuns(QStackedWidget):
         return isinstance(widget, EmptyState)
 
     def set_entries(self, entries: tuple[RunEntry, ...]) -> None:
-        """All runs as of now."""
+        """Update the list of all runs."""
         self._entries = entries
         if self.page is not None:
             self.page.set_runs(entries)
@@ -82,7 +82,7 @@ class ShownRuns(QStackedWidget):
             self.show_runs(tuple(entry for entry in entries if entry.id == self._unreadable))
 
     def show_runs(self, entries: tuple[RunEntry, ...]) -> None:
-        """Show these, unless they are shown already; where there are none, what is there stays."""
+        """Show these runs unless they are shown already; without any, the content stays."""
         readable = tuple(entry for entry in entries if not entry.is_unreadable)
         if len(readable) > 1:
             self._show_comparison(readable)
@@ -93,47 +93,47 @@ class ShownRuns(QStackedWidget):
             self._unreadable = entries[0].id
 
     def show_none(self) -> None:
-        """Close what is shown: its runs are gone."""
+        """Close the content: its runs are gone."""
         self._keep_page_state()
         self._show(self._nothing())
 
     def shows_any(self, ids: Collection[str]) -> bool:
-        """Whether one of these runs is in sight."""
+        """Return whether one of these runs is visible."""
         page, comparison = self.page, self.comparison
         if comparison is not None:
             return any(run_id in ids for run_id in comparison.asked_for)
         return page is not None and page.run_layout.root.name in ids
 
     def entered(self) -> None:
-        """It is seen from now on."""
+        """Called when the view becomes visible."""
         self._is_entered = True
         for part in (self.page, self.comparison):
             if part is not None:
                 part.entered()
 
     def left(self) -> None:
-        """It is not seen any more."""
+        """Called when the view is hidden."""
         self._is_entered = False
         for part in (self.page, self.comparison):
             if part is not None:
                 part.left()
 
     def closing(self) -> None:
-        """Threads end."""
+        """End the threads."""
         self._is_entered = False
         for part in (self.page, self.comparison):
             if part is not None:
                 part.closing()
 
     def save_state(self) -> dict[str, Any]:
-        """How a page is arranged, and which run is shown, as JSON's values."""
+        """Return a page's layout and the run shown, as JSON values."""
         page = self.page
         if page is None:
             return {"run": "", "page": dict(self._page_state)}
         return {"run": page.run_layout.root.name, "page": page.save_state()}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up how a page is arranged; the run is shown by whoever knows it."""
+        """Restore a page's layout; the caller shows the run."""
         if isinstance(state.get("page"), Mapping):
             self._page_state = state["page"]
 

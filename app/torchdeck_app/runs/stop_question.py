@@ -1,4 +1,4 @@
-"""The question before a stop is cut short that would have saved what it loses."""
+"""Question before a stop is cut short that would have saved the steps it loses."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from torchdeck_app.widgets.question import Choice, ask
 
 _REJECT = QMessageBox.ButtonRole.RejectRole
 _NAMED = 6
-"""Runs that a question names one by one."""
+"""Maximum number of runs named in a question."""
 
 
 class Pressed(NamedTuple):
-    """A run on which Stop now was pressed."""
+    """Run on which Stop now was pressed."""
 
     layout: RunLayout
     known: RunSeen | RunEntry
     under_way: frozenset[str]
-    """What was asked of it and not taken yet."""
+    """Pending requests of the run."""
 
     @property
     def losing(self) -> RunView | None:
-        """What is known of it, if steps would be lost that the stop under way is about to save."""
+        """Return the view of the run if steps would be lost that the pending stop is about to save."""
         view = self.known.view
         if view is None or not is_being_saved(view, self.under_way):
             return None
@@ -39,9 +39,10 @@ class Pressed(NamedTuple):
 
 
 class StopNow:
-    """Asks where steps would be lost that the stop under way is about to save; else does it at once.
+    """Confirmation if steps would be lost that the pending stop is about to save; else Stop now applies at
+    once.
 
-    Whoever presses Stop now with no stop asked before means it: its tooltip says what is lost.
+    Without a stop requested before, Stop now is deliberate: its tooltip lists what is lost.
     """
 
     def __init__(self, owner: QWidget, shown: ShownRuns, carry_out: Callable[[RunLayout], None]) -> None:
@@ -52,7 +53,7 @@ class StopNow:
         shown.page_changed.connect(lambda: self._look_at(shown.page))
 
     def press(self, runs: Sequence[Pressed]) -> None:
-        """Stop runs now; those that lose something once that was answered, which is asked once for all."""
+        """Stop runs now; those that would lose steps are stopped after one confirmation for all."""
         losing = [(run, view) for run in runs if (view := run.losing) is not None]
         for run in runs:
             if run.losing is None:
@@ -85,7 +86,7 @@ class StopNow:
         box.finished.connect(lambda: self._open.pop(ids, None))
 
     def _look_at(self, page: RunPage | None) -> None:
-        """A question about a run that is over has no object any more."""
+        """Close the question when its run is over."""
         seen = None if page is None else page.seen_last
         box = None if seen is None else self._open.get(frozenset({seen.view.id}))
         if seen is not None and box is not None and seen.view.is_over:

@@ -1,1 +1,1 @@
-"""What the user can set, and files that are kept from one start to the next."""
+"""User settings, and files kept across starts."""

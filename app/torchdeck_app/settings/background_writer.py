@@ -1,4 +1,4 @@
-"""Writing small files off the GUI thread: of several versions of a file only the newest."""
+"""Writing of small files off the GUI thread: only the newest version of a file is written."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from PySide6.QtCore import QObject, Signal
 from torchdeck.contract.atomic import write_bytes
 
 RETRY = 5.0
-"""Seconds after which what could not be written is tried again."""
+"""Seconds between retries of failed writes."""
 
 
 class BackgroundWriter(QObject):
-    """One thread that writes whole files, however slow the disk is. A file is replaced in one step."""
+    """Thread that writes whole files, however slow the disk is. Each file is replaced atomically."""
 
     failed = Signal(str)
-    """A sentence: what could not be written and why. Once until that file can be written again."""
+    """Emitted with a sentence: which file could not be written and why. Once until that file can be written
+    again.
+    """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -31,7 +33,7 @@ class BackgroundWriter(QObject):
         self._thread: threading.Thread | None = None
 
     def write(self, path: Path, text: str) -> None:
-        """Replace `path` by `text` soon; what waited to be written there is dropped."""
+        """Replace `path` by `text` soon; a pending version is dropped."""
         with self._wake:
             self._waiting[path] = text
             self._wake.notify_all()
@@ -40,9 +42,9 @@ class BackgroundWriter(QObject):
             self._thread.start()
 
     def close(self, seconds: float) -> bool:
-        """Wait until all is written, `seconds` at most; whether it is. Nothing is written afterwards.
+        """Wait until all is written, at most `seconds`; return whether it is. Nothing is written afterwards.
 
-        What could not be written before is tried once more.
+        Failed writes are retried once.
         """
         with self._wake:
             self._try_again()
@@ -69,7 +71,7 @@ class BackgroundWriter(QObject):
             self._write(path, text)
 
     def _try_again(self) -> None:
-        """With the lock held."""
+        """Retry failed writes; the caller holds the lock."""
         self._waiting = {**self._failed, **self._waiting}
 
     def _write(self, path: Path, text: str) -> None:

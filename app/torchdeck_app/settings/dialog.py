@@ -1,4 +1,4 @@
-"""The dialog of the settings. Each takes effect at once; there is nothing to apply."""
+"""Settings dialog. Each change takes effect at once; there is no Apply button."""
 
 from __future__ import annotations
 
@@ -62,17 +62,16 @@ _CHECKS = (
 
 
 class SettingsDialog(QDialog):
-    """Shows and changes the settings."""
+    """Dialog that shows and changes the settings."""
 
     def __init__(
         self, store: SettingsStore, theme: Theme, operations: Operations, parent: QWidget | None = None
     ) -> None:
-        """
-        Args:
-            store: the settings.
-            theme: of the window.
-            operations: for reading and changing what is trusted.
-            parent: Qt's owner.
+        """Args:
+        store: the settings.
+        theme: theme of the window.
+        operations: reads and changes the trust list.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self.setWindowTitle("Settings")
@@ -145,7 +144,7 @@ class SettingsDialog(QDialog):
             check.setChecked(getattr(settings, name))
 
 
-# The page of the settings with the folders and files whose code may run.
+# Settings page with the folders and files whose code may run.
 
 _MEANS = (
     "Code in these folders and files runs without a question: recipes and what they import, Pythons that run "
@@ -155,7 +154,7 @@ _EMPTY = "A folder is trusted with all below it, a file as it is. Torchdeck asks
 
 
 WHY = Qt.ItemDataRole.UserRole
-"""Under which an item has the reason why it does not count."""
+"""Role of the reason why an item does not apply."""
 _WORDS = {
     Condition.TRUSTED: "✓ Trusted",
     Condition.CHANGED: "? Asks again",
@@ -172,12 +171,12 @@ class TrustRow(NamedTuple):
 
 
 def trust_rows(trusted: TrustList) -> tuple[TrustRow, ...]:
-    """All that is in the list. Raises TrustError."""
+    """Return all entries of the list. Raises TrustError."""
     return tuple(TrustRow(entry.path, entry.state()) for entry in trusted.entries())
 
 
 class TrustPage(QWidget):
-    """Shows what is trusted, adds to it and takes out of it."""
+    """Page that shows trusted folders and files, and adds and removes them."""
 
     def __init__(
         self, theme: Theme, operations: Operations, home: Path, parent: QWidget | None = None
@@ -210,7 +209,7 @@ class TrustPage(QWidget):
         self._show_ability()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Read the list as it is now: the command line changes it too."""
+        """Read the current list: the command line changes it too."""
         super().showEvent(event)
         self._run("reading what is trusted", lambda: None)
 
@@ -248,7 +247,7 @@ class TrustPage(QWidget):
         self._run("removing trust", lambda: [self._trusted.remove(Path(path)) for path in paths])
 
     def _run(self, name: str, change: Callable[[], object]) -> None:
-        """Change the list, if there is anything to change, and show it."""
+        """Change the list if there is a change, and show it."""
 
         self.said.setText("")
 

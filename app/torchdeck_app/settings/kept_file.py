@@ -1,4 +1,4 @@
-"""Small JSON files of the window that outlive it: read with care, and what cannot be read is set aside."""
+"""Small JSON files that persist window state: read with care; unreadable ones are renamed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.bounded_json import JsonError, parse_json
 
 _LARGEST = 32 << 20
-"""Bytes; texts that were not saved are in it."""
+"""Maximum size in bytes; unsaved texts are included."""
 _ASIDE = 100
-"""Names tried for a file that is set aside."""
+"""Maximum number of names tried for a renamed file."""
 
 
 class Kept(NamedTuple):
-    """What a file held."""
+    """Content of a file."""
 
     value: Mapping[str, Any] = MappingProxyType({})
-    """Empty where there was none, or none that can be used."""
+    """Empty if there was no file or no usable one."""
     said: str = ""
-    """Why it was not used, and where it is now; else empty."""
+    """Why it was not used, and its new location; else empty."""
 
 
 def read_kept(path: Path, version: int) -> Kept:
-    """The table in `path`; one that is damaged, or of a newer version, is renamed and left alone.
+    """Return the table in `path`; a damaged file or one of a newer version is renamed and left alone.
 
     Args:
-        path: a JSON file whose `version` says how to read it.
-        version: the newest that is understood.
+        path: a JSON file whose `version` determines how to read it.
+        version: the newest supported version.
     """
     try:
         text = read_bounded(path, _LARGEST)

@@ -1,4 +1,4 @@
-"""What the user can set."""
+"""User settings."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from torchdeck_app.theme.theme import MODES, Mode
 
 VERSION = 1
 THEMES: Mapping[Mode, str] = {"system": "As the system", "light": "Light", "dark": "Dark"}
-"""Modes of the theme as they are called."""
+"""Theme modes and their labels."""
 
 
 def settings_file(home: Path) -> Path:
-    """Where the settings lie in TORCHDECK_HOME."""
+    """Return the path of the settings in TORCHDECK_HOME."""
     return Home(home).settings
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One choice each; the defaults are those of a first start."""
+    """Settings with the defaults of a first start."""
 
     theme: Mode = "system"
     ask_on_close: bool = False
-    """Ask before the window closes while runs go on; they go on either way."""
+    """Confirm before closing while runs are active; they continue either way."""
     notify_in_window: bool = True
     notify_on_desktop: bool = True
 
     def to_text(self) -> str:
-        """The content of the file."""
+        """Return the content of the file."""
         return json.dumps({"version": VERSION, **dataclasses.asdict(self)}, indent=1) + "\n"
 
 
 def read_settings(table: Mapping[str, Any]) -> tuple[Settings, str]:
-    """The settings of a file's table, and a sentence on values that were passed over; else empty."""
+    """Return the settings of a file's table, and a sentence on values that were skipped; else empty."""
     chosen: dict[str, Any] = {}
     wrong = []
     for field in dataclasses.fields(Settings):

@@ -1,4 +1,4 @@
-"""The settings in use, and their file."""
+"""Settings in use, and their file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck_app.settings.settings import Settings, settings_file
 
 
 class SettingsStore(QObject):
-    """Hands out the settings, and keeps a change of them."""
+    """Store that provides the settings and saves changes."""
 
     changed = Signal()
 
@@ -32,13 +32,13 @@ class SettingsStore(QObject):
         return self._settings
 
     def take(self, settings: Settings) -> None:
-        """Use these, which were kept."""
+        """Use these saved settings."""
         if settings != self._settings:
             self._settings = settings
             self.changed.emit()
 
     def change(self, **values: Any) -> None:
-        """Take fields of Settings from `values`.
+        """Change fields of Settings by `values`.
 
         Raises:
             TypeError: there is no such setting.

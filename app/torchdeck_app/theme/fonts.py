@@ -1,4 +1,4 @@
-"""The type of the window: one family in three sizes, and a fixed-width face."""
+"""Fonts of the window: one family in three sizes, and a fixed-width font."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ _MONO = ("JetBrains Mono", "Cascadia Mono", "SF Mono", "Menlo", "Noto Sans Mono"
 
 
 class Type(Enum):
-    """What a text is; LOOK of the window in points and weight."""
+    """Kind of text, with its size in points and weight as in LOOK."""
 
     BODY = (11, QFont.Weight.Normal, "sans")
     SMALL = (10, QFont.Weight.Normal, "sans")
     """Axes of plots and captions of pictures."""
     HEADING = (13, QFont.Weight.DemiBold, "sans")
     NUMBER = (20, QFont.Weight.DemiBold, "sans")
-    """The one number that matters on a card."""
+    """The most important number on a card."""
     MONO = (10, QFont.Weight.Normal, "mono")
     """Commands, paths, logs, TOML."""
 
 
 def font(kind: Type) -> QFont:
-    """The font for a text of `kind`; its figures are all equally wide where the family can."""
+    """Return the font for a text of `kind`, with digits of equal width if the family supports it."""
     points, weight, face = kind.value
     made = QFont()
     made.setFamilies(list(_families(_MONO if face == "mono" else _SANS, fixed=face == "mono")))
     made.setPointSize(points)
     made.setWeight(weight)
-    # else Inter draws `2x3` as 2×3, and a fixed-width face `!=` as ≠: names, keys and commands are as written
+    # else Inter draws `2x3` as 2×3, and a fixed-width font `!=` as ≠: names, keys and commands are shown as
+    # written
     made.setFeature(QFont.Tag("calt"), 0)
     if face == "mono":
         made.setStyleHint(QFont.StyleHint.Monospace)
@@ -40,9 +41,9 @@ def font(kind: Type) -> QFont:
     return made
 
 
-@cache  # asked for by whoever paints text, and the list of all that is installed is long
+@cache  # used by all painting; the installed list is long
 def _families(wanted: tuple[str, ...], *, fixed: bool) -> tuple[str, ...]:
-    """Those of `wanted` that are installed, then the system's own."""
+    """Return the families of `wanted` that are installed, then the system's own."""
     installed = set(QFontDatabase.families())
     kind = QFontDatabase.SystemFont.FixedFont if fixed else QFontDatabase.SystemFont.GeneralFont
     system = QFontDatabase.systemFont(kind).family()

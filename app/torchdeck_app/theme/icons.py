@@ -1,4 +1,4 @@
-"""Icons of one family: drawings of 24 × 24 in lines of 1.5, in the colour of the text they stand beside."""
+"""Icons of one family: line drawings of 24 × 24 with 1.5 wide lines, in the colour of the adjacent text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PySide6.QtSvg import QSvgRenderer
 import torchdeck_resources
 from torchdeck_app.theme.palette import Palette
 
-# not importlib.resources: its imports take as long as half of what the first paint needs of ours
+# not importlib.resources: its imports take half as long as all our own code before the first paint
 ICONS = Path(torchdeck_resources.__file__).parent / "icons"
 _SIZES = (16, 24)
 _RATIOS = (1, 2)
@@ -20,17 +20,17 @@ _LIT = (QIcon.Mode.Normal, QIcon.Mode.Active, QIcon.Mode.Selected)
 
 
 def icon(name: str, palette: Palette) -> QIcon:
-    """The icon `name` of torchdeck_resources/icons, dim where its action is disabled.
+    """Return the icon `name` of torchdeck_resources/icons, dim if its action is disabled.
 
     Raises:
-        FileNotFoundError: there is none of that name.
+        FileNotFoundError: there is no icon of that name.
     """
     return QIcon(_icon(name, palette.text, palette.disabled))
 
 
 @cache
 def _icon(name: str, colour: str, dim: str) -> QIcon:
-    """Drawn once in its colours, for all who show it; to be copied."""
+    """Return the shared cached icon in its colours; callers must copy it."""
     lit, unlit = _renderer(name, colour), _renderer(name, dim)
     made = QIcon()
     for size in _SIZES:
@@ -43,7 +43,7 @@ def _icon(name: str, colour: str, dim: str) -> QIcon:
 
 
 def drawn(name: str, colour: str, size: int, ratio: float = 1.0) -> QPixmap:
-    """The icon in one colour, `size` logical pixels wide and high."""
+    """Return the icon in one colour, `size` logical pixels wide and high."""
     return _rendered(_renderer(name, colour), size, ratio)
 
 

@@ -1,4 +1,4 @@
-"""The colours of the window, light and dark; the data is the only thing in colour.
+"""Colours of the window, light and dark; only data is coloured.
 
 Series: Okabe and Ito, "Color Universal Design", 2008; distinct with any colour vision.
 """
@@ -13,41 +13,41 @@ Scheme = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Palette:
-    """One set of colours, each as #rrggbb. Text has 4.5:1 on its grounds, marks have 3:1."""
+    """Set of colours, each as #rrggbb. Text has a contrast of 4.5:1 on its backgrounds, markers have 3:1."""
 
     scheme: Scheme
     window: str
-    """Ground of the window."""
+    """Background of the window."""
     surface: str
-    """Ground of panels, fields, lists and plots."""
+    """Background of panels, fields, lists and plots."""
     raised: str
-    """Ground of what lies under the pointer, and of buttons."""
+    """Background of hovered items and of buttons."""
     line: str
-    """Separators, and borders of what is only looked at."""
+    """Separators, and borders of read-only items."""
     border: str
     """Borders of fields and buttons."""
     text: str
     secondary: str
-    """Text that may be read later: units, hints, times."""
+    """Less important text: units, hints, times."""
     accent: str
-    """What can be pressed or is selected."""
+    """Clickable or selected items."""
     on_accent: str
     """Text on accent."""
     selection: str
-    """Ground of what is selected, under ordinary text."""
+    """Background of selected items, under ordinary text."""
     good: str
     bad: str
     warn: str
     busy: str
-    """What runs."""
+    """Running items."""
     quiet: str
-    """What waits, or was cancelled."""
+    """Waiting or cancelled items."""
     disabled: str
-    """Text and marks of what cannot be pressed now."""
+    """Text and markers of disabled items."""
     series: tuple[str, ...]
     """Eight colours for series, always in this order for the same rank or metric."""
     groups: tuple[str, ...]
-    """Grounds for shard groups, in turn; ordinary text is readable on them."""
+    """Backgrounds for shard groups, in turn; ordinary text is readable on them."""
 
 
 OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
@@ -70,7 +70,7 @@ LIGHT = Palette(
     busy="#2563eb",
     quiet="#656d76",
     disabled="#99a1ab",
-    # yellow and light orange have no 3:1 on white: darker shades of the same hues stand in
+    # yellow and light orange lack 3:1 on white: darker shades of the same hues replace them
     series=("#0072b2", "#b87f00", "#008f68", "#b5548a", "#2f8fc4", "#d55e00", "#8a7f00", "#1f2328"),
     groups=("#d6e8f5", "#fbe7c0", "#cdeee3", "#f5dfea", "#e3e8ee", "#fbdcc8"),
 )
@@ -98,13 +98,13 @@ DARK = Palette(
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of `#rrggbb`, 0 to 1 (WCAG 2.2)."""
+    """Return the relative luminance of `#rrggbb`, 0 to 1 (WCAG 2.2)."""
     channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)

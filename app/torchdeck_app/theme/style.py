@@ -1,4 +1,4 @@
-"""How the widgets of Qt are drawn: Fusion, our colours, and a few rules for what Fusion cannot do."""
+"""Style of Qt's widgets: Fusion, our colours, and a few rules for what Fusion lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPalette
 from torchdeck_app.theme.icons import ICONS
 from torchdeck_app.theme.palette import Palette
 
-# buttonSymbols 2: without buttons; the text's field ends where they begin, so they go to the left
+# buttonSymbols 2: without buttons; the text field ends where they begin, so they go to the left
 _SHEET = Template("""
 QToolTip { background: $raised; color: $text; border: 1px solid $border; padding: 4px 6px; }
 QMainWindow::separator { background: $line; width: 1px; height: 1px; }
@@ -173,17 +173,17 @@ QMenu::item:disabled:selected { background: transparent; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 0; }
 """)
 _MARKS = ICONS / "marks"
-"""Arrows and ticks: a style sheet takes the native ones away, and its pictures know no palette."""
+"""Arrows and ticks: a style sheet removes the native ones, and its images ignore the palette."""
 
 
 def sheet(palette: Palette) -> str:
-    """The style sheet; widgets choose a rule by their `role` property."""
+    """Return the style sheet; widgets select a rule by their `role` property."""
     names = {name: value for name, value in vars(palette).items() if isinstance(value, str)}
     return _SHEET.substitute(names, marks=(_MARKS / palette.scheme).as_posix())
 
 
 def qt_palette(palette: Palette) -> QPalette:
-    """Qt's own roles in our colours."""
+    """Return Qt's palette roles in our colours."""
     role = QPalette.ColorRole
     colours = {
         role.Window: palette.window,

@@ -1,4 +1,4 @@
-"""The theme in use: follows the system until the user chooses."""
+"""Theme in use: follows the system until the user chooses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Theme(QObject):
-    """Colours of the application. Who paints by itself asks `palette`, and paints again on `changed`."""
+    """Colours of the application. Custom-painted widgets use `palette` and repaint on `changed`."""
 
     changed = Signal()
 
@@ -33,20 +33,20 @@ class Theme(QObject):
 
     @property
     def mode(self) -> Mode:
-        """What the user chose."""
+        """Return the user's choices."""
         return self._mode
 
     @property
     def palette(self) -> Palette:
-        """The colours now."""
+        """Return the current colours."""
         return self._palette
 
     def colour(self, name: str) -> QColor:
-        """One of the palette's colours by its name, such as `accent`."""
+        """Return one of the palette's colours by name, such as `accent`."""
         return QColor(getattr(self._palette, name))
 
     def set_mode(self, mode: Mode) -> None:
-        """Use light or dark colours, or what the system uses."""
+        """Use light or dark colours, or follow the system."""
         self._mode = mode
         self._follow()
 

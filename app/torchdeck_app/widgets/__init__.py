@@ -1,1 +1,1 @@
-"""Small widgets that several places use."""
+"""Small widgets shared by several pages."""

@@ -1,4 +1,4 @@
-"""A painted chart whose marks can be asked for their value by pointer, keyboard and screen reader."""
+"""Painted chart whose marks show their value to pointer, keyboard and screen reader."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PAGE = 10
 
 
 class Chart(QWidget):
-    """Marks counted from 0, one of which may be pointed at: by the pointer, or by the arrow keys."""
+    """Chart of marks counted from 0, one of which can be selected by the pointer or the arrow keys."""
 
     pointed = Signal(str)
-    """What the mark that is pointed at says; empty where none is."""
+    """Emitted with the text of the selected mark; empty if there is none."""
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,27 +35,27 @@ class Chart(QWidget):
 
     @property
     def mark(self) -> int | None:
-        """The one that is pointed at."""
+        """Return the selected mark."""
         return self._mark
 
     @abstractmethod
     def marks(self) -> int:
-        """How many there are."""
+        """Total number."""
 
     @abstractmethod
     def mark_at(self, place: QPointF) -> int | None:
-        """The mark at a place of the widget."""
+        """Return the mark at a position in the widget."""
 
     @abstractmethod
     def text_of(self, mark: int) -> str:
-        """Its value, for a person."""
+        """Return its value as text."""
 
     @abstractmethod
     def draw(self, painter: QPainter) -> None:
-        """Paint it all."""
+        """Paint the whole chart."""
 
     def moved(self, mark: int, key: Qt.Key) -> int:
-        """Where `key` leads from `mark`; whatever is beyond the ends is brought back by the caller."""
+        """Return the mark that `key` leads to from `mark`; the caller clamps it to the range."""
         steps = {
             Qt.Key.Key_Left: -1,
             Qt.Key.Key_Up: -1,
@@ -67,7 +67,7 @@ class Chart(QWidget):
         return mark + steps[key]
 
     def point_at(self, mark: int | None) -> None:
-        """Point at `mark`, or at none."""
+        """Select `mark`, or none."""
         if mark is not None and not 0 <= mark < self.marks():
             mark = None
         text = "" if mark is None else self.text_of(mark)
@@ -78,7 +78,7 @@ class Chart(QWidget):
             self.update()
 
     def changed(self) -> None:
-        """Other marks than before: say anew what is pointed at, and paint."""
+        """Update after the marks changed: emit the selected one again and repaint."""
         self.point_at(self._mark)
         self.update()
 

@@ -1,7 +1,8 @@
-"""The colours of heat maps: viridis, whose lightness rises evenly, so that it reads with any colour vision.
+"""Colours of heat maps: viridis, whose lightness increases evenly, so that it is readable with any colour
+vision.
 
-By Smith and van der Walt, "A better default colormap for matplotlib", SciPy 2015; sixteen of its colours
-stand here, those between are mixed.
+From Smith and van der Walt, "A better default colormap for matplotlib", SciPy 2015; sixteen of its colours
+are listed here, and those between are interpolated.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LEVELS = 256
 
 @cache
 def viridis() -> npt.NDArray[np.uint32]:
-    """0xffRRGGBB from the least (dark) to the most (yellow), shape (LEVELS,)."""
+    """Return 0xffRRGGBB from the lowest (dark) to the highest (yellow), shape (LEVELS,)."""
     known = np.array([[int(text[at : at + 2], 16) for at in (0, 2, 4)] for text in _VIRIDIS])
     places = np.linspace(0, len(_VIRIDIS) - 1, LEVELS)
     red, green, blue = (
@@ -32,7 +33,7 @@ def viridis() -> npt.NDArray[np.uint32]:
 
 
 def levels(values: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.intp]:
-    """The place of each of `values` on the scale from `low` to `high`, 0 to LEVELS − 1; outside: its end."""
+    """Return the level of each of `values` on the scale from `low` to `high`, 0 to LEVELS − 1, clamped."""
     share = (values - low) / (high - low) if high > low else np.full(values.shape, 0.5)
     places: npt.NDArray[np.intp] = np.clip(np.round(share * (LEVELS - 1)), 0, LEVELS - 1).astype(np.intp)
     return places

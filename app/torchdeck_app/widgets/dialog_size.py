@@ -1,4 +1,4 @@
-"""How large a dialog begins."""
+"""Initial size of dialogs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from PySide6.QtWidgets import QDialog
 from torchdeck_app.widgets.panel import GRID
 
 _FRAME = 6 * GRID
-"""Room that the screen keeps for the window manager's title and borders."""
+"""Screen space reserved for the window manager's title and borders."""
 
 
 def begin_with(dialog: QDialog, width: int, height: int) -> None:
-    """Give it that size in pixels, or as much of it as the screen has."""
+    """Give the dialog that size in pixels, limited to the screen."""
     room = room_of(dialog)
     dialog.resize(min(width, room.width() - _FRAME), min(height, room.height() - _FRAME))
 
 
 def room_of(dialog: QDialog) -> QSize:
-    """What the screen has for windows."""
+    """Return the space that the screen has for windows."""
     return dialog.screen().availableSize()

@@ -1,4 +1,4 @@
-"""A line of text from a file: plain, and shortened where there is no room."""
+"""Line of text from a file: plain, and elided if there is no room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck_app.widgets.plain_label import PlainLabel
 
 
 class ElidedLabel(PlainLabel):
-    """Takes the room it gets."""
+    """Label that adapts to the width it gets."""
 
     pressed = Signal()
 

@@ -1,4 +1,4 @@
-"""What a place shows while there is nothing in it: a picture, a sentence, the button that fills it."""
+"""Empty state of a page: a picture, a sentence, and a button that fills the page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
 
 WIDEST = 64 * GRID
-"""Pixels of a line of the sentence."""
+"""Maximum width of the sentence in pixels."""
 
 
 class EmptyState(QWidget):
-    """Teaches what will be here."""
+    """Placeholder that explains what will be shown here."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class EmptyState(QWidget):
         self._draw()
 
     def set_sentence(self, sentence: str) -> None:
-        """Say something else."""
+        """Change the sentence."""
         self._sentence.setText(sentence)
 
     def add_second(self, button: QPushButton) -> None:
-        """Put another way to fill it right below the first."""
+        """Add a second button right below the first."""
         layout = self.layout()
         assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made above
         layout.insertWidget(layout.count() - 1, button, alignment=Qt.AlignmentFlag.AlignCenter)
@@ -69,7 +69,7 @@ class EmptyState(QWidget):
 
 
 def _centred(text: QLabel) -> QHBoxLayout:
-    """A text in the middle, no wider than it is read well."""
+    """Center a text, no wider than is easy to read."""
     text.setMaximumWidth(WIDEST)
     row = QHBoxLayout()
     row.addStretch(1)

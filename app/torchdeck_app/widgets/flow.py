@@ -1,4 +1,4 @@
-"""Widgets side by side, and below each other where there is no room."""
+"""Layout of widgets side by side that wraps if there is no room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class FlowLayout(QLayout):
-    """Lines from left to right, each as high as its highest widget."""
+    """Layout with lines from left to right, each as high as its highest widget."""
 
     def __init__(self, parent: QWidget, across: int = 4 * GRID, down: int = GRID) -> None:
         super().__init__(parent)
@@ -52,7 +52,7 @@ class FlowLayout(QLayout):
         return size
 
     def _lay(self, rect: QRect, *, move: bool) -> int:
-        """Height that the lines take."""
+        """Lay out the lines and return their height."""
         left, top, line = rect.left(), rect.top(), 0
         for item in self._items:
             if item.isEmpty():
@@ -68,7 +68,7 @@ class FlowLayout(QLayout):
 
 
 class Flow(QWidget):
-    """A widget whose children flow."""
+    """Widget whose children wrap."""
 
     def __init__(self, parent: QWidget | None = None, across: int = 4 * GRID) -> None:
         super().__init__(parent)
@@ -78,5 +78,5 @@ class Flow(QWidget):
         self.setSizePolicy(policy)
 
     def add(self, widget: QWidget) -> None:
-        """Put `widget` after what is there."""
+        """Append `widget`."""
         self._flow.addWidget(widget)

@@ -1,4 +1,4 @@
-"""Cells that keep their colour where their row is selected."""
+"""Cells that keep their colour in a selected row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from PySide6.QtGui import QBrush, QColor, QPalette
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 _TOWARDS_TEXT = 0.3
-"""Share of the text's colour in that of a selected cell, whose ground is nearer to it than the list's."""
+"""Share of the text colour in that of a selected cell, whose background is closer to it than the list's."""
 
 
 class InkDelegate(QStyledItemDelegate):
-    """Draws a selected cell in its model's colour (ForegroundRole), where Qt has one for all of them."""
+    """Delegate that draws a selected cell in its model's colour (ForegroundRole) instead of Qt's single
+    one.
+    """
 
     def initStyleOption(  # noqa: N802 - Qt's name
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex

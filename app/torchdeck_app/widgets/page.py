@@ -1,4 +1,4 @@
-"""A place: one of the pages that the navigation on the left leads to."""
+"""Pages that the navigation on the left leads to."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from PySide6.QtWidgets import QWidget
 
 
 class Page(QWidget):
-    """A page of the main window. Made when it is first shown; told when it is seen and when not."""
+    """Page of the main window. Created when first shown; notified when it is shown and hidden."""
 
     state_changed = Signal()
-    """What `save_state` gives has changed, and maybe by no key or movement that a window gets."""
+    """Emitted when the result of `save_state` has changed, maybe without a key or mouse event of the window.
+    """
 
     def actions_offered(self) -> Sequence[QAction]:
-        """What can be done here, for menu, shortcuts and command palette; each with a text and a shortcut.
+        """Return the actions for menu, shortcuts and command palette; each with a text and a shortcut.
 
-        The action's `data` may be the name of the menu it belongs in; the place's own otherwise.
+        The action's `data` may be the name of its menu. Default: the page's own menu.
         """
         return ()
 
     def entered(self) -> None:
-        """It is seen from now on: timers may run."""
+        """Called when the panel becomes visible: timers may run."""
 
     def left(self) -> None:
-        """It is not seen any more: what only serves the eye stops."""
+        """Called when the panel is hidden: purely visual updates stop."""
 
     def closing(self) -> None:
-        """The window closes: threads end, what is unsaved has been saved by `save_state`."""
+        """End the threads before the window closes; `save_state` has saved unsaved input."""
 
     def save_state(self) -> dict[str, Any]:
-        """What is to be there again at the next start, as JSON's values; asked for often, so it is quick."""
+        """Return the state for the next start as JSON values; called often, so it must be fast."""
         return {}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave; whatever does not fit (another version wrote it) is passed over."""
+        """Restore the result of `save_state`; invalid entries (from another version) are skipped."""

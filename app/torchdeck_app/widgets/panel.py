@@ -1,4 +1,4 @@
-"""A panel: a heading over content, on a ground of its own."""
+"""Panel: a heading over content, on a background of its own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.plain_label import PlainLabel
 
 GRID = 8
-"""Pixels; what is inside controls is on half of it."""
+"""Layout unit in pixels; inside controls half of it is used."""
 
 
 def label(text: str = "", kind: Type = Type.BODY, role: str = "", *, wrap: bool = False) -> QLabel:
-    """A text, shown as it is, never as HTML; `role` is `secondary`, `error`, `warning` or nothing."""
+    """Create a label with plain text, never HTML; `role` is `secondary`, `error`, `warning` or empty."""
     made = PlainLabel(text)
     made.setFont(font(kind))
     made.setWordWrap(wrap)
@@ -22,7 +22,7 @@ def label(text: str = "", kind: Type = Type.BODY, role: str = "", *, wrap: bool 
 
 
 class Panel(QFrame):
-    """A framed part of a place."""
+    """Framed part of a page."""
 
     def __init__(self, title: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,5 +40,5 @@ class Panel(QFrame):
             self._layout.addLayout(self.header)
 
     def add(self, widget: QWidget, stretch: int = 0) -> None:
-        """Put `widget` below what is there."""
+        """Append `widget` at the bottom."""
         self._layout.addWidget(widget, stretch)

@@ -1,4 +1,4 @@
-"""A text that is shown as it is: never as HTML, and without characters that mislead."""
+"""Plain text labels: never HTML, and without misleading characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.shown_text import shown
 
 
 class PlainLabel(QLabel):
-    """Qt's label takes what looks like HTML for HTML, so that a run's name could show a picture or a link."""
+    """Label for plain text; QLabel detects HTML, so that a run's name could show a picture or a link."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -17,10 +17,10 @@ class PlainLabel(QLabel):
         self.setText(text)
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Say `text` from now on."""
+        """Show `text` from now on."""
         super().setText(shown(text))
 
 
 def control_text(text: str) -> str:
-    """`text` as a button, menu or tab shows it as it is: an ampersand in it is no mnemonic."""
+    """Return `text` for a button, menu or tab: an ampersand in it is not a mnemonic."""
     return shown(text).replace("&", "&&")

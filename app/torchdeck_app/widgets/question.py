@@ -1,4 +1,4 @@
-"""A question that must be answered before something is lost; asked without stopping anything else."""
+"""Question that must be answered before data is lost; asked without blocking anything else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class Choice(NamedTuple):
-    """A button of the question."""
+    """Button of the question."""
 
     text: str
     role: QMessageBox.ButtonRole
@@ -21,7 +21,7 @@ class Choice(NamedTuple):
 
 
 def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, default: int = 0) -> QMessageBox:
-    """Ask; the last of the choices is what Esc means, that at `default` what Enter does."""
+    """Ask; Esc selects the last choice, Enter the one at `default`."""
     box = QMessageBox(parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setIcon(QMessageBox.Icon.NoIcon)
@@ -32,7 +32,7 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
     for button, choice in zip(buttons, choices, strict=True):
         if choice.role is QMessageBox.ButtonRole.DestructiveRole:
             button.setProperty("role", "destructive")
-            box.style().unpolish(button)  # it was polished as it was added, when it had no role
+            box.style().unpolish(button)  # it was polished when added, before it had a role
             box.style().polish(button)
     box.setDefaultButton(buttons[default])
     box.setEscapeButton(buttons[-1])
@@ -45,7 +45,7 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
 
     box.finished.connect(answered)
     layout = box.layout()
-    if layout is not None:  # the room of the icon, which there is none of, is on its left
+    if layout is not None:  # the space of the missing icon is on its left
         layout.setContentsMargins(0, 2 * GRID, 2 * GRID, 2 * GRID)
     box.open()
     return box

@@ -1,4 +1,4 @@
-"""Lists and trees of rows: a line around the one the keyboard is in, colours kept where it is selected."""
+"""Lists and trees of rows: a frame around the current row, and colours kept when selected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck_app.widgets.ink_delegate import InkDelegate
 
 
 class RowDelegate(InkDelegate):
-    """Cells without a frame of their own: the row has one."""
+    """Delegate that draws cells without a focus frame: the row has one."""
 
     def initStyleOption(  # noqa: N802 - Qt's name
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -21,7 +21,7 @@ class RowDelegate(InkDelegate):
 
 
 class RowTree(QTreeView):
-    """Rows are selected whole, and not edited."""
+    """Tree whose rows are selected whole and are not editable."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,14 +33,14 @@ class RowTree(QTreeView):
     def currentChanged(  # noqa: N802 - Qt's name
         self, current: QModelIndex | QPersistentModelIndex, previous: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """The line is around whole rows, of which Qt draws only a cell anew."""
+        """Repaint whole rows, as the focus frame spans them and Qt repaints only a cell."""
         super().currentChanged(current, previous)
         self.viewport().update()
 
     def drawRow(  # noqa: N802 - Qt's name
         self, painter: QPainter, options: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """With a line around the row that the keyboard is in; Qt's own would lie over its text."""
+        """Draw a row, with a frame if it is current; Qt's own frame would overlap its text."""
         super().drawRow(painter, options, index)
         current = self.currentIndex()
         if self.hasFocus() and index.row() == current.row() and index.parent() == current.parent():

@@ -1,4 +1,4 @@
-"""A line to type what is searched for."""
+"""Line edit for a search term."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit
 
 
 class SearchLine(QLineEdit):
-    """Leaves undo and redo to the window while it is empty: a place opens with the keyboard in one."""
+    """Line edit that leaves undo and redo to the window while empty: a page opens with the focus in one."""
 
     def event(self, event: QEvent) -> bool:
         is_key = event.type() in (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)

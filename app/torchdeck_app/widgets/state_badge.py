@@ -1,4 +1,4 @@
-"""A run's state as a shape, a word and a colour; never colour alone."""
+"""Badge of a run's state with a shape, a word and a colour; never colour alone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """How a state looks."""
+    """Look of a state."""
 
     sign: str
     word: str
     colour: str
-    """Name of a colour of the palette."""
+    """Name of a palette colour."""
 
     def rgb(self, palette: Palette) -> str:
-        """Its colour as #rrggbb."""
+        """Return its colour as #rrggbb."""
         value: str = getattr(palette, self.colour)
         return value
 
@@ -44,16 +44,16 @@ LOOKS = {
 }
 UNREADABLE = Look("?", "unreadable", "warn")
 UNKNOWN = Look("?", "unknown", "warn")
-"""Of a run that nobody follows here: the state it had last may be over."""
+"""Look of an unfollowed run: its last known state may be outdated."""
 
 
 def look_of_run(view: RunView) -> Look:
-    """How the state of a run looks."""
+    """Return the look of a run's state."""
     return LOOKS[view.state] if view.followed_until is None else UNKNOWN
 
 
 class StateBadge(PlainLabel):
-    """Shows one state."""
+    """Label that shows one state."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
@@ -63,7 +63,7 @@ class StateBadge(PlainLabel):
 
     def set_look(self, look: Look) -> None:
         """Show a state."""
-        if look != self._look:  # a style sheet set anew costs a layout of all that is around
+        if look != self._look:  # setting a style sheet costs a layout of everything around
             self._look = look
             self._show()
 

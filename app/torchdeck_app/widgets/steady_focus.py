@@ -1,4 +1,4 @@
-"""Buttons that come and go under a finger on Space, which must not press what stands beside them."""
+"""Focus handling for buttons that appear and vanish: a repeated Space must not press their neighbours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QWidget
 
 
 def set_enabled(button: QWidget, home: QWidget, *, on: bool) -> None:
-    """Enable or disable `button`; the focus, where it had that, goes to `home`, where no key does a thing.
+    """Enable or disable `button`; if it had the focus, move that to `home`, where keys have no effect.
 
-    Qt itself would give it to the next button, which the second press of a key then presses.
+    Qt would move it to the next button, which a second key press would then trigger.
     """
     if not on:
         leave(button, home)
@@ -17,13 +17,15 @@ def set_enabled(button: QWidget, home: QWidget, *, on: bool) -> None:
 
 
 def set_visible(button: QWidget, home: QWidget, *, on: bool) -> None:
-    """Show or hide `button`; the focus as with `set_enabled`."""
+    """Show or hide `button`; the focus is handled as in `set_enabled`."""
     if not on:
         leave(button, home)
     button.setVisible(on)
 
 
 def leave(button: QWidget, home: QWidget) -> None:
-    """Give the focus that `button` has, if it does, to `home`: for what is hidden with all around it."""
-    if button.window().focusWidget() is button:  # in a window behind others, too
+    """Move the focus from `button`, if it has it, to `home`: for a button hidden with everything around
+    it.
+    """
+    if button.window().focusWidget() is button:  # also in a window in the background
         home.setFocus(Qt.FocusReason.OtherFocusReason)

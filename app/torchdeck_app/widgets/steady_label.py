@@ -1,4 +1,4 @@
-"""A text that changes every second, and moves nothing while it needs no other room."""
+"""Label whose text changes every second without a relayout unless its size changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _HIGHEST = 100_000
 
 
 class SteadyLabel(QLabel):
-    """Plain text in as many lines as it needs.
+    """Label with plain text in as many lines as needed.
 
-    With every text that it is given Qt's own label asks for the layout of everything around it, up to the
-    window; this one does where it needs another height at the width it has.
+    QLabel requests a layout of everything around it, up to the window, on every change. This one does so only
+    if its height at the current width changes.
     """
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
@@ -31,11 +31,11 @@ class SteadyLabel(QLabel):
         self.setText(text)
 
     def text(self) -> str:
-        """What it says; screen readers get it as the label's name."""
+        """Return the text; screen readers get it as the label's name."""
         return self._text
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Say `text` from now on."""
+        """Show `text` from now on."""
         text = shown(text)
         if text == self._text:
             return
@@ -91,7 +91,7 @@ class SteadyLabel(QLabel):
 
 
 class SteadyLine(SteadyLabel):
-    """One line, shortened where there is no room: whatever it says, it asks for no other."""
+    """One-line label, elided if there is no room: no text triggers a relayout."""
 
     pressed = Signal()
 

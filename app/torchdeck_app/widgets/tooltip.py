@@ -1,4 +1,4 @@
-"""Tooltips of texts that others wrote."""
+"""Tooltips of untrusted texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torchdeck.shown_text import shown
 
 
 def plain_tip(text: str) -> str:
-    """A tooltip that shows `text` as it is, whatever stands in it; none for an empty text."""
-    from html import escape  # the first paint need not wait for its table of names
+    """Return a tooltip that shows `text` literally; none for an empty text."""
+    from html import escape  # not needed for the first paint
 
     return f"<qt>{escape(shown(text))}</qt>".replace("\n", "<br>") if text else ""

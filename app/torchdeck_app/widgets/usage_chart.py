@@ -1,4 +1,4 @@
-"""A small chart of the last minute: a number, and how it came there."""
+"""Small chart of the last minute, with the current value."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ POINTS = 60
 
 
 class UsageChart(QWidget):
-    """Title, value in words, and a filled curve; the newest point on the right."""
+    """Chart with title, value as text, and a filled curve; the newest point is on the right."""
 
     def __init__(
         self, theme: Theme, title: str, *, highest: float | None = None, parent: QWidget | None = None
     ) -> None:
-        """A chart of nothing yet.
+        """Create an empty chart.
 
         Args:
-            theme: for its colours.
-            title: what is shown.
+            theme: provides its colours.
+            title: title of the chart.
             highest: value at the upper edge; None: the largest of those shown.
-            parent: of Qt.
+            parent: Qt parent.
         """
         super().__init__(parent)
         self._theme = theme
@@ -41,12 +41,12 @@ class UsageChart(QWidget):
         theme.changed.connect(self.update)
 
     def add(self, value: float, said: str, *, exact: str = "") -> None:
-        """Show one more value.
+        """Append a value.
 
         Args:
-            value: to draw.
-            said: the value as people read it.
-            exact: for the tooltip.
+            value: the value to draw.
+            said: the value as text.
+            exact: tooltip text.
         """
         self._values.append(value)
         self._said = said

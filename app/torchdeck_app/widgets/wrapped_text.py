@@ -1,4 +1,4 @@
-"""A text that is wrapped within words too, and copied as it is: for paths, fingerprints and commands."""
+"""Text that also wraps within words and is copied unchanged: for paths, fingerprints and commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchdeck.shown_text import shown
 
 
 class WrappedText(QPlainTextEdit):
-    """As high as its lines; `role` is that of a label."""
+    """Text as high as its lines; `role` is that of a label."""
 
     def __init__(self, role: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -28,11 +28,11 @@ class WrappedText(QPlainTextEdit):
         self.setProperty("role", role)
 
     def text(self) -> str:
-        """What it says."""
+        """Return the text."""
         return self.toPlainText()
 
     def set_text(self, text: str, role: str) -> None:
-        """Say something else, in the colour of `role`."""
+        """Change the text, in the colour of `role`."""
         text = shown(text)
         if text != self.text():
             self.setPlainText(text)

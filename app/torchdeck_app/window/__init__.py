@@ -1,1 +1,1 @@
-"""The main window around the places."""
+"""Main window around the pages."""

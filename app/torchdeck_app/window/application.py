@@ -1,4 +1,4 @@
-"""The application: puts window, places, session and news together, and runs until the window is closed."""
+"""Application: creates window, pages, session and notifications, and runs until the window is closed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:  # imported after the first paint
     from torchdeck_app.window.later_parts import LaterParts
 
 
-# With what their threads would import when they first need it: of a package that two threads import at once,
-# as the importer's does for the next place, one of them sees a half.
+# Including modules that their threads would import later: if two threads import a package at once, as with
+# the importer and the next page, one of them sees it half-initialized.
 RUN_LIST_MODULES = (
     "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
@@ -58,13 +58,13 @@ _LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.asking.win
 def page_entries(
     theme: Theme, operations: Operations, home: Path, run_list: Callable[[], RunListPoller]
 ) -> tuple[PageEntry, ...]:
-    """The places of the window. What they import is imported after the first paint.
+    """Return the pages of the window. Their modules are imported after the first paint.
 
     Args:
-        theme: of the window.
-        operations: for what blocks.
+        theme: theme of the window.
+        operations: runs blocking work.
         home: TORCHDECK_HOME.
-        run_list: gives the one poller of the runs, for all who show some of them.
+        run_list: returns the single poller of the runs, shared by all pages that show runs.
     """
 
     @cache
@@ -98,23 +98,23 @@ def page_entries(
 
 
 BAD_HOME = 2
-"""The exit code where TORCHDECK_HOME cannot be used."""
+"""Exit code if TORCHDECK_HOME cannot be used."""
 _RUN_LIST = "run list"
 MakeEntries = Callable[[Theme, Operations, Path, Callable[[], "RunListPoller"]], tuple[PageEntry, ...]]
 _LAST_WRITE = 5.0
-"""Seconds that closing waits for a slow disk; the window is out of sight by then."""
+"""Seconds that closing waits for a slow disk; the window is already hidden by then."""
 _PATIENCE = 1.0
-"""Seconds that closing waits for an import or a look at the runs."""
+"""Seconds that closing waits for an import or a poll of the runs."""
 _ICON_SIZES = (16, 32, 48, 128)
 
 
 def platform_plugins() -> Path:
-    """The folder of Qt's platform plugins."""
+    """Return the folder of Qt's platform plugins."""
     return Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)) / "platforms"
 
 
 def run_window(argv: Sequence[str]) -> int:
-    """Show the window until it is closed; the exit code.
+    """Show the window until it is closed; return the exit code.
 
     Args:
         argv: a run file or a script to open, or nothing.
@@ -134,7 +134,7 @@ def run_window(argv: Sequence[str]) -> int:
     app.setApplicationName("torchdeck")
     app.setApplicationDisplayName("Torchdeck")
     app.setDesktopFileName("torchdeck")
-    app.setQuitOnLastWindowClosed(False)  # a dialog that is open would keep it, a tray icon too
+    app.setQuitOnLastWindowClosed(False)  # an open dialog or tray icon would keep it running
     made = WindowApplication(app, home, kept)
     made.ended.connect(app.exit, Qt.ConnectionType.QueuedConnection)
     made.open(Path(argv[0]).absolute() if argv else None)
@@ -142,11 +142,12 @@ def run_window(argv: Sequence[str]) -> int:
     made.window.stack.all_made.connect(garbage.start)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            # from the event loop: a signal is handled between any two steps of what goes on here
+            # from the event loop: a signal may arrive between any two steps of the current code
             signal.signal(number, lambda which, _frame: QTimer.singleShot(0, lambda: made.end(128 + which)))
     code = app.exec()
     if not made.close() or threading.active_count() > 1:
-        # one waits for a slow drive: Python would end it in the middle of C++, which aborts the process
+        # a thread waits for a slow drive: Python would end it in the middle of C++ code, which aborts the
+        # process
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -154,10 +155,10 @@ def run_window(argv: Sequence[str]) -> int:
 
 
 class WindowApplication(QObject):
-    """One window and everything that lives as long as it."""
+    """Owner of one window and of everything with the same lifetime."""
 
     ended = Signal(int)
-    """The window has been closed; with the exit code."""
+    """Emitted with the exit code when the window has been closed."""
 
     def __init__(
         self, app: QApplication, home: Path, kept: SavedState, make_entries: MakeEntries = page_entries
@@ -195,14 +196,14 @@ class WindowApplication(QObject):
         self._connect()
 
     def open(self, path: Path | None) -> None:
-        """Show the window as it was last, with `path` opened where there is one."""
+        """Show the window in its last state, with `path` opened if given."""
         self._reports.install()
         self._opens = path
         self._take_up()
         self.window.show()
 
     def close(self) -> bool:
-        """Take down what lives beside the window, which has been closed; whether nothing of it goes on."""
+        """Shut down everything around the closed window; return whether all of it has ended."""
         self._importer.close(_PATIENCE)
         looks_no_more = self._run_list is None or self._run_list.stop(_PATIENCE)
         have_ended = self.operations.close()
@@ -211,13 +212,13 @@ class WindowApplication(QObject):
         return looks_no_more and have_ended
 
     def end(self, code: int) -> None:
-        """Close without a question; for signals."""
+        """Close without confirmation; for signals."""
         self._is_sure = True
         self._exit_code = code
         self.window.close()
 
     def run_list(self) -> RunListPoller:
-        """The one poller of the runs, made when it is first asked for. In the GUI thread."""
+        """Return the single poller of the runs, created on first use. In the GUI thread."""
         if self._run_list is None:
             from torchdeck_app.bridge.run_list import RunListPoller
 
@@ -244,7 +245,7 @@ class WindowApplication(QObject):
         self._importer.imported.connect(lambda name: self.run_list() if name == _RUN_LIST else None)
 
     def _take_up(self) -> None:
-        """The session, where it has been read, and what is to be opened."""
+        """Restore the session if it has been read, and open the given path."""
         if self._kept.wait(0):
             self._restored = read_session(self._kept.session.value)
         self.window.restore(self._restored)
@@ -253,14 +254,14 @@ class WindowApplication(QObject):
         self.window.focus_page(self.window.stack.current)
 
     def _begin(self, is_read: bool) -> None:  # noqa: FBT001 - Qt's signal
-        """After the first paint, and once what the last window left has been read."""
+        """Continue after the first paint, once the last session has been read."""
         if is_read and not self._was_read:
             settings, self._passed_over = read_settings(self._kept.settings.value)
             self.store.take(settings)
             chosen = self.window.stack.current
             self._take_up()
             if chosen != self.window.stack.names[0]:
-                self.window.focus_page(chosen)  # somebody has gone there while it was waited for
+                self.window.focus_page(chosen)  # the user went there while it was loading
         self.idle_monitor.watch(self._app)
         self.window.may_gather = IdleThrottle(self.idle_monitor, self.window.paint_now, self).gathers
         self.window.setWindowIcon(_window_icon())
@@ -317,7 +318,7 @@ class WindowApplication(QObject):
         self.window.close()
 
     def _keep_last(self) -> None:
-        """The window closes: its places are still there to be asked."""
+        """Save the session while the window closes: its pages still exist."""
         self._keeper.stop()
         if self._later is not None:
             self._later.tray.close()

@@ -1,4 +1,4 @@
-"""What places ask of each other: they do not know one another, the window does."""
+"""Connections between pages: pages do not know each other, only the window does."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LAUNCH, RUNS, NODES = "Launch", "Runs", "Nodes"
 
 
 class Launches(Protocol):
-    """What the window knows of the Launch place."""
+    """Interface of the Launch page as used by the window."""
 
     run_started: SignalInstance
-    """With the run's id."""
+    """Emitted with the run's id."""
 
     def open_path(self, path: Path) -> None: ...
 
@@ -25,13 +25,13 @@ class Launches(Protocol):
 
 
 class ShowsRuns(Protocol):
-    """What the window knows of the Runs place."""
+    """Interface of the Runs page as used by the window."""
 
     clone_asked: SignalInstance
-    """With the text of a run file, and what it is a clone of."""
+    """Emitted with the text of a run file and the source of the clone."""
 
     launch_asked: SignalInstance
-    """Nothing was ever run: show where that is done."""
+    """Emitted if there are no runs yet, to show the Launch page."""
 
     @property
     def run_in_sight(self) -> str: ...
@@ -40,14 +40,14 @@ class ShowsRuns(Protocol):
 
 
 class NamesRuns(Protocol):
-    """What the window knows of the Nodes place."""
+    """Interface of the Nodes page as used by the window."""
 
     run_asked: SignalInstance
-    """With the id of the run that holds a device."""
+    """Emitted with the id of the run that holds a device."""
 
 
 class Connections(QObject):
-    """Brings the right place into sight, and hands it what was asked for once it is made."""
+    """Router that shows the right page and hands it the request once it is created."""
 
     def __init__(self, stack: PageStack) -> None:
         super().__init__(stack)
@@ -60,18 +60,18 @@ class Connections(QObject):
         self._stack.when_made(RUNS, lambda place: cast("ShowsRuns", place).open_run(run_id))
 
     def run_in_sight(self) -> str:
-        """The id of the run whose page somebody looks at; empty where there is none."""
+        """Return the id of the run whose page is visible; empty if there is none."""
         place = self._stack.places.get(RUNS)
         looks = place is not None and place.isVisible() and place.window().isActiveWindow()
         return cast("ShowsRuns", place).run_in_sight if looks else ""
 
     def open_path(self, path: Path) -> None:
-        """Edit a run file, or what would run a script."""
+        """Edit a run file, or a new one for a script."""
         self._stack.show_page(LAUNCH)
         self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_path(path))
 
     def clone(self, text: str, source: str) -> None:
-        """Edit a copy of what was run."""
+        """Edit a copy of a run's file."""
         self._stack.show_page(LAUNCH)
         self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_text(text, None, source))
 

@@ -1,4 +1,4 @@
-"""Whether a window can be opened here, found out before Qt does: it would abort the process."""
+"""Check whether a window can be opened, before Qt tries: it would abort the process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _NO_SCREEN = ("offscreen", "minimal", "vnc", "linuxfb", "eglfs", "minimalegl", "vkkhrdisplay")
-"""Platforms of Qt that need neither X nor Wayland."""
+"""Qt platforms that need neither X nor Wayland."""
 
 
 def why_no_display(environment: Mapping[str, str]) -> str:
-    """Why no window can be shown, as a sentence without its full stop; empty where one can.
+    """Return why no window can be shown, as a sentence without its period; empty if one can.
 
-    What Qt would use decides: QT_QPA_PLATFORM, else Wayland where its socket answers, else X.
+    The check follows Qt: QT_QPA_PLATFORM, else Wayland if its socket responds, else X.
     """
     asked = environment.get("QT_QPA_PLATFORM", "")
     platforms = [name.partition(":")[0] for name in asked.split(";") if name] or ["wayland", "xcb"]
@@ -32,11 +32,11 @@ def why_no_display(environment: Mapping[str, str]) -> str:
 
 
 def why_no_plugin(platforms: Path) -> str:
-    """Which library of the system Qt's window lacks, as a sentence without its full stop; else empty.
+    """Return which system library Qt's window lacks, as a sentence without its period; else empty.
 
     Args:
-        platforms: the folder of Qt's platform plugins. To be asked after QtGui is imported, whose libraries
-            they use.
+        platforms: the folder of Qt's platform plugins. Call this after importing QtGui, whose libraries they
+            use.
     """
     try:
         ctypes.CDLL(str(platforms / "libqxcb.so"))
@@ -49,7 +49,7 @@ def _wayland_answers(environment: Mapping[str, str]) -> bool:
     name = environment.get("WAYLAND_DISPLAY", "")
     if not name:
         return False
-    import socket  # where there is no Wayland the first paint need not wait for it
+    import socket  # not needed for the first paint without Wayland
 
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(2.0)
@@ -61,11 +61,13 @@ def _wayland_answers(environment: Mapping[str, str]) -> bool:
 
 
 def _x_answers(display: str) -> bool:
-    """Whether a client may connect to it, with the cookie it would show; True where that cannot be tried."""
+    """Return whether a client may connect, with the cookie it would present; True if that cannot be
+    tested.
+    """
     try:
         xcb = ctypes.CDLL("libxcb.so.1")
     except OSError:
-        return True  # asked of Qt's plugin next, which names the library
+        return True  # Qt's plugin is checked next and names the library
     xcb.xcb_connect.restype = ctypes.c_void_p
     xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
     xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]

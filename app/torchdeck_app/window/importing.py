@@ -1,4 +1,4 @@
-"""Imports off the GUI thread: what a place needs takes a while, and the window is there meanwhile."""
+"""Imports off the GUI thread: the modules of a page take a while, and the window stays responsive."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from PySide6.QtCore import QObject, Qt, Signal
 
 
 class Importer(QObject):
-    """One thread that imports modules in the order in which they are asked for."""
+    """Thread that imports modules in the order of the requests."""
 
     imported = Signal(str)
-    """The name of a request whose modules are there now."""
+    """Emitted with the name of a request whose modules are imported."""
     failed = Signal(str, Exception)
-    """The name of a request, and what an import of it raised."""
+    """Emitted with the name of a request and the exception of its import."""
     _over = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -30,9 +30,9 @@ class Importer(QObject):
         """Import `modules`; `imported` or `failed` follows with `name`.
 
         Args:
-            name: whose modules these are.
+            name: name of the request.
             modules: imported in this order.
-            first: before all that waits.
+            first: before all pending requests.
         """
         with self._lock:
             entry = (name, modules)
@@ -47,14 +47,14 @@ class Importer(QObject):
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Import nothing more; wait for what is being imported, `seconds` at most."""
+        """Import nothing more; wait at most `seconds` for the current import."""
         with self._lock:
             self._waiting.clear()
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _run(self) -> None:
-        """In the thread."""
+        """Poll the list, in the thread."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -73,7 +73,7 @@ class Importer(QObject):
                 return
 
     def _tell(self, name: str, error: Exception | None) -> None:
-        """In the GUI thread."""
+        """Deliver results, in the GUI thread."""
         if error is None:
             self.imported.emit(name)
         else:

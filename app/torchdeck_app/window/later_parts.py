@@ -1,4 +1,4 @@
-"""What the window gets after its first paint: palette, notices, tray, files dropped on it."""
+"""Parts of the window added after its first paint: palette, notices, tray, file drops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANSWER = "action:/Act on the latest notification"
 
 
 class LaterParts(QObject):
-    """Nothing of it is needed to see the window; importing and making it takes some 30 ms."""
+    """Parts not needed to show the window; importing and creating them takes about 30 ms."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class LaterParts(QObject):
         recent: Sequence[str],
     ) -> None:
         """Args:
-        window: it has been shown.
-        theme: of the window.
-        store: of the settings.
-        connections: open what is asked for.
-        offer_runs: gives the lines of all runs for the palette.
-        recent: keys of what was chosen last in the palette.
+        window: the window, already shown.
+        theme: theme of the window.
+        store: the settings.
+        connections: open requested items.
+        offer_runs: returns the palette lines of all runs.
+        recent: keys of the items last chosen in the palette.
         """
         super().__init__(window)
         self._window = window
@@ -58,11 +58,11 @@ class LaterParts(QObject):
         dropped.dropped.connect(connections.open_path)
 
     def warn(self, sentence: str) -> None:
-        """Say something that stays until it is closed."""
+        """Show a message that stays until it is closed."""
         self.notices.show_notice(Notice(sentence, UNREADABLE, stays=True))
 
     def _items(self) -> list[PaletteItem]:
-        """The place in sight comes first."""
+        """Return the palette items, those of the current page first."""
         here = self._window.stack.current
         by_place = self._window.actions_by_page()
         ordered = {name: by_place[name] for name in sorted(by_place, key=lambda name: name != here)}
@@ -75,7 +75,7 @@ class LaterParts(QObject):
     def _trigger(self, place: str, action: QAction) -> None:
         if place and place != self._window.stack.current:
             self._window.focus_page(place)
-        if isValid(action):  # it may have gone with the page that offered it
+        if isValid(action):  # it may have been deleted with its page
             action.trigger()
 
     def _bring_up(self) -> None:
@@ -86,19 +86,19 @@ class LaterParts(QObject):
         window.activateWindow()
 
 
-# Files dropped on the window, wherever on it.
+# Files dropped anywhere on the window.
 
 SUFFIXES = (".toml", ".py")
 
 
 def droppable(data: QMimeData) -> Path | None:
-    """The first run file or script of this machine among what is dragged; None where there is none."""
+    """Return the first local run file or script in the dragged data; None if there is none."""
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
     return next((path for path in paths if path.suffix.lower() in SUFFIXES), None)
 
 
 class DroppedFiles(QObject):
-    """Sees a drag before the widget under it does: a text editor would take a file for text."""
+    """Filter that sees a drag before the widget under it: a text editor would insert a file as text."""
 
     dropped = Signal(Path)
 
@@ -107,7 +107,7 @@ class DroppedFiles(QObject):
         handle.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if isinstance(event, QDropEvent):  # a drag that enters or moves is one too
+        if isinstance(event, QDropEvent):  # enter and move events are subclasses
             path = droppable(event.mimeData())
             if path is not None:
                 event.acceptProposedAction()

@@ -1,4 +1,4 @@
-"""The main window: places beside a rail that leads to them, one of them in sight."""
+"""Main window: pages next to a navigation bar, one of them visible."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _SIZE = QSize(1280, 800)
 
 
 class MainWindow(QMainWindow):
-    """One window for everything. It knows places by name, and nothing of what they show."""
+    """Window for everything. It knows pages by name, and nothing of their content."""
 
     painted = Signal()
-    """It has been seen for the first time."""
+    """Emitted after the first paint."""
     close_asked = Signal()
-    """Somebody wants to close it, and `may_close` said that it has to be asked."""
+    """Emitted on an attempt to close if `may_close` requires confirmation."""
     closed = Signal()
     state_changed = Signal()
-    """A place's has, and with it the session."""
+    """Emitted when the state of a page, and so the session, has changed."""
 
     def __init__(
         self, theme: Theme, operations: Operations, entries: tuple[PageEntry, ...], importer: Importer
@@ -79,7 +79,7 @@ class MainWindow(QMainWindow):
         self.stack.shown.connect(self._shown)
 
     def set_own_actions(self, own: OwnActions) -> None:
-        """Fill the menu bar. To be called once.
+        """Fill the menu bar. Call this once.
 
         Args:
             own: the window's own actions by menu; None is a separator.
@@ -87,26 +87,26 @@ class MainWindow(QMainWindow):
         self._own = [action for actions in own.values() for action in actions if action is not None]
         self._menus = Menus(self.menuBar(), own, self._offered_here)
         look = QTimer(self)
-        look.setInterval(500)  # places do not tell when what they offer changes
+        look.setInterval(500)  # pages do not signal changes of their actions
         look.timeout.connect(self._menus.refresh)
         look.start()
 
     def show_page(self, name: str) -> None:
-        """Bring a place into sight."""
+        """Show a page."""
         self.stack.show_page(name)
 
     def focus_page(self, name: str) -> None:
-        """Bring a place into sight, and the keyboard into it."""
+        """Show a page and give it the focus."""
         self.stack.show_page(name)
         self.stack.when_made(name, _focus)
 
     def actions_by_page(self) -> dict[str, Sequence[QAction]]:
-        """All that can be done: the window's own under an empty name, and what each made place offers."""
+        """Return all actions: the window's own under an empty name, and those of each created page."""
         offered = {name: place.actions_offered() for name, place in self.stack.places.items()}
         return {"": self._own, **offered}
 
     def restore(self, session: Session) -> None:
-        """Take up where the last window was left; places do once they are made. Before any is."""
+        """Restore the last session; pages restore theirs once created. Call this before any is."""
         geometry = QByteArray.fromBase64(session.geometry.encode())
         if not (session.geometry and self.restoreGeometry(geometry)):
             self._fit_screen()
@@ -114,10 +114,10 @@ class MainWindow(QMainWindow):
         self.show_page(session.place if session.place in self.stack.names else self.stack.names[0])
 
     def session(self, recent: Sequence[str]) -> Session:
-        """What `restore` takes; of places that are not made yet what they had before.
+        """Return the session for `restore`; pages not created yet keep their previous state.
 
         Args:
-            recent: what the command palette remembers.
+            recent: the command palette's recent items.
         """
         made = {name: place.save_state() for name, place in self.stack.places.items()}
         return Session(
@@ -139,7 +139,7 @@ class MainWindow(QMainWindow):
         return super().event(event)
 
     def paint_now(self) -> None:
-        """Paint what waits for it."""
+        """Do pending repaints."""
         self.paintings += 1
         super().event(QEvent(QEvent.Type.UpdateRequest))
 
@@ -154,7 +154,7 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _fit_screen(self) -> None:
-        """Large enough for both sides of Launch; the whole screen where it is no larger than that."""
+        """Size the window for both sides of Launch; use the whole screen if it is not larger."""
         room = self.screen().availableSize()
         wanted = QSize(min(1600, room.width() * 4 // 5), min(1000, room.height() * 4 // 5))
         self.resize(wanted.expandedTo(_SIZE).boundedTo(room))
@@ -185,7 +185,7 @@ class MainWindow(QMainWindow):
 
 
 def _focus(place: Page) -> None:
-    """What had the focus in the place last, else its first control that the keyboard reaches."""
+    """Focus the page's last focused widget, else its first focusable control."""
     last: QWidget | None = place.focusWidget()
     if last is not None and last.isVisibleTo(place):
         last.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -203,10 +203,10 @@ _WIDTH = 9 * GRID
 
 
 class Navigation(QFrame):
-    """One button a place."""
+    """Navigation bar with one button per page."""
 
     chosen = Signal(str)
-    """The name of the place."""
+    """Emitted with the name of the page."""
 
     def __init__(self, theme: Theme, entries: tuple[PageEntry, ...], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -226,7 +226,7 @@ class Navigation(QFrame):
         self._draw()
 
     def select(self, name: str) -> None:
-        """Mark the place in sight."""
+        """Mark the current page."""
         self._buttons[name].setChecked(True)
 
     def _button(self, name: str, shortcut: str) -> QToolButton:
@@ -249,15 +249,15 @@ class Navigation(QFrame):
             button.setIcon(icon(self._icons[name], self._theme.palette))
 
 
-# The menu bar: what the window can do, and what the place in sight can.
+# Menu bar: actions of the window and of the current page.
 
 NAMES = ("File", "Edit", "Run", "View", "Help")
 _PLACES_OWN = "View"
-"""The menu before which that of the place in sight stands."""
+"""Menu before which that of the current page is inserted."""
 
 
 class Menus:
-    """Fills the menu bar. Actions of a place are in it, and their shortcuts work, while it is in sight."""
+    """Menu bar content. Actions of a page are in it, and their shortcuts work, while the page is visible."""
 
     def __init__(
         self,
@@ -266,13 +266,15 @@ class Menus:
         offered: Callable[[], Sequence[QAction]],
     ) -> None:
         """Args:
-        bar: of the window.
-        own: the window's actions by the menu they are in; None is a separator.
-        offered: actions of the place in sight; an action's data names its menu, or it is in the place's own.
+        bar: menu bar of the window.
+        own: the window's actions by menu; None is a separator.
+        offered: actions of the current page; an action's data names its menu. Default: the page's own
+            menu.
         """
         self._offered = offered
         self._own = [action for actions in own.values() for action in actions if action is not None]
-        # made here, not by the bar: what Qt makes is taken for deleted once Python lost its half of the bar
+        # created here, not by the bar: menus that Qt creates seem deleted once Python has lost its wrapper of
+        # the bar
         self._menus = {name: QMenu(f"&{name}", bar) for name in NAMES}
         for menu in self._menus.values():
             bar.addMenu(menu)
@@ -300,18 +302,18 @@ class Menus:
         self._settle()
 
     def show_page(self, name: str) -> None:
-        """Show what this place offers, instead of another's."""
+        """Show the actions of this page instead of another's."""
         self._name = name
         self._place.setTitle(_lettered(name))
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again at what the place offers."""
+        """Update the actions of the page."""
         offered = tuple(self._offered())
         if offered == self._shown:
             return
         for menu, action in self._placed:
-            if isValid(action):  # else it went with the page that offered it
+            if isValid(action):  # else it was deleted with its page
                 menu.removeAction(action)
         self._placed = []
         self._shown = offered
@@ -325,7 +327,7 @@ class Menus:
         return data if isinstance(data, str) and data in self._menus else ""
 
     def _fill(self, menu: QMenu, actions: Sequence[QAction], line: QAction | None) -> None:
-        """Above what is the window's own."""
+        """Insert actions above the window's own."""
         if line is not None:
             line.setVisible(bool(actions))
             menu.insertActions(line, list(actions))
@@ -334,7 +336,7 @@ class Menus:
         self._placed += [(menu, action) for action in actions]
 
     def _settle(self) -> None:
-        """Grey out empty menus; the window gives way where the place has the same shortcut."""
+        """Disable empty menus; the page's shortcuts take precedence over the window's."""
         for menu in self._menus.values():
             menu.menuAction().setEnabled(bool(menu.actions()))
         self._place.menuAction().setVisible(bool(self._place.actions()))
@@ -345,7 +347,7 @@ class Menus:
 
 
 def _lettered(name: str) -> str:
-    """`name` with the sign before its first letter that no other menu begins with."""
+    """Return `name` with the mnemonic before its first letter that no other menu uses."""
     taken = {other[0].lower() for other in NAMES}
     at = next((at for at, letter in enumerate(name) if letter.lower() not in taken), 0)
     return f"{name[:at]}&{name[at:]}"

@@ -1,4 +1,4 @@
-"""The actions of the window itself, as they stand in its menus."""
+"""Actions of the window itself, by menu."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torchdeck_app.window.window_actions import ANSWER_KEYS, ThemeActions, make_
 
 
 class OwnActions(QObject):
-    """Makes them, and opens the dialogs that some of them lead to."""
+    """Factory of the actions and of the dialogs that some of them open."""
 
     palette_asked = Signal()
     answer_asked = Signal()
-    """The newest notice is to be answered."""
+    """Emitted to act on the latest notification."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class OwnActions(QObject):
         self._dialogs: dict[str, QDialog] = {}
 
     def menus(self) -> Menus:
-        """By the menu each stands in; None is a separator."""
+        """Return the actions by menu; None is a separator."""
         make, close = self._make, self._window.close
         return {
             "File": (
@@ -112,7 +112,7 @@ class OwnActions(QObject):
         self._present("about", box)
 
     def _present(self, name: str, dialog: QDialog) -> None:
-        """Show a dialog beside the window, which goes on; one of each kind."""
+        """Show a non-modal dialog; one of each kind."""
         before = self._dialogs.get(name)
         if before is not None:
             dialog.deleteLater()

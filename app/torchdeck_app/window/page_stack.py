@@ -1,4 +1,4 @@
-"""The places: each made when it is first wanted, once what it needs has been imported."""
+"""Pages, each created on demand once its modules are imported."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.importing import Importer
 
 SLOW = 200
-"""Milliseconds after which opening a place says so."""
+"""Milliseconds after which a loading page shows a message."""
 
 
 class PageEntry(NamedTuple):
-    """A place before it is made."""
+    """Page that is not created yet."""
 
     name: str
     icon: str
     modules: tuple[str, ...]
-    """What `make` needs, imported beforehand in a thread."""
+    """Modules that `make` needs, imported beforehand in a thread."""
     make: Callable[[], Page]
 
 
 class PageStack(QStackedWidget):
-    """Shows one place at a time."""
+    """Stack that shows one page at a time."""
 
     made = Signal(str, QWidget)
-    """A place's name, and the Place; it is not in sight yet."""
+    """Emitted with a page's name and the Page; it is not visible yet."""
     shown = Signal(str)
-    """The name of the place now in sight, made or still opening."""
+    """Emitted with the name of the current page, created or still loading."""
     all_made = Signal()
 
     def __init__(
@@ -70,22 +70,22 @@ class PageStack(QStackedWidget):
 
     @property
     def current(self) -> str:
-        """The name of the place in sight; empty before the first."""
+        """Return the name of the current page; empty before the first."""
         return self._current
 
     @property
     def places(self) -> dict[str, Page]:
-        """Those that have been made, by name."""
+        """Return the created pages by name."""
         return dict(self._places)
 
     def begin(self) -> None:
-        """Make places from now on: the one in sight, then the others; before, only names are known."""
+        """Start to create pages: the current one, then the others; before, only names are known."""
         self._may_make = True
         for name in sorted(self._entries, key=lambda name: name != self._current):
             self._request(name)
 
     def show_page(self, name: str) -> None:
-        """Bring a place into sight, or into sight once it is made."""
+        """Show a page, at once or when it is created."""
         before = self._places.get(self._current)
         after = self._places.get(name)
         if before is not None and before is not after:
@@ -102,7 +102,7 @@ class PageStack(QStackedWidget):
         self.shown.emit(name)
 
     def when_made(self, name: str, call: Callable[[Page], None]) -> None:
-        """Have `call` the place: now, or once it is made. Never where it cannot be made."""
+        """Call `call` with the page, now or once it is created. Never if creating it fails."""
         place = self._places.get(name)
         if place is not None:
             call(place)
@@ -167,8 +167,8 @@ class PageStack(QStackedWidget):
 
 
 def _page(place: Page) -> QScrollArea:
-    """With scroll bars where a screen is smaller than what a place must have; else nothing but the place."""
-    alone = QSplitter()  # unlike a layout it asks no height for a width: what can shrink shrinks first
+    """Wrap a page in scroll bars, shown only if the screen is smaller than its minimum size."""
+    alone = QSplitter()  # has no height-for-width, so widgets shrink first
     alone.setChildrenCollapsible(False)
     alone.addWidget(place)
     area = QScrollArea()

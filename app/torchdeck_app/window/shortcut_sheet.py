@@ -27,15 +27,15 @@ EVERYWHERE = (
     ("Open the menu bar", "Alt+F"),
     ("Next tab, the one before", "Ctrl+Tab, Ctrl+Shift+Tab"),
 )
-"""Keys of Qt itself, worth telling."""
+"""Useful keys of Qt itself."""
 
 
 class ShortcutSheet(QDialog):
-    """A table with a search field."""
+    """Table with a search field."""
 
     def __init__(self, actions: Mapping[str, Sequence[QAction]], parent: QWidget) -> None:
         """Args:
-        actions: by place; the window's own under an empty name.
+        actions: actions by page; the window's own under an empty name.
         parent: the window.
         """
         super().__init__(parent)
@@ -73,7 +73,7 @@ class ShortcutSheet(QDialog):
         group.setExpanded(True)
 
     def _search(self, text: str) -> None:
-        """Hide what has none of it, in words or keys."""
+        """Hide rows without a match in words or keys."""
         wanted = text.lower()
         for group, lines in self._groups:
             for line in lines:

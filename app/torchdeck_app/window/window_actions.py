@@ -1,4 +1,4 @@
-"""What the window itself can do, whatever place is in sight."""
+"""Actions of the window itself, independent of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANSWER_KEYS = "Ctrl+Shift+N"
 
 
 def shortcut_text(action: QAction) -> str:
-    """Its shortcuts as they stand on keys, such as `Ctrl+K`; empty without one."""
+    """Return its shortcuts as printed on keys, such as `Ctrl+K`; empty without one."""
     return " or ".join(
         keys.toString(QKeySequence.SequenceFormat.NativeText)
         for keys in action.shortcuts()
@@ -25,22 +25,22 @@ def shortcut_text(action: QAction) -> str:
 
 
 def plain_text(action: QAction) -> str:
-    """Its text without mnemonic and ellipsis."""
+    """Return its text without mnemonic and ellipsis."""
     return without_mnemonic(action.text()).removesuffix("…").strip()
 
 
 def without_mnemonic(text: str) -> str:
-    """What is read of a text in which `&` stands before the letter to press."""
+    """Return a text without the `&` before its mnemonic letter."""
     return text.replace("&&", "\0").replace("&", "").replace("\0", "&")
 
 
 def make_action(
     text: str, keys: str | tuple[str, ...], hint: str, call: Callable[[], object], parent: QWidget
 ) -> QAction:
-    """An action of the window; its tooltip is `hint` with the shortcut."""
+    """Create an action of the window; its tooltip is `hint` with the shortcut."""
     action = QAction(text, parent)
     action.setShortcuts([QKeySequence(one) for one in ((keys,) if isinstance(keys, str) else keys) if one])
-    # without a sentence of its own a tooltip in which Qt could see markup
+    # without a hint the tooltip is the text, in which Qt could detect markup
     pressed = shortcut_text(action)
     action.setToolTip(f"{hint} ({pressed})" if pressed else hint)
     action.triggered.connect(lambda _checked: call())
@@ -48,7 +48,7 @@ def make_action(
 
 
 class ThemeActions(QObject):
-    """Light, dark or as the system: one of three is checked."""
+    """Actions for light, dark or system colours: one of three is checked."""
 
     def __init__(self, store: SettingsStore, parent: QWidget) -> None:
         super().__init__(parent)

@@ -44,7 +44,7 @@ BEAT_INTERVAL = 1.0
 END_LIMIT = 30.0
 """Seconds to wait for room on a full disk for the run's last events."""
 _STOP_CAUSES = {CONTROLLER: StopCause.NODE, REPLACED: StopCause.REPLACED}
-"""Who asks for a stop → why, as `StopRequested` has it; all others are users."""
+"""Origin of a stop request → its cause in `StopRequested`; all others are users."""
 URGENT_INTERVAL = 0.01
 """Seconds between two looks while something starts or ends that no descriptor announces."""
 
@@ -198,7 +198,7 @@ class Agent:
 
     def _look_for_directory(self) -> None:
         """A run whose directory was deleted can neither be seen nor stopped any more: it is ended."""
-        # by its plan: who still writes there may have made the folder anew
+        # by its plan: a process that still writes there may have recreated the folder
         if not self._vanished and not self._layout.plan.exists():
             self._vanished = True
             self._events.append(on.StopRequested(StopKind.NOW, StopCause.GONE, None, str(self._layout.root)))

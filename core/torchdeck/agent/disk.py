@@ -25,7 +25,7 @@ class LowDisk(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What there is and what is needed."""
+        """Describe the available and the needed amount."""
         if self.inodes:
             return (
                 f"only {self.free} inodes are left in {self.path}, {self.needed} needed: delete small files"

@@ -21,13 +21,13 @@ class GangNode(LocalNode):
     _clean = 0
     """The attempt of which nothing is left here."""
     _terminated = 0
-    """The attempt whose torchrun was told to end."""
+    """Number of the attempt whose torchrun was asked to end."""
     _alone = 0
-    """The attempt that goes on here without a leader."""
+    """Number of the attempt that is detached here without a leader."""
 
     @property
     def number(self) -> int:
-        """Of the attempt that this node takes part in, 0 before the first."""
+        """Number of the attempt that this node takes part in, 0 before the first."""
         return self._number
 
     @property
@@ -73,7 +73,7 @@ class GangNode(LocalNode):
         self._alone = 0
 
     def terminate(self) -> int:
-        """As of one node; a torchrun that has been told is not told again."""
+        """End as on one node; a torchrun that was asked before is not asked again."""
         if self._terminated == self._number:
             return 0
         count = super().terminate()

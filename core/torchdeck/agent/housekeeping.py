@@ -1,4 +1,4 @@
-"""What goes on beside the agent's loop, in threads: the machine's series, and bringing files to the disk."""
+"""Housekeeping next to the agent's loop, in threads: the machine's series, and syncing files to disk."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Housekeeping:
 
 
 class Every:
-    """Calls `work` each `interval` seconds in a thread of its own; an error is said once, no more."""
+    """Calls `work` every `interval` seconds in a thread of its own; an error is logged once."""
 
     def __init__(self, interval: float, work: Callable[[], None], name: str) -> None:
         self._interval = interval

@@ -12,7 +12,7 @@ from torchdeck.contract.run_states import StopKind
 
 CONTROLLER = "controller"
 REPLACED = "replaced"
-"""Who asks agents to end whose life of the run is over, or was given up."""
+"""Origin of requests to agents whose session of the run is over, or was given up."""
 REQUEST_LIMIT = 64 * 1024
 """Bytes of a request."""
 KINDS = {"stop": StopKind.GRACEFUL, "stop_now": StopKind.NOW}
@@ -31,7 +31,7 @@ class InboxRequest(NamedTuple):
     id: str
     kind: str
     origin: str = ""
-    """Who asks; `controller` where a node of the run cannot be had."""
+    """Origin of the request; `controller` if a node of the run is unavailable."""
     detail: str = ""
     life: int = 0
     """It concerns agents of lives of the run before this one; 0: whoever gets it."""

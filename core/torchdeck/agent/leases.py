@@ -21,12 +21,13 @@ def lease_path(folder: Path, device: str) -> Path:
 
 
 def lease_holder(folder: Path, device: str) -> dict[str, Any] | None:
-    """Whose a device is: `{device, run_id, name, pid}`; None when it is free.
+    """Return the owner of a device: `{device, run_id, name, pid}`; None if it is free.
 
-    Unlike `lock_file.is_held` it calls nothing free that it could not look at: two runs would share it.
+    Unlike `lock_file.is_held` it never reports a device free that it could not check: two runs would share
+    it.
 
     Raises:
-        OSError: the lock file is there and cannot be opened, or its file system has no locks.
+        OSError: the lock file exists and cannot be opened, or its file system has no locks.
     """
     path = lease_path(folder, device)
     try:
@@ -56,7 +57,7 @@ class Leases:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Of the held lock files, to hand over; empty when nothing is held."""
+        """Descriptors of the held lock files, to hand over; empty if nothing is held."""
         return tuple(self._held.values())
 
     @property
@@ -65,7 +66,7 @@ class Leases:
         return len(self._held) == len(self._devices)
 
     def keep(self, descriptors: Sequence[int]) -> None:
-        """Go on with the locks that an earlier agent of this run took, as its holder passed them on."""
+        """Keep the locks that an earlier agent of this run took, as its supervisor passed them on."""
         files = {_identity(os.fstat(descriptor)): descriptor for descriptor in descriptors}
         for device in self._devices:
             path = lease_path(self._folder, device)

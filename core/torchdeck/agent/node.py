@@ -38,9 +38,10 @@ SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
 RETIRE_LIMIT = 2.0
 TOLD_LIMIT = 2.0
-"""Seconds in which a torchrun that was told to end does so after all of its ranks.
+"""Seconds in which a torchrun that was asked to end does so after all of its ranks.
 
-At the exit barrier, where it waits for other nodes, it hears nothing for minutes."""
+At the exit barrier, where it waits for other nodes, it hears nothing for minutes.
+"""
 
 
 class LocalNode:
@@ -92,7 +93,7 @@ class LocalNode:
 
     @property
     def plan(self) -> LaunchPlan:
-        """Of the current attempt, or of all before the first."""
+        """Plan of the current attempt, or of all before the first."""
         return self._attempt_plan
 
     @property
@@ -129,7 +130,7 @@ class LocalNode:
         self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
 
     def _take_part(self, plan: LaunchPlan) -> None:
-        """What of this node the attempt uses; devices it does not are free for others."""
+        """Take what the attempt uses of this node; its unused devices are free for others."""
         self._attempt_plan = plan
         self._ranks = _ranks_on(plan, self._name)
         self.devices.narrow(plan.node(self._name).devices)
@@ -221,7 +222,7 @@ class LocalNode:
 
     @property
     def _waits_for_others(self) -> bool:
-        """Whether torchrun waits for other nodes' ranks too, as it does unless it was told to end."""
+        """Return whether torchrun waits for other nodes' ranks too, as it does unless it was asked to end."""
         return len(self._attempt_plan.nodes) > 1 and self.stopped_at is None
 
     def journal_start(self, reason: StartReason) -> None:

@@ -35,7 +35,7 @@ class OwnClock:
 
     def __call__(self) -> float:
         before, self._read = self._read, self._readings()
-        # of the three only the boot clock goes on in a suspended machine and is never set
+        # of the three only the boot clock runs in a suspended machine and is never set
         passed = self._read[0] - before[0]
         if passed >= GAP:
             self._lost += max(0.0, self._read[1] - before[1] - COUNTED)

@@ -1,4 +1,4 @@
-"""What `ps` shows of a process: its name, and a title in place of its arguments. Linux."""
+"""Process name and title in `ps`, in place of the arguments. Linux."""
 
 from __future__ import annotations
 

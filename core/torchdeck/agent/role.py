@@ -48,7 +48,7 @@ class Role(Protocol):
 
 
 class Alone(Gang):
-    """A gang of one node: no socket, nobody to talk with."""
+    """Gang of one node: no socket, no peer."""
 
     leads = True
     descriptors: list[tuple[int, int]] = []  # noqa: RUF012 - it never holds anything

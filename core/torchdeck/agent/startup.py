@@ -1,4 +1,4 @@
-"""What an agent finds when it starts: the lock, the plan, and what earlier agents of the run left."""
+"""Start of an agent: the lock, the plan, and what earlier agents of the run left."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def life_of_run(layout: RunLayout) -> int:
 def read_recovered_state(
     layout: RunLayout, node: NodeLayout, name: str, life: int
 ) -> tuple[RecoveredState, Event | None]:
-    """What was journaled; and the start of an attempt that was not, as the agent died in between."""
+    """Return the journaled state; include the start of an attempt that was not journaled, if the agent died
+    in between.
+    """
     recovered = replay(read_journal(node.journal), life)
     if recovered.open or recovered.finishes > life:
         return recovered, None

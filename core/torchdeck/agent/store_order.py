@@ -1,7 +1,7 @@
-"""What the agent tells torchrun on standard input and nowhere else: one line of JSON.
+"""Order of the agent to torchrun, on standard input and nowhere else: one line of JSON.
 
 `{"key": hexadecimal, "strangers": path}`: the key by which the nodes of an attempt know each other (empty on
-one node), and the file that counts those who do not have it.
+one node), and the file that counts connections without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def key_of(token: str, run_id: str, attempt: int) -> bytes:
 
 
 def read_order() -> StoreOrder:
-    """What stands on standard input if VARIABLE says so, once; no child reads it or sees the variable.
+    """Read standard input if VARIABLE asks for it, once; no child reads it or sees the variable.
 
     Raises:
         ValueError: it is something else.

@@ -15,7 +15,7 @@ _AGAIN = 10
 
 
 class StoreStrangers:
-    """Of one attempt."""
+    """Refused connections of one attempt."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class StoreStrangers:
         self._reported = 0
 
     def news(self) -> Mapping[str, Any] | None:
-        """What is worth an event now: the first, and each time there are many more."""
+        """Return the fields of an event if it is due: for the first, and each time there are many more."""
         try:
             changed = self._path.stat().st_mtime_ns
         except OSError:

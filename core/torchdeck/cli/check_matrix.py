@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchdeck.plan.check import Check
 
 FEW = 10
-"""Nodes that fit beside each other; more stand below each other."""
+"""Nodes that fit next to each other; more are shown below each other."""
 MEASURED = "all-reduce"
 """The check that says how fast the nodes were (`launch.preflight.remote.further`)."""
 _RANK = {"ok": 0, "warning": 1, "failed": 2}

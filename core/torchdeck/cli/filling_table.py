@@ -46,7 +46,9 @@ class FillingTable:
 
     @contextmanager
     def out_of_the_way(self) -> Iterator[None]:
-        """The terminal is somebody else's for as long as the block lasts; the table comes back below."""
+        """Give the terminal to another program for the duration of the block; the table is drawn again
+        below.
+        """
         if self._live is not None:
             self._live.transient = True
             self._live.stop()

@@ -13,24 +13,27 @@ if TYPE_CHECKING:
 GAP = 2
 """Characters between columns."""
 ENDLESS = 10_000
-"""Characters of a line that nobody has given an end."""
+"""Characters of a line without a limit."""
 NOTHING = ("", "-")
 
 
 def room(console: Console) -> int | None:
-    """Characters of a line; None where nobody has said: a file or pipe takes lines of any length."""
+    """Return the characters of a line; None if there is no limit: a file or pipe takes lines of any
+    length.
+    """
     return console.width if console.is_terminal or "COLUMNS" in os.environ else None
 
 
 def fitting(
     headings: Sequence[str], rows: Sequence[Sequence[str]], by_weight: Sequence[str], width: int | None
 ) -> list[int]:
-    """Which columns fit beside each other, in the order of `headings`; the first of `by_weight` always does.
+    """Choose the columns that fit next to each other, in the order of `headings`; the first of `by_weight`
+    always does.
 
     Args:
         headings: of all columns.
         rows: their cells; a row may end early.
-        by_weight: headings, those that matter most first; those in which nothing stands come last.
+        by_weight: headings, the most important first; empty columns come last.
         width: characters of a line; None: all fit.
     """
     if width is None:
@@ -68,7 +71,7 @@ def bare_table(headings: Sequence[str]) -> Table:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print it, as wide as it is where nobody has said how long a line may be."""
+    """Print it, at full width if the line length has no limit."""
     if room(console) is None:
         console.width = ENDLESS
     console.print(table)

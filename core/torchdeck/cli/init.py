@@ -94,7 +94,7 @@ def _write_all(contents: Mapping[Path, str], *, force: bool) -> str | None:
 
 
 def _next(text: str, target: Path, *, trust: bool) -> str:
-    """What to do with the file; machines that it describes are planned for and not started."""
+    """Return what to do with the file; machines that it describes are planned for and not started."""
     from torchdeck.config.starts.starts import what_remains
 
     path = shlex.quote(str(target))

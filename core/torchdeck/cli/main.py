@@ -210,7 +210,9 @@ def _open_window(run_file: str | None, *, named: bool, arguments: list[str]) -> 
 
 
 def _windows() -> Iterable[EntryPoint]:
-    """Of this package alone: to ask every installed one would take longer than all else before the window."""
+    """Return the entry points of this package alone: asking every installed one would take longest before the
+    window.
+    """
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:

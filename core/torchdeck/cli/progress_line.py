@@ -13,7 +13,7 @@ from torchdeck.shown_text import shown
 
 WIDEST = 79
 HINT_AFTER = 10.0
-"""Seconds until it is said how to go on without what is waited for."""
+"""Seconds before a hint is printed on how to continue without waiting."""
 _TICK = 1.0
 
 
@@ -33,7 +33,7 @@ def progress_line(what: str, hint: str = "") -> Iterator[Callable[[str], None]]:
 
 
 class _Line:
-    """The line, drawn anew every second by a thread that the first word starts."""
+    """Status line, redrawn every second by a thread that the first word starts."""
 
     def __init__(self, what: str, hint: str) -> None:
         self._what, self._hint = what, hint
@@ -77,6 +77,6 @@ class _Line:
 
 
 def _write(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+    with contextlib.suppress(OSError, ValueError):  # no one reads it any more
         unguarded(sys.stderr).write(text)
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What to run, on a command line: a run file, or any torchrun script with its arguments after `--`."""
+"""Command line of a start: a run file, or any torchrun script with its arguments after `--`."""
 
 from __future__ import annotations
 

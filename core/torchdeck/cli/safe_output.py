@@ -25,12 +25,12 @@ class SafeStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has a plain attribute
-        """Of the other stream."""
+        """Encoding of the other stream."""
         return self.stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]  # the same
-        """Of the other stream."""
+        """Encoding of the other stream."""
         return self.stream.errors
 
     def write(self, text: str, /) -> int:
@@ -47,7 +47,7 @@ class SafeStream(io.TextIOBase):
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """Of the other stream."""
+        """Encoding of the other stream."""
         return self.stream.fileno()
 
     def writable(self) -> bool:
@@ -70,7 +70,7 @@ def guard() -> Iterator[None]:
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """What is behind `stream`: for control characters of our own around text that is safe already."""
+    """Return the stream behind `stream`: for our own control characters around text that is safe already."""
     return stream.stream if isinstance(stream, SafeStream) else stream
 
 
@@ -80,5 +80,5 @@ def write_log_line(head: str, text: str, stream: TextIO) -> None:
 
 
 def write_document(text: str) -> None:
-    """What other programs read, such as a script: exact where it goes into a file, safe on a terminal."""
+    """Write output for other programs, such as a script: exact if it goes to a file, safe on a terminal."""
     (sys.stdout if sys.stdout.isatty() else unguarded(sys.stdout)).write(text)

@@ -1,4 +1,4 @@
-"""What a front end does with signals: one key asks the run to stop, everything else ends the watching."""
+"""Signals in a front end: one key requests a stop of the run, everything else ends the watching."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FrontEndSignals:
 
     @property
     def stop_key(self) -> str:
-        """What stops the run."""
+        """Name of the key that stops the run."""
         return "Ctrl-\\" if self.attached else "Ctrl-C"
 
     def __exit__(

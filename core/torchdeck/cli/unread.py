@@ -1,4 +1,4 @@
-"""Output that nobody reads any more: a pipe to `head`, a terminal that was closed."""
+"""Output without a reader: a pipe to `head`, a closed terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 
 EXIT_CODE = 128 + signal.SIGPIPE
-"""What a shell says of a process that writing to a closed pipe has ended."""
+"""Exit code of a process that a write to a closed pipe ended, as shells report it."""
 
 
 def is_unread(error: OSError) -> bool:

@@ -1,4 +1,4 @@
-"""What a person asks for: the one schema of run.toml, and reading, checking and editing such files.
+"""Run configuration: the one schema of run.toml, and reading, checking and editing such files.
 
 The names below are resolved on first use: pydantic costs a tenth of a second.
 """

@@ -98,7 +98,7 @@ def explain(name: str) -> str:
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What `explain` says, for programs.
+    """Return the content of `explain` for programs.
 
     Raises:
         UnknownKeyError: there is no such key; the message names the nearest.

@@ -28,13 +28,13 @@ class Key:
     path: tuple[str, ...]
     description: str
     expected: str
-    """What a right value looks like, in words."""
+    """Description of a valid value, in words."""
     default: Any = None
     unit: str | None = None
     group: str | None = None
     choices: tuple[str | int, ...] = ()
     types: tuple[ValueType, ...] = ()
-    """What it may be, besides its choices."""
+    """Types it may have, besides its choices."""
     optional: bool = False
     """It may be absent and has then no value, rather than a default."""
     takes_text: bool = False

@@ -66,7 +66,7 @@ class Merged:
         self._merge(self.table, layer.table, (), layer)
 
     def remove(self, path: KeyPath) -> None:
-        """Forget `path`, as if nobody had written it."""
+        """Remove `path`, as if it had never been written."""
         table: Any = self.table
         for key in path[:-1]:
             table = table.get(key) if isinstance(table, dict) else None

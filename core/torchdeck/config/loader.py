@@ -16,7 +16,7 @@ from torchdeck.config.sources import Source, read_chain
 from torchdeck.config.validate import validate
 
 UNNAMED = "run.toml"
-"""What a run file is called that has no name yet."""
+"""Name of a run file that has none yet."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LoadedConfig:
     text: str
     """The run file's text, byte for byte as it was when it was read."""
     written: Mapping[str, Any]
-    """What the files and `--set` say together, without defaults, as it is written."""
+    """Values of the files and `--set` together, without defaults, as written."""
     locate: Callable[[str], tuple[str, int | None]]
     """File and line of a dotted key, or of the table around it: for problems that are found later on."""
 
@@ -45,13 +45,13 @@ class Draft:
     """The most basic first, the run file last."""
     merged: Merged
     problems: tuple[Problem, ...]
-    """What is wrong with the overrides themselves."""
+    """Problems of the overrides themselves."""
 
     def config(self) -> LoadedConfig:
-        """What it says, where that is right.
+        """Return the valid config.
 
         Raises:
-            ConfigError: with every problem, when there is any.
+            ConfigError: with every problem, if there is any.
         """
         top, merged = self.sources[-1], self.merged
         config = _finished(merged, self.problems, top.path.stem, top.path.parent)
@@ -74,15 +74,15 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig
 
 
 def load_config_text(text: str, path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
-    """What a run file would say whose content is `text`: for one that is edited and not yet on disk.
+    """Load the config of a run file with this content: for one that is being edited and is not saved yet.
 
     Args:
         text: the content.
-        path: the file it is meant for, which need not be there; or a folder, where it has no name yet.
+        path: the file it is meant for, which need not exist; or a folder if it has no name yet.
         overrides: as for `load_config`.
 
     Raises:
-        ConfigError: with every problem, when there is any; lines are those of `text`.
+        ConfigError: with every problem, if there is any; lines are those of `text`.
     """
     return draft_config(path, overrides, text=text).config()
 

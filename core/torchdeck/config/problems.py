@@ -1,4 +1,4 @@
-"""What is wrong with a config, said in one go: key, file and line, what is wrong, what would be right."""
+"""Problems of a config, all at once: key, file and line, what is wrong, what is expected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from torchdeck.contract.refusal import Refusal
 
 OVERRIDE = "--set"
-"""What stands for the file of a value given on the command line."""
+"""Stands for the file of a value given on the command line."""
 
 _TABLES = (
     "run",
@@ -93,7 +93,7 @@ def shown(value: Any, limit: int = 60) -> str:
 
 
 def kind(value: Any) -> str:
-    """What sort of value it is, in words."""
+    """Return the kind of a value, in words."""
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         (str, "text"),

@@ -101,7 +101,9 @@ class Run(Section):
 
 
 class Checkpoint(Section):
-    """The [checkpoint] table: when the state of training is saved, and which one a start goes on from."""
+    """The [checkpoint] table: when the state of training is saved, and which checkpoint a start resumes
+    from.
+    """
 
     every: int | Literal["auto"] | None = option(
         "Steps between checkpoints. auto: computed from the duration of a save and from mtbf. "

@@ -32,7 +32,7 @@ def _one_keystroke(word: str, meant: str) -> bool:
 
 
 def meant_by(path: tuple[str, ...], recipe: str | None = None) -> list[tuple[str, ...]]:
-    """What unknown key `path` may have been meant to be in a run of `recipe`.
+    """Return the keys that unknown key `path` may mean in a run of `recipe`.
 
     Near keys of its table come first, then its name in other tables.
     """
@@ -45,7 +45,7 @@ def meant_by(path: tuple[str, ...], recipe: str | None = None) -> list[tuple[str
 
 
 def advice(path: tuple[str, ...], meant: Sequence[tuple[str, ...]], recipe: str | None = None) -> str:
-    """What to write instead of unknown key `path` in a run of `recipe`."""
+    """Return what to write instead of unknown key `path` in a run of `recipe`."""
     section = path[:-1]
     if meant:
         return " or ".join(_placed(known, section) for known in meant)

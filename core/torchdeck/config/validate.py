@@ -105,7 +105,7 @@ def _recipe_tables(table: Mapping[str, Any]) -> list[tuple[type[Section], KeyPat
 
 
 def _recipe_of(table: Mapping[str, Any]) -> str | None:
-    """What [run] names as the recipe, where that is a text."""
+    """Return the recipe that [run] names, if it is a text."""
     run = table.get("run")
     recipe = run.get("recipe") if isinstance(run, dict) else None
     return recipe if isinstance(recipe, str) else None
@@ -132,7 +132,7 @@ def _is_range(error: Mapping[str, Any]) -> bool:
 def _explained(
     path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]
 ) -> tuple[Finding, list[KeyPath]]:
-    """What is wrong at `path`, and the keys that may have been meant."""
+    """Describe the problem at `path`, and the keys that may have been meant."""
     if error["type"] == "extra_forbidden":
         return _unknown(path, _recipe_of(table))
     if error["type"] == "missing" and isinstance(error["loc"][-1], str):
@@ -176,7 +176,7 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
 
 
 def _key(path: KeyPath, recipe: str | None) -> Key | None:
-    """What is known of a key in a run of `recipe`, or of the list or free table around it."""
+    """Return the definition of a key in a run of `recipe`, or of the list or free table around it."""
     names = tuple(step for step in path if isinstance(step, str))
     known = all_keys(recipe)
     while names and names not in known:

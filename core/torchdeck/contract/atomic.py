@@ -29,11 +29,11 @@ def write_bytes(
         path: the file; its folder must exist.
         content: the whole new content.
         durable: sync file and folder, so that the file survives a power cut.
-        private: nobody else may read it, whatever the umask; else the umask decides.
-        mode: permissions that it gets instead, whatever the umask: those of the file it replaces, for one.
+        private: no one else may read it, whatever the umask; else the umask decides.
+        mode: permissions that it gets instead, whatever the umask: for example those of the file it replaces.
 
     Raises:
-        OSError: the old file is then still what it was, and nothing is left beside it.
+        OSError: the old file is unchanged, and no temporary file is left.
     """
     # not by the pid alone: hosts and containers that share a home have the same ones
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")

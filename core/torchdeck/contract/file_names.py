@@ -16,7 +16,7 @@ def text_of(name: str) -> str:
 
 
 def name_of(text: str) -> str:
-    """What `text_of` was given.
+    """Invert `text_of`.
 
     Raises:
         ValueError: no name has this text.

@@ -1,4 +1,4 @@
-"""The names in folders that somebody looks at again and again, and that seldom change."""
+"""Names in folders that are polled often and change rarely."""
 
 from __future__ import annotations
 

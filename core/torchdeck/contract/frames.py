@@ -1,4 +1,4 @@
-"""What passes over a link: frames of a JSON head and bytes, both with their length before them.
+"""Frames of a link: a JSON head and bytes, both with their length before them.
 
 A frame is two unsigned 32-bit numbers in network order, the bytes of head and body, then the two. Both ends
 use this.

@@ -1,4 +1,4 @@
-"""What the machines of a job have: plain values, gathered before a plan is made."""
+"""Resources of the machines of a job: plain values, gathered before a plan is made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Device:
 
     @property
     def key(self) -> str:
-        """What the device is leased by and made visible by: its UUID, else its index."""
+        """Key by which the device is leased and made visible: its UUID, else its index."""
         return self.uuid or str(self.index)
 
 
@@ -38,7 +38,7 @@ class NodeInfo:
     name: str
     """As in the config, and in file names."""
     address: str
-    """What the other nodes reach it by."""
+    """Address that the other nodes connect to."""
     devices: tuple[Device, ...]
     cpu_count: int
     """Cores that this user's processes may use."""
@@ -47,7 +47,7 @@ class NodeInfo:
     free_bytes: int | None = None
     """Main memory that was free when it was looked at; None where unknown."""
     described: bool = False
-    """Known only from what a run file says of it; nobody has looked at it."""
+    """Known only from the description in a run file; it was never probed."""
     interface: str = ""
     """Network interface that its ranks reach the other nodes' by; empty: gloo and NCCL choose."""
     remote: bool = False
@@ -78,7 +78,7 @@ class Inventory:
 
 @dataclass(frozen=True)
 class InterpreterFacts:
-    """What a Python on a node can do, found without importing torch."""
+    """Capabilities of a Python on a node, found without importing torch."""
 
     executable: str
     """As it is to be called; a link into a virtual environment stays one."""
@@ -90,7 +90,7 @@ class InterpreterFacts:
     error: str = ""
     """Why nothing is known about it; empty when all is well."""
     deepspeed: str | None = None
-    """As `numpy`; None where nobody asked, too."""
+    """As `numpy`; None also if it was not asked for."""
 
     @property
     def torch_version(self) -> Version | None:

@@ -21,7 +21,7 @@ from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout
 from torchdeck.contract.refusal import Refusal
 
 THIS_MACHINE = "localhost"
-"""What a run calls the node that its directory lies on."""
+"""Name that a run gives to the node with its directory."""
 LINE_LIMIT = 1024 * 1024
 """Bytes of an event; a longer line is damage."""
 READ_LIMIT = 4 * 1024 * 1024
@@ -199,7 +199,7 @@ class JournalReader:
                     yield event
 
     def _lines(self, descriptor: int, end: int) -> Iterator[bytes]:
-        """What was appended up to `end`, line by line."""
+        """Yield the lines appended up to `end`."""
         thorough, skim_end, milestones = self._plan(end)
         while chunk := os.pread(descriptor, LINE_LIMIT, self._offset):
             skims = thorough <= self._offset < skim_end

@@ -53,7 +53,7 @@ class Home(NamedTuple):
 
     @property
     def compiled(self) -> Path:
-        """What torch compiled; shared by the runs."""
+        """Output of torch.compile; shared by the runs."""
         return self.root / "compiled"
 
     @property
@@ -138,12 +138,12 @@ class RunLayout(NamedTuple):
 
     @property
     def config(self) -> Path:
-        """What the user wrote, frozen (launcher)."""
+        """Run file as written by the user, frozen (launcher)."""
         return self.root / "run.toml"
 
     @property
     def plan(self) -> Path:
-        """What it resolved to, slots empty (launcher)."""
+        """Resolved plan, slots empty (launcher)."""
         return self.root / "plan.json"
 
     @property
@@ -186,7 +186,7 @@ class RunLayout(NamedTuple):
 
     @property
     def code_manifest(self) -> Path:
-        """What that copy consists of, written before it (the same)."""
+        """Manifest of that copy, written before it (the same)."""
         return self.root / "code.json"
 
     def node(self, name: str) -> NodeLayout:
@@ -209,7 +209,7 @@ class NodeLayout(NamedTuple):
 
     @property
     def run(self) -> RunLayout:
-        """Of the run that the node takes part in."""
+        """Layout of the run that the node takes part in."""
         return RunLayout(self.root.parent.parent)
 
     @property
@@ -249,7 +249,7 @@ class AttemptLayout(NamedTuple):
 
     @property
     def run(self) -> RunLayout:
-        """Of the run whose attempt it is."""
+        """Layout of the run of this attempt."""
         return RunLayout(self.root.parent.parent)
 
     @property
@@ -349,7 +349,7 @@ class RankLayout(NamedTuple):
 
     @property
     def trace(self) -> Path:
-        """What torch.profiler recorded of telemetry.profile_steps, in Chrome's format; the trainer."""
+        """Trace by torch.profiler of telemetry.profile_steps, in Chrome's format; the trainer."""
         return self.root / "trace.json.gz"
 
     @property

@@ -22,11 +22,11 @@ def try_lock(path: Path, owner: Any = None) -> int | None:
     """Hold the lock of the file at `path`, without waiting.
 
     Args:
-        path: made if it is not there; its folder must be.
-        owner: JSON that says who holds it, for those who find it held.
+        path: created if missing; its folder must exist.
+        owner: JSON that names the owner, for processes that find the lock held.
 
     Returns:
-        The descriptor that holds it until its last copy is closed; None when somebody else has the lock.
+        The descriptor that holds it until its last copy is closed; None if another process has the lock.
 
     Raises:
         OSError: the file cannot be opened.
@@ -42,10 +42,10 @@ def try_lock(path: Path, owner: Any = None) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has the lock of the file at `path`, on this host or another that shares it.
+    """Return whether any process has the lock of the file at `path`, on this host or another that shares it.
 
-    It raises nothing, unlike `leases.lease_holder`: it is a witness beside the identities of processes, and
-    one that cannot be heard says nothing.
+    It raises nothing, unlike `leases.lease_holder`: it supplements the identities of processes, and an
+    unreadable lock proves nothing.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -55,7 +55,7 @@ def is_held(path: Path) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: nobody can say
+    except OSError:  # a file system without locks: the state is unknown
         return False
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What the desktop may ask of a node. Standard library, Python 3.10."""
+"""Requests that the desktop may send to a node. Standard library, Python 3.10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a process is, and finding and ending those of one run. Never by name."""
+"""Process identities, and finding and ending the processes of one run. Never by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN_VARIABLES = frozenset(
         "TORCHDECK_STORE_ORDER",
     }
 )
-"""What only processes of a run carry in their environment."""
+"""Environment variables that only processes of a run have."""
 
 _NODE_PREFIX = f"{NODE_VARIABLE}=".encode()
 
@@ -88,7 +88,7 @@ class ProcessIdentity(NamedTuple):
 
 
 class ProcessStat(NamedTuple):
-    """What /proc/PID/stat says (proc(5))."""
+    """Content of /proc/PID/stat (proc(5))."""
 
     pid: int
     state: str
@@ -134,7 +134,7 @@ def processes_of_run(run_id: str, *, exclude: Iterable[int] = (), node: str = ""
         if not entry.name.isdecimal() or int(entry.name) in skip or not _carries(entry, needle):
             continue
         identity = ProcessIdentity.of(int(entry.name))
-        # looked at again: between the two looks the pid may have become somebody else's
+        # checked again: between the two checks the pid may have been reused
         if identity is not None and _carries(entry, needle):
             found.append(identity)
     return found
@@ -145,7 +145,7 @@ def _carries(process: Path, needle: tuple[bytes, bytes]) -> bool:
     try:
         variables = (process / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False  # gone, or somebody else's
+        return False  # gone, or reused
     if run not in variables:
         return False
     named = [variable for variable in variables if variable.startswith(_NODE_PREFIX)]

@@ -10,11 +10,11 @@ GENERAL_PAGE = "trouble/failed#refused-before-the-start"
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
-    """What was asked for cannot be done.
+    """Refusal of a request.
 
     Attributes:
         what: what is wrong, as one sentence without its full stop.
-        why: the reason, such as what the operating system says; empty if `what` says it.
+        why: the reason, such as the operating system's message; empty if `what` has it.
         fix: what to do; empty if nothing is known to help.
         file: the file it is about, as the user would name it.
         line: in `file`, counted from 1.
@@ -56,7 +56,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
 
     @property
     def finding(self) -> str:
-        """What is wrong, with the reason."""
+        """Describe what is wrong, with the reason."""
         return f"{self.what} ({self.why})" if self.why else self.what
 
     def parts(self) -> tuple[Refusal, ...]:

@@ -29,7 +29,7 @@ class TextEnum(str, Enum):
 
 
 class GangPhase(TextEnum):
-    """What an agent's part of the gang is doing; its heartbeat says so."""
+    """Phase of an agent's part of the gang, as in its heartbeat."""
 
     PREPARING = "preparing"
     LEASING = "leasing"
@@ -51,7 +51,7 @@ class GangPhase(TextEnum):
 
 
 class RankPhase(TextEnum):
-    """What a rank is doing. Their order is their number in a progress file: new ones go last."""
+    """Phase of a rank. The order is the number in a progress file: new ones go last."""
 
     STARTING = "starting"
     LOADING = "loading"
@@ -88,7 +88,7 @@ class StopKind(TextEnum):
 
 
 class StopCause(TextEnum):
-    """Who or what stops a run."""
+    """Cause of a stop."""
 
     USER = "user"
     LIMIT = "limit"

@@ -169,8 +169,8 @@ def _checked_id(sample_id: int) -> int:
 
 
 Mode = Literal["rank", "sample"]
-"""What parameters depend on besides seed, epoch and sample: the rank; or nothing, so that world size changes
-nothing."""
+"""Inputs of parameters besides seed, epoch and sample: the rank; or none, so that world size changes nothing.
+"""
 
 Column = npt.NDArray[np.float64]
 
@@ -357,7 +357,9 @@ def _chunk(sample_ids: Ids, words: Words, config: AugmentationConfig) -> Augment
 
 
 def _draw(words: Words, config: AugmentationConfig, columns: Column) -> None:
-    """Of each sample's bits 32 for every augmentation, and 32 for the choice of those that are applied."""
+    """Split each sample's bits: 32 for every augmentation, and 32 for the choice of those that are
+    applied.
+    """
     draws = words.astype("<u8", copy=False).view("<u4").T
     neutral = _left_out(draws[len(AUGMENTATIONS)], config.augmentation_depth)
     for number, name in enumerate(AUGMENTATIONS):

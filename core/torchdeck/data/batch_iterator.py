@@ -70,7 +70,7 @@ class DistributedBatchIterator:
         return self.next()
 
     def __iter__(self) -> Iterator[Ids]:
-        """What is left of the epoch."""
+        """Yield the rest of the epoch."""
         return self
 
     def __len__(self) -> int:

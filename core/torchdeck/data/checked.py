@@ -1,4 +1,4 @@
-"""Whole numbers from outside, checked before use."""
+"""Validation of whole numbers from outside."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def as_whole(value: Any) -> int | None:
-    """`value` as an int; None where it is none (numpy's integers are; True and 1.0 are not)."""
+    """Return `value` as an int; None if it is not one (numpy's integers are; True and 1.0 are not)."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     try:
@@ -17,17 +17,17 @@ def as_whole(value: Any) -> int | None:
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None, *, rule: str = "") -> int:
-    """`value` as an int from `least` to `most`.
+    """Return `value` as an int from `least` to `most`.
 
     Args:
-        name: what it is, for the message.
-        value: an int, or what stands for one (numpy's integers do; True and 1.0 do not).
-        least: least allowed.
-        most: greatest allowed, if there is one.
-        rule: how the greatest comes about ("world_size - 1"), for the message.
+        name: its name, for the message.
+        value: an int, or an equivalent (numpy's integers are; True and 1.0 are not).
+        least: minimum.
+        most: maximum, if there is one.
+        rule: origin of the maximum ("world_size - 1"), for the message.
 
     Raises:
-        ValueError: it is none, or out of range; the message says the rule.
+        ValueError: it is not an int, or out of range; the message gives the rule.
     """
     upper = "" if most is None else f" to {most}" + (f" ({rule})" if rule else "")
     right = f"right is a whole number from {least}{upper}"
@@ -40,7 +40,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None, *, 
 
 
 def checked_rank(rank: Any, world_size: Any) -> int:
-    """`rank` as an int from 0 to world_size - 1.
+    """Return `rank` as an int from 0 to world_size - 1.
 
     Raises:
         ValueError: world_size is less than 1, or there is no such rank.

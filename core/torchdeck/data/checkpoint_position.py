@@ -1,4 +1,4 @@
-"""Where training is in a batch plan, in a file; and what is left of the plan from there."""
+"""Training position in a batch plan, stored in a file, and the remainder of the plan from there."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _dealt(
 ) -> Iterator[tuple[int, int, Microbatch]]:
     first = position.microbatch_idx
     for epoch in range(position.epoch, plan.epochs):
-        # the others' microbatches are not even looked at: of thousands of ranks each has few
+        # microbatches of other ranks are not accessed: among thousands of ranks each has few
         for index in range(first + rank, plan.microbatches(epoch), world_size):
             yield epoch, index, plan.microbatch(epoch, index)
         first = 0

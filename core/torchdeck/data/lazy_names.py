@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for (PEP 562)."""
+"""Names of a package that are imported at first access (PEP 562)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
+    """Return `__getattr__` and `__dir__` of a package.
 
     Args:
         package: its `__name__`.
-        homes: public name → the module that has it.
+        homes: public name → the module that defines it.
     """
 
     def get(name: str) -> Any:

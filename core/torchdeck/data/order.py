@@ -1,12 +1,12 @@
-"""The order of samples: which rank takes which sample in which step, at any world size.
+"""Order of samples: which rank takes which sample in which step, at any world size.
 
-An epoch is one permutation of the data set. Optimizer step after optimizer step takes the next `global_batch`
-samples of it; the last global batch of an epoch takes what is left, however few, so that each sample of an
-epoch counts exactly once: nothing is padded, nothing dropped, no batch crosses into the next epoch. A global
-batch of n samples is cut into `accumulation × world_size` consecutive parts, part k from ⌊k·n/parts⌋ to
-⌊(k+1)·n/parts⌋; microbatch m of rank r is part m·world_size + r. A full batch thus gives every microbatch the
-same size, and a partial one sizes that differ by at most one (none at all where there are fewer samples than
-parts). Which samples a step takes depends on its position alone, never on world size or accumulation.
+An epoch is one permutation of the data set. Each optimizer step takes the next `global_batch` samples of it.
+The last global batch of an epoch takes the remainder, however small, so that each sample of an epoch counts
+exactly once: nothing is padded, nothing dropped, no batch crosses into the next epoch. A global batch of n
+samples is cut into `accumulation × world_size` consecutive parts, part k from ⌊k·n/parts⌋ to ⌊(k+1)·n/parts⌋;
+microbatch m of rank r is part m·world_size + r. In a full batch every microbatch therefore has the same size.
+In a partial one, sizes differ by at most one, and are zero for some if there are fewer samples than parts.
+The samples of a step depend only on its position, never on world size or accumulation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PositionError(ValueError):
 
 
 def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
-    """The fields `names` of a position of any kind, as its `to_json` gave them: whole numbers from 0.
+    """Return the fields `names` of any kind of position, as from its `to_json`: whole numbers of at least 0.
 
     Raises:
         PositionError: a field is missing, wrong or unknown, or it is a position of a newer Torchdeck.
@@ -48,7 +48,7 @@ def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
 
 
 def position_count(name: str, value: Any) -> int:
-    """`value`; raises PositionError unless it can be the field `name` of a position."""
+    """Return `value`; raise PositionError unless it can be the field `name` of a position."""
     if type(value) is not int or not 0 <= value < 2**63:
         raise PositionError(f"{name} of a position must be a whole number from 0, not {repr(value)[:80]}")
     return value
@@ -90,8 +90,8 @@ class Position:
 class SampleOrder:
     """The permutation of every epoch of a data set.
 
-    Sorted by 64 random bits a sample from Philox (Salmon et al., SC 2011) with key (seed, epoch): raw bits
-    and a stable sort, so that no numpy version changes it, and no two (seed, epoch) share a stream.
+    Sorted by 64 random bits per sample from Philox (Salmon et al., SC 2011) with key (seed, epoch). Raw bits
+    and a stable sort make it independent of the numpy version, and no two (seed, epoch) share a stream.
 
     Attributes:
         size: samples in the data set, at least 1.
@@ -111,7 +111,7 @@ class SampleOrder:
             raise ValueError(f"seed {self.seed} is out of range: it must be from 0 to 2**64 - 1")
 
     def epoch(self, epoch: int) -> Ids:
-        """Sample ids in the order of epoch `epoch` (from 0), shape (size,)."""
+        """Return the sample ids in the order of epoch `epoch` (from 0), shape (size,)."""
         if not 0 <= epoch < _WORD:
             raise ValueError(f"epoch {epoch} is out of range: it must be from 0 to 2**64 - 1")
         key = np.array([self.seed, epoch], dtype=np.uint64)
@@ -121,19 +121,19 @@ class SampleOrder:
 
 @dataclass(frozen=True)
 class GlobalBatch:
-    """The samples of one optimizer step."""
+    """Samples of one optimizer step."""
 
     ids: Ids
     """In order, shape (n,); n is the global batch size, or less in the last batch of an epoch."""
     before: Position
     after: Position
-    """The position once this step is done."""
+    """Position after this step."""
 
     def microbatch(self, index: int, rank: int, *, world_size: int, accumulation: int) -> Ids:
-        """Ids of microbatch `index` of `rank`; may be empty in the last batch of an epoch.
+        """Return the ids of microbatch `index` of `rank`; may be empty in the last batch of an epoch.
 
-        The gradient of the batch is the mean over its samples, so where sizes differ a microbatch's mean loss
-        counts with `len(microbatch) / len(ids)`.
+        The gradient of the batch is the mean over its samples. If sizes differ, a microbatch's mean loss is
+        therefore weighted by `len(microbatch) / len(ids)`.
 
         Raises:
             ValueError: rank or index is out of range.
@@ -152,13 +152,13 @@ class GlobalBatch:
 def global_batches(
     order: SampleOrder, global_batch: int, start: Position | None = None
 ) -> Iterator[GlobalBatch]:
-    """The batches from `start` (default: the beginning) on, for ever; each `after` can be a `start`.
+    """Yield the batches from `start` (default: the beginning) on, endlessly; each `after` can be a `start`.
 
     Args:
         order: the data set's order.
         global_batch: samples of one optimizer step (microbatch × accumulation × world size).
-        start: where to go on; a change of `global_batch` there keeps each sample of the epoch counted exactly
-            once.
+        start: position to resume from; if `global_batch` changes there, each sample of the epoch still counts
+            exactly once.
 
     Raises:
         ValueError: `global_batch` is less than 1.
@@ -186,27 +186,28 @@ def _batches(order: SampleOrder, global_batch: int, position: Position) -> Itera
 
 
 def steps_per_epoch(size: int, global_batch: int) -> int:
-    """Optimizer steps of one whole epoch, the partial last batch included."""
+    """Return the optimizer steps of one whole epoch, including the partial last batch."""
     return -(-size // global_batch)
 
 
 def steps_for_epochs(size: int, global_batch: int, epochs: float) -> int:
-    """Optimizer steps that see `epochs` epochs, a fraction rounded up to a whole step; at least 1."""
+    """Return the optimizer steps for `epochs` epochs, a fraction rounded up to a whole step; at least 1."""
     return max(1, steps_left(size, global_batch, epochs, Position()))
 
 
 def begun_epoch(size: int, each: int, epochs: float) -> int:
-    """How much of the last epoch, an epoch being `size`, belongs to `epochs`: whole steps of `each`.
+    """Return the part of the last epoch, of length `size`, that belongs to `epochs`: whole steps of `each`.
 
-    The fraction counts as the decimal number that was written: of 1.3 epochs of 10 it is 3, where in binary
-    1.3 - 1 is a little more than 0.3 and would take a step too many.
+    The fraction counts as the decimal number that was written: for 1.3 epochs of 10 it is 3. In binary, 1.3 -
+    1 is a little more than 0.3 and would add a step too many.
     """
     fraction = Fraction(repr(float(epochs))) % 1
     return min(size, math.ceil(fraction * size / each) * each)
 
 
 def steps_left(size: int, global_batch: int, epochs: float, position: Position) -> int:
-    """Optimizer steps from `position` on to the end of `epochs` epochs, counted from the very start.
+    """Return the optimizer steps from `position` to the end of `epochs` epochs, counted from the start of
+    training.
 
     A fraction at the end is rounded up to a whole number of steps.
     """

@@ -1,4 +1,4 @@
-"""The steps of a training whose microbatches a batch plan gives."""
+"""Steps of a training whose microbatches come from a batch plan."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from torchdeck.data.order import Ids, PositionError, begun_epoch
 from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
 
 _SHORT = 12
-"""Digits of a fingerprint that are shown."""
+"""Digits of a fingerprint to display."""
 
 
 class MarkedPosition:
-    """A position in one certain batch plan."""
+    """A position in one specific batch plan."""
 
     def __init__(self, position: PlanPosition, batch_plan: str) -> None:
         self.position = position
@@ -44,7 +44,7 @@ class MarkedPosition:
 
 
 class StepOfPlan(OrderedStep):
-    """The next microbatches of a plan, dealt out."""
+    """The next microbatches of a plan, distributed over the ranks."""
 
     def __init__(self, step: PlannedStep, batch_plan: str) -> None:
         self._step = step
@@ -64,7 +64,7 @@ class StepOfPlan(OrderedStep):
 
     @property
     def filler(self) -> int:
-        # the first sample of the step's shortest microbatch: what does not count should not cost much
+        # the first sample of the step's shortest microbatch: fillers should be cheap
         indices = self._step.indices
         shortest = int(indices[np.argmin(self._step.columns.max_len[indices])])
         return int(self._step.columns.sample_ids[self._step.columns.offsets[shortest]])
@@ -165,11 +165,11 @@ class PlannedSteps(StepOrder):
 
     @property
     def _each(self) -> int:
-        """Microbatches of a step."""
+        """Return the microbatches per step."""
         return self._world_size * self._accumulation
 
     def _left(self, epochs: float, position: PlanPosition) -> Iterator[int]:
-        """Microbatches from `position` on of each epoch up to `epochs`."""
+        """Yield the microbatches from `position` on in each epoch up to `epochs`."""
         whole = math.floor(epochs)
         for epoch in range(position.epoch, math.ceil(epochs)):
             wanted = self._plan.microbatches(epoch)
@@ -191,7 +191,7 @@ class PlannedSteps(StepOrder):
 
 
 def needs_layout(plan: BatchPlan) -> str:
-    """As `StepOrder.needs_layout`, of a plan."""
+    """Return the same as `StepOrder.needs_layout`, for a plan."""
     counts = plan.meta.counts
     if plan.epochs and plan.epoch_columns(0).row_sizes is not None:
         return "packs several samples into a row"

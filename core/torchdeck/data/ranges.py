@@ -1,7 +1,7 @@
-"""Consecutive ranges of samples, one a rank: sizes differ by at most one, the larger ones come first.
+"""Consecutive ranges of samples, one per rank: sizes differ by at most one, the larger ones come first.
 
-With n samples over W ranks, n = q·W + r: the first r ranks have q + 1 samples, the others q. So 23 over 4 are
-6, 6, 6, 5. Where there are more ranks than samples, the last ranks have empty ranges.
+With n samples over W ranks, n = q·W + r: the first r ranks have q + 1 samples, the others q. For example, 23
+over 4 are 6, 6, 6, 5. If there are more ranks than samples, the last ranks have empty ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RankRange(NamedTuple):
 
 
 class DistributedRangeSplitter:
-    """Which rank has which samples; each question costs O(1), that for all ranks O(world_size).
+    """Maps ranks to samples; each query costs O(1), one for all ranks O(world_size).
 
     Args:
         total_samples: samples in the data set, at least 1.
@@ -42,7 +42,7 @@ class DistributedRangeSplitter:
         self._share, self._larger = divmod(self.total_samples, self.world_size)
 
     def get_rank_range(self, rank: int) -> RankRange:
-        """The samples of one rank; may be empty.
+        """Return the samples of one rank; may be empty.
 
         Raises:
             ValueError: there is no such rank.
@@ -51,11 +51,11 @@ class DistributedRangeSplitter:
         return RankRange(self._start(rank), self._start(rank + 1))
 
     def get_all_ranges(self) -> list[RankRange]:
-        """The samples of every rank, by rank."""
+        """Return the samples of every rank, by rank."""
         return [self.get_rank_range(rank) for rank in range(self.world_size)]
 
     def get_rank_for_sample(self, sample_id: int) -> int:
-        """The rank that has a sample.
+        """Return the rank that has a sample.
 
         Raises:
             ValueError: there is no such sample.
@@ -68,17 +68,17 @@ class DistributedRangeSplitter:
         return self._larger + (sample - boundary) // self._share
 
     def validate_ranges(self, ranges: Iterable[tuple[int, int]] | None = None) -> bool:
-        """Whether `ranges` give every sample to exactly one rank, in order.
+        """Check that `ranges` assign every sample to exactly one rank, in order.
 
         Args:
             ranges: (start, stop) by rank; default: this splitter's own.
 
         Returns:
-            True, always: what is wrong is raised.
+            Always True: faults are raised.
 
         Raises:
-            ValueError: a sample is missing or there twice, a range ends before it starts, or there are not
-                `world_size` of them; the message says where.
+            ValueError: a sample is missing or occurs twice, a range ends before it starts, or there are not
+                `world_size` of them; the message gives the position.
         """
         given = list(self.get_all_ranges() if ranges is None else ranges)
         if len(given) != self.world_size:

@@ -1,4 +1,4 @@
-"""What moves where when the world size changes."""
+"""Data movement caused by a change of world size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.data.ranges import DistributedRangeSplitter
 
 @dataclass(frozen=True)
 class Move:
-    """Consecutive samples and the rank that has them before and after; the same where they stay."""
+    """Consecutive samples and their rank before and after; the same if they stay."""
 
     start: int
     stop: int

@@ -1,12 +1,12 @@
-"""Which samples a rank really used: one record a step, appended while it trains, read when a run is audited.
+"""Samples actually used by a rank: one record per step, appended during training, read for an audit.
 
-A file is one line of JSON (what `SampleLogHeader` says), then records, all little endian:
+A file is one line of JSON (`SampleLogHeader`), then records, all little endian:
 
     head CRC-32 u4 | body CRC-32 u4 | samples u4 | microbatches u4 | step i8 | epoch i8 | tokens f8
     samples of each microbatch, u4 each | sample ids, 2, 4 or 8 bytes each, by the size of the data set
 
-The first CRC is over the rest of the head, the second over the body. A record is one write, so whatever ends
-the process leaves whole records and at most one torn one at the end.
+The first CRC is over the rest of the head, the second over the body. A record is one write, so a process that
+ends at any time leaves complete records and at most one torn one at the end.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ _CHECKED_HEAD = struct.Struct("<IIIqqd")
 _HEADER_LIMIT = 4096
 _CHUNK = 1 << 20
 _RECORD_LIMIT = 256 << 20
-"""Bytes of one step's record."""
+"""Maximum bytes of one step's record."""
 _WIDTHS = (2, 4, 8)
 
 
 class SampleLogError(ValueError):
-    """A file is not a sample log, is from a newer Torchdeck or damaged; the message says which and where."""
+    """A file is not a sample log, is from a newer Torchdeck or damaged; the message gives the file and the
+    position.
+    """
 
 
 @dataclass(frozen=True)
 class SampleLogHeader:
-    """What a rank began with."""
+    """Initial state of a rank."""
 
     size: int
     """Samples in the data set."""
@@ -57,45 +59,46 @@ class SampleLogHeader:
     start: Mapping[str, Any]
     """The position before the first record, as JSON."""
     batch_plan: str = ""
-    """Fingerprint of the batch plan; empty where the order comes from the seed."""
+    """Fingerprint of the batch plan; empty if the order comes from the seed."""
 
     @property
     def width(self) -> int:
-        """Bytes of a sample id."""
+        """Return the bytes of a sample id."""
         return next(width for width in _WIDTHS if width == 8 or self.size <= 1 << 8 * width)
 
     def render(self) -> bytes:
-        """The header line."""
+        """Return the header line."""
         value = {"format": _FORMAT, "v": SAMPLE_LOG_VERSION, "width": self.width, **asdict(self)}
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True)
 class SampleRecord:
-    """What one rank used in one step."""
+    """Samples used by one rank in one step."""
 
     step: int
-    """Optimizer steps done, this one included."""
+    """Optimizer steps done, including this one."""
     epoch: int
-    """From 0."""
+    """Return the epoch, from 0."""
     tokens: float
-    """What this rank's losses were the mean over: tokens, or samples where the recipe counts none."""
+    """Number of tokens this rank's losses were averaged over; samples if the recipe counts no tokens."""
     counts: npt.NDArray[np.uint32]
     """Samples of each microbatch, shape (microbatches,)."""
     ids: npt.NDArray[np.unsignedinteger[Any]]
-    """Of all microbatches, one after the other, shape (samples,)."""
+    """Samples of all microbatches in order, shape (samples,)."""
 
 
 class SampleLogWriter:
-    """Makes a file and appends records to it.
+    """Creates a file and appends records to it.
 
     Args:
-        path: the file; its folder is made. One that is there is of a former start of the same attempt, none
-            of whose steps count, and is replaced.
-        header: what it begins with.
+        path: the file; its folder is created. An existing file is replaced: it is from a former start of the
+            same
+            attempt, none of whose steps count.
+        header: header to write first.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
 
     def __init__(self, path: Path, header: SampleLogHeader) -> None:
@@ -109,16 +112,16 @@ class SampleLogWriter:
         self._append(header.render())
 
     def write(self, step: int, epoch: int, tokens: float, parts: Sequence[Ids]) -> None:
-        """Append what was used in one step; the kernel has it when this returns.
+        """Append the samples used in one step; they are in the kernel's cache when this returns.
 
         Args:
-            step: optimizer steps done, this one included.
-            epoch: that it belongs to.
+            step: optimizer steps done, including this one.
+            epoch: epoch of the step.
             tokens: this rank's.
             parts: ids of each microbatch, int64.
 
         Raises:
-            ValueError: an id is not one of the data set.
+            ValueError: an id is not in the data set.
             OSError: the disk is full or gone.
         """
         ids = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -134,16 +137,18 @@ class SampleLogWriter:
         self._step = step
 
     def goes_on(self, header: SampleLogHeader, step: int) -> bool:
-        """Whether what begins with `header` after `step` follows the newest record: then it belongs here."""
+        """Return whether a log with `header` that begins after `step` continues from the newest record, and
+        so belongs here.
+        """
         same = dataclasses.replace(header, start=self._header.start) == self._header
         return same and step == self._step
 
     def sync(self) -> None:
-        """Put everything on disk."""
+        """Sync everything to disk."""
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """No record may follow."""
+        """Close the file; no record may follow."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -155,17 +160,18 @@ class SampleLogWriter:
 
 
 class SampleLog:
-    """A sample log, to be read.
+    """Reader of a sample log.
 
     Args:
         path: the file.
 
     Attributes:
-        header: what it begins with.
-        end: offset after the last whole record that was read, bytes; what follows is torn, or not read yet.
+        header: its header.
+        end: offset after the last complete record that was read, in bytes; what follows is torn, or not read
+            yet.
 
     Raises:
-        SampleLogError: it is none, or from a newer Torchdeck.
+        SampleLogError: it is not a sample log, or from a newer Torchdeck.
         OSError: it cannot be read.
     """
 
@@ -178,12 +184,12 @@ class SampleLog:
         self.end = len(line)
 
     def records(self, offset: int | None = None) -> Iterator[SampleRecord]:
-        """Whole records from `offset` (a former `end`; default: the first) on.
+        """Yield complete records from `offset` (a former `end`; default: the first) on.
 
-        A record cut short at the end of the file is left out: the process ended while it wrote.
+        A truncated record at the end of the file is skipped: the process ended while writing it.
 
         Raises:
-            SampleLogError: a record is damaged; those before it were given.
+            SampleLogError: a record is damaged; those before it were yielded.
             OSError: the file cannot be read.
         """
         if offset is not None:
@@ -201,11 +207,13 @@ class SampleLog:
                 yield record
 
     def _record(self, head: bytes, read: Any, left: int) -> SampleRecord | None:
-        """The record that begins with `head`, `left` bytes before the file's end; None where it is torn."""
+        """Return the record that begins with `head`, `left` bytes before the file's end; None if it is
+        torn.
+        """
         crc, body_crc, samples, microbatches, step, epoch, tokens = _HEAD.unpack(head)
         if zlib.crc32(head[4:]) != crc:
             if not any(head) and not any(iter(lambda: read(_CHUNK).strip(b"\0"), b"")):
-                return None  # a power cut may leave zeros where nothing was written yet
+                return None  # a power cut may leave zeros in unwritten parts
             raise self._damaged()
         size = 4 * microbatches + self._dtype.itemsize * samples
         if size > _RECORD_LIMIT:

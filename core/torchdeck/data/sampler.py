@@ -1,4 +1,4 @@
-"""Which samples a rank sees in an epoch: torch's DistributedSampler without torch, or each exactly once."""
+"""Samples of a rank in an epoch: torch's DistributedSampler without torch, or each sample exactly once."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class DistributedSampler:
         self.seed = whole_number("seed", seed, least, (1 << 64) - 1, rule="2**64 - 1")
         self.shuffle, self.drop_last, self.exactly_once = bool(shuffle), bool(drop_last), exactly_once
         self.epoch = 0
-        # positions in the epoch's order, over all ranks: where the next iteration begins, where the one under
-        # way began, and where that is now
+        # positions in the epoch's order, over all ranks: the start of the next iteration, the start of the
+        # current one, and its current position
         self._start = self._begun = self._consumed = 0
 
     @property
@@ -94,14 +94,14 @@ class DistributedSampler:
         return self.local_size
 
     def __iter__(self) -> Iterator[int]:
-        """This rank's indices; what a loaded state has used already is left out once."""
+        """Yield this rank's indices; samples used before a loaded state are skipped once."""
         indices = self.get_indices().tolist()
         self._consumed = self._begun = self._start
         self._start = 0
         for index in indices:
             self._consumed = min(self._consumed + self.world_size, self.padded_size)
             yield index
-        # a rank that has one sample less learns here that the others took their last
+        # a rank with one sample less learns here that the others took their last
         self._consumed = self.padded_size
 
     def get_indices(self) -> Ids:
@@ -181,14 +181,14 @@ class DistributedSampler:
         )
 
     def _epoch_order(self) -> Ids:
-        """The epoch's samples in the order of all ranks, shape (padded_size,)."""
+        """Return the epoch's samples in the order of all ranks, shape (padded_size,)."""
         if not self.shuffle:
             ids = np.arange(self.total_size, dtype=np.int64)
         elif self.exactly_once:
             ids = SampleOrder(self.total_size, self.seed).epoch(self.epoch)
         else:
             ids = torch_permutation(self.total_size, self.seed + self.epoch)
-        # torch pads with the samples from the front, over and over again where these are not enough
+        # torch pads with the samples from the front, repeatedly if these are not enough
         return np.resize(ids, self.padded_size)
 
 
@@ -200,12 +200,12 @@ class SamplerState:
     """A position in the order of one data set.
 
     Attributes:
-        position: free of world size with `exactly_once`; else in the padded or cut order.
+        position: independent of world size with `exactly_once`; otherwise in the padded or cut order.
         total_samples: samples in the data set.
-        seed: of the order.
+        seed: seed of the order.
         shuffle: whether the order is shuffled.
         kind: "exactly_once", "padded" or "drop_last".
-        world_size: ranks where the order depends on it; None where it does not.
+        world_size: ranks, if the order depends on it; otherwise None.
     """
 
     position: Position
@@ -220,10 +220,10 @@ class SamplerState:
 
     @classmethod
     def from_json(cls, value: Any) -> SamplerState:
-        """The state in `value`.
+        """Return the state in `value`.
 
         Raises:
-            PositionError: it is none, or one of a newer Torchdeck.
+            PositionError: it is not a state, or one of a newer Torchdeck.
         """
         names = {field.name for field in fields(cls)}
         if not isinstance(value, Mapping) or "position" not in value:
@@ -246,7 +246,7 @@ class SamplerState:
         )
 
     def check_against(self, current: SamplerState) -> None:
-        """Raises PositionError unless `current`, the state of the sampler it is for, is in the same order."""
+        """Raise PositionError unless `current`, the state of the target sampler, is in the same order."""
         for name in ("kind", "total_samples", "shuffle", "seed", "world_size"):
             saved, ours = getattr(self, name), getattr(current, name)
             if name == "seed" and not self.shuffle:
@@ -258,13 +258,11 @@ class SamplerState:
                 )
 
 
-# torch.randperm without torch: the permutation its CPU generator gives for a seed.
-#
-# The generator is MT19937 (Matsumoto & Nishimura, ACM TOMACS 8(1), 1998), seeded by the low 32 bits of the
-# seed as in the authors' `init_genrand` of 2002; torch's shuffle (`randperm_cpu` in
-# ATen/native/TensorFactories.cpp) is a Fisher–Yates forward from position 0, and from 2³²/20 elements on
-# the "inside-out" one with 64 bits a draw. Only raw bits of numpy's MT19937 are used, so no numpy version
-# changes the result.
+# torch.randperm without torch: the permutation its CPU generator gives for a seed. The generator is MT19937
+# (Matsumoto & Nishimura, ACM TOMACS 8(1), 1998), seeded by the low 32 bits of the seed as in the authors'
+# `init_genrand` of 2002. torch's shuffle (`randperm_cpu` in ATen/native/TensorFactories.cpp) is a
+# Fisher–Yates forward from position 0, and from 2³²/20 elements on the "inside-out" one with 64 bits per
+# draw. Only raw bits of numpy's MT19937 are used, so no numpy version changes the result.
 
 SWITCH = (2**32 - 1) // 20
 """Elements from which torch shuffles inside-out; torch 2.10 and newer."""
@@ -274,7 +272,8 @@ _SMALLEST_BLOCK = 32
 
 
 def torch_permutation(size: int, seed: int) -> Ids:
-    """What `torch.randperm(size, generator=torch.Generator().manual_seed(seed))` is on a CPU, shape (size,).
+    """Return `torch.randperm(size, generator=torch.Generator().manual_seed(seed))` as on a CPU, shape
+    (size,).
 
     Raises:
         ValueError: size is negative, or seed is one that torch refuses.
@@ -306,7 +305,7 @@ def _seeded(seed: int) -> np.random.MT19937:
 
 
 def _forward_partners(generator: np.random.MT19937, size: int) -> Iterator[npt.NDArray[np.int64]]:
-    """With which position 0, 1, … is exchanged: itself or a later one; 32 bits."""
+    """Yield the swap partner of position 0, 1, …: itself or a later one; 32 bits."""
     for start in range(0, size - 1, _CHUNK):
         positions = np.arange(start, min(start + _CHUNK, size - 1), dtype=np.int64)
         draws = generator.random_raw(len(positions)).astype(np.int64)
@@ -314,7 +313,7 @@ def _forward_partners(generator: np.random.MT19937, size: int) -> Iterator[npt.N
 
 
 def _inside_out_partners(generator: np.random.MT19937, size: int) -> Iterator[npt.NDArray[np.int64]]:
-    """With which position 0, 1, … is exchanged: itself or an earlier one; 64 bits, high half first."""
+    """Yield the swap partner of position 0, 1, …: itself or an earlier one; 64 bits, high half first."""
     for start in range(0, size, _CHUNK):
         stop = min(start + _CHUNK, size)
         halves = generator.random_raw(2 * (stop - start))
@@ -323,10 +322,10 @@ def _inside_out_partners(generator: np.random.MT19937, size: int) -> Iterator[np
 
 
 def _swap_in_order(values: Ids, first: int, partners: npt.NDArray[np.int64]) -> None:
-    """Exchange values[first + k] with values[partners[k]], for k = 0, 1, … one after the other.
+    """Swap values[first + k] with values[partners[k]], for k = 0, 1, … in sequence.
 
-    A block whose positions and partners are all different can be exchanged at once; blocks grow while that
-    goes well (to about the root of the range, by the birthday paradox) and shrink where it does not.
+    A block whose positions and partners are all different can be swapped at once. Blocks grow while that
+    succeeds (to about the root of the range, by the birthday paradox) and shrink if it does not.
     """
     done, block = 0, 1024
     while done < len(partners):

@@ -1,6 +1,6 @@
-"""What every rank does in every optimizer step, wherever the order comes from: the seed, or a batch plan.
+"""Work of every rank in every optimizer step, from either kind of order: the seed, or a batch plan.
 
-The trainer takes its steps from here, and so do the preview before a run and the audit after it.
+Used by the trainer, by the preview before a run and by the audit after it.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from torchdeck.data.order import (
 
 
 class DataPosition(Protocol):
-    """Where training is in the data; free of world size and accumulation."""
+    """Training position in the data; independent of world size and accumulation."""
 
     @property
     def epoch(self) -> int:
-        """Epochs finished."""
+        """Completed epochs."""
 
     @property
     def step(self) -> int:
-        """Optimizer steps done since the very start."""
+        """Optimizer steps done since the start of training."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """Return the position for a checkpoint."""
 
 
 class Layout(NamedTuple):
-    """How a batch plan lays out a microbatch, for a collate that wants to know."""
+    """Layout of a microbatch in a batch plan, for a collate that needs it."""
 
     max_len: int
-    """Tokens that each row is padded, and a longer sample cut, to."""
+    """Length to which each row is padded, and a longer sample truncated, in tokens."""
     row_sizes: tuple[int, ...] | None
-    """Samples in each row, in order; None where each has a row of its own."""
+    """Samples in each row, in order; None if each has its own row."""
 
 
 class OrderedStep(ABC):
@@ -50,38 +50,38 @@ class OrderedStep(ABC):
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """The epoch it belongs to, from 0."""
+        """Return its epoch, from 0."""
 
     @property
     @abstractmethod
     def samples(self) -> int:
-        """Of all ranks together, at least 1."""
+        """Return the samples of all ranks together, at least 1."""
 
     @property
     @abstractmethod
     def after(self) -> DataPosition:
-        """The position once it is done."""
+        """Return the position after it."""
 
     @property
     @abstractmethod
     def filler(self) -> int:
-        """A sample id for ranks that have nothing to do while others have: it does not count."""
+        """Return a sample id for ranks without work while others have some: it does not count."""
 
     @abstractmethod
     def parts(self, rank: int) -> list[Ids]:
-        """Ids of the microbatches of `rank`, as many on every rank; some may be empty."""
+        """Return the ids of the microbatches of `rank`, as many on every rank; some may be empty."""
 
     def layouts(self, rank: int) -> list[Layout | None]:
-        """One for each of `parts`; None where nothing is said of it."""
+        """Return one layout for each of `parts`; None if unspecified."""
         return [None] * len(self.parts(rank))
 
     @abstractmethod
     def shapes(self) -> Iterator[Hashable]:
-        """What tells the microbatches' shapes apart, for torch.compile compiles once for each."""
+        """Yield keys that distinguish the microbatches' shapes, as torch.compile compiles once for each."""
 
 
 class StepOrder(ABC):
-    """The steps of a whole training."""
+    """Steps of a whole training."""
 
     @property
     @abstractmethod
@@ -90,34 +90,34 @@ class StepOrder(ABC):
 
     @abstractmethod
     def epoch_samples(self, epoch: int) -> int:
-        """How many samples epoch `epoch` (from 0) has, each of them once."""
+        """Return the number of samples in epoch `epoch` (from 0), each of them once."""
 
     @property
     @abstractmethod
     def batch_plan(self) -> str:
-        """Fingerprint of the batch plan; empty where there is none."""
+        """Return the fingerprint of the batch plan; empty if there is none."""
 
     @property
     @abstractmethod
     def start(self) -> DataPosition:
-        """The very beginning."""
+        """Return the initial position."""
 
     @property
     def needs_layout(self) -> str:
-        """Why samples alone do not tell what a microbatch is, as a clause; empty where they do."""
+        """Return why sample ids alone do not define a microbatch, as a clause; empty if they do."""
         return ""
 
     @abstractmethod
     def restored(self, value: Mapping[str, Any]) -> DataPosition:
-        """The position that `to_json` of one gave.
+        """Return the position from a `to_json` result.
 
         Raises:
-            PositionError: it is none, or does not belong to this order or data set.
+            PositionError: it is invalid, or does not belong to this order or data set.
         """
 
     @abstractmethod
     def steps(self, start: DataPosition) -> Iterator[OrderedStep]:
-        """The steps after `start`, to the end of the order if it has one.
+        """Yield the steps after `start`, to the end of the order if it has one.
 
         Raises:
             PositionError: `start` does not fit the data set.
@@ -125,7 +125,8 @@ class StepOrder(ABC):
 
     @abstractmethod
     def steps_left(self, epochs: float, position: DataPosition) -> int:
-        """Optimizer steps from `position` to the end of `epochs` epochs, counted from the very start.
+        """Return the optimizer steps from `position` to the end of `epochs` epochs, counted from the start of
+        training.
 
         A fraction at the end is rounded up to a whole number of steps.
 
@@ -134,10 +135,10 @@ class StepOrder(ABC):
         """
 
     def total_steps(self, steps: int | None, epochs: float | None, position: DataPosition) -> int:
-        """Optimizer steps in all, those before `position` included.
+        """Return the total optimizer steps, including those before `position`.
 
-        In epochs, what is left of them is counted from `position` on, as the steps before may have had
-        another global batch.
+        With epochs, the remainder is counted from `position` on, as earlier steps may have had another global
+        batch.
 
         Raises:
             ValueError: the order has fewer.
@@ -148,7 +149,7 @@ class StepOrder(ABC):
 
 
 class SeededStep(OrderedStep):
-    """A global batch, dealt out."""
+    """A global batch, distributed over the ranks."""
 
     def __init__(self, batch: GlobalBatch, world_size: int, accumulation: int) -> None:
         self._batch = batch
@@ -182,7 +183,7 @@ class SeededStep(OrderedStep):
 
 
 class SeededSteps(StepOrder):
-    """Steps of `microbatch` × `accumulation` × `world_size` samples in an order that the seed gives."""
+    """Steps of `microbatch` × `accumulation` × `world_size` samples in the seed's order."""
 
     batch_plan = ""
 

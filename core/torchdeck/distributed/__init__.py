@@ -1,4 +1,4 @@
-"""Training inside the ranks: strategies, trainer, checkpoints; and whatever `torchdeck.data` has.
+"""Training inside the ranks: strategies, trainer, checkpoints; and everything in `torchdeck.data`.
 
 Names are resolved on first use, so that importing a light part (`torchdeck.contract.checkpoints.manifest`,
 or `DistributedRangeSplitter` from here) does not import torch.
@@ -41,6 +41,6 @@ HOMES = {
     "make_strategy": "torchdeck.distributed.strategies.base",
     "register_strategy": "torchdeck.distributed.strategies.base",
 }
-"""Public name → the module that has it."""
+"""Public name → the module that defines it."""
 
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -1,4 +1,4 @@
-"""Activation checkpointing (Chen et al., 2016): a block keeps its input alone, and is computed again."""
+"""Activation checkpointing (Chen et al., 2016): a block keeps only its input, and is recomputed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torchdeck.distributed.units import Blocks, blocks_of
 
 
 def checkpoint_blocks(model: nn.Module, blocks: Blocks | None) -> None:
-    """Let each block of `model` be computed again in backward, for good.
+    """Recompute each block of `model` in backward, permanently.
 
-    Only `forward` of the blocks is replaced: names of parameters, and so checkpoints, stay what they are, and
-    hooks on a block (FSDP's among them) run once around it and not again. What dropout drew is drawn again,
-    and autocast is as it was. Call it before the model is wrapped by a strategy or compiled.
+    Only `forward` of the blocks is replaced. Names of parameters, and so checkpoints, stay the same, and
+    hooks on a block (including FSDP's) run once around it and not again. Dropout draws the same values again,
+    and autocast is restored. Call it before the model is wrapped by a strategy or compiled.
 
     Args:
-        model: of the recipe.
+        model: model of the recipe.
         blocks: the recipe's.
 
     Raises:
-        RecipeError: the recipe names no blocks, or what is no module of the model.
+        RecipeError: the recipe names no blocks, or a block is not a module of the model.
     """
     chosen = [] if blocks is None else blocks_of(model, blocks)
     if not chosen:
@@ -33,5 +33,5 @@ def checkpoint_blocks(model: nn.Module, blocks: Blocks | None) -> None:
             "training.activation_checkpointing = false"
         )
     for block in chosen:
-        # set on the instance: a class of its own would change what pickles and `type(block)` say
+        # set on the instance: a subclass would change pickles and `type(block)`
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)

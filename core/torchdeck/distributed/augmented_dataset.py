@@ -1,4 +1,4 @@
-"""A torch data set whose samples are augmented by parameters that seed, epoch and sample decide."""
+"""A torch data set whose samples are augmented by parameters derived from seed, epoch and sample."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class AugmentedDataset(Dataset[Any]):
 
 
 def _turned(image: torch.Tensor, degrees: float, scale: float) -> torch.Tensor:
-    """Where each pixel of the result comes from: turned back and scaled back about the middle, in pixels."""
+    """Return the source of each pixel of the result: rotated and scaled back about the center, in pixels."""
     height, width = image.shape[1:]
     cosine, sine = (f(math.radians(degrees)) / scale for f in (math.cos, math.sin))
     theta = torch.tensor(

@@ -1,4 +1,4 @@
-"""From the order of samples to batches: this rank's microbatches of every step."""
+"""Batches from the order of samples: this rank's microbatches of every step."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ class SizedDataset(Protocol):
 
 
 Collate = Callable[[list[Any]], Any]
-"""Samples → batch."""
+"""Function from samples to a batch."""
 
 
 @dataclass(frozen=True)
 class Microbatch:
-    """What one forward and backward sees."""
+    """Input of one forward and backward."""
 
     batch: Any
     ids: Ids
-    """Samples that the data set was asked for and that count, shape (n,); empty for a filler, run so that all
-    ranks take part where only others have data."""
+    """Samples that were loaded and count, shape (n,); empty for a filler, run so that all ranks take part if
+    only others have data.
+    """
 
     @property
     def samples(self) -> int:
-        """Samples that count."""
+        """Return the number of samples that count."""
         return len(self.ids)
 
 
@@ -54,15 +55,15 @@ class StepBatches:
     """This rank's part of one optimizer step."""
 
     samples: int
-    """Of all ranks together."""
+    """Samples of all ranks together."""
     after: DataPosition
     accumulation: int
     """Microbatches of this rank; as many on every rank."""
     microbatches: Iterator[Microbatch]
-    """To be used up before the next step is asked for."""
+    """Must be consumed before the next step is requested."""
     epoch: int = 0
     shapes: Callable[[], Iterable[Hashable]] = tuple
-    """What tells the microbatches' shapes apart."""
+    """Returns keys that distinguish the microbatches' shapes."""
 
 
 class BatchLoader:
@@ -71,11 +72,11 @@ class BatchLoader:
     Args:
         data: map-style data set.
         order: the steps of all ranks.
-        rank: whose part is loaded.
-        seed: of what samples draw in a worker.
-        collate: samples → batch; None is torch's default_collate. One with a parameter `layout=None` is told
-            how a batch plan lays the microbatch out.
-        workers: processes that load ahead; 0 loads in the rank itself.
+        rank: rank whose part is loaded.
+        seed: seed of random draws by samples in a worker.
+        collate: function from samples to a batch; None is torch's default_collate. One with a parameter
+            `layout=None` receives the microbatch's layout from a batch plan.
+        workers: prefetching processes; 0 loads in the rank itself.
         timeout: how long a worker may take for a batch, seconds.
         pin: put batches into pinned memory, for a GPU.
     """
@@ -102,7 +103,7 @@ class BatchLoader:
         self._pin = pin
 
     def steps(self, start: DataPosition, count: int) -> Generator[StepBatches, None, None]:
-        """The next `count` steps after `start`; workers live until the iterator is used up or closed.
+        """Yield the next `count` steps after `start`; workers live until the iterator is exhausted or closed.
 
         Raises:
             PositionError: `start` does not fit the data set.
@@ -117,11 +118,11 @@ class BatchLoader:
             yield StepBatches(step.samples, step.after, len(counts), microbatches, step.epoch, step.shapes)
 
     def _batches(self, shares: Iterator[_Wanted]) -> Iterator[tuple[bytes, Any]]:
-        """Ids and batch of each microbatch."""
+        """Yield ids and batch of each microbatch."""
         data = _AskedSamples(self._data, self._seed if self._workers else None)
         collate = _CollateAsked(self._collate, takes_layout(self._collate))
         if not self._workers and not self._pin:
-            # what torch's loader would do, without what it costs: in small steps that can be felt
+            # same as torch's loader, without its overhead, which is noticeable in small steps
             return (collate(data.__getitems__(wanted)) for wanted in shares)
         loader: DataLoader[Any] = DataLoader(
             data,
@@ -132,7 +133,8 @@ class BatchLoader:
             pin_memory=self._pin,
             # its own: the loader must not draw from the generator that dropout uses
             generator=torch.Generator().manual_seed(self._seed % (1 << 63)),
-            # Python 3.14's default on Linux imports a data set's module by name, which a recipe file's is not
+            # Python 3.14's default on Linux imports a data set's module by name, which fails for a recipe
+            # file
             multiprocessing_context="fork" if self._workers and sys.platform == "linux" else None,
         )
         return iter(loader)
@@ -140,7 +142,7 @@ class BatchLoader:
     def _shares(
         self, start: DataPosition, count: int, ahead: deque[tuple[OrderedStep, list[int]]]
     ) -> Iterator[_Wanted]:
-        """What this rank's microbatches are made of; says in `ahead` what belongs to which step."""
+        """Yield the contents of this rank's microbatches; record in `ahead` which belong to each step."""
         for step in itertools.islice(self._order.steps(start), count):
             parts = [part.tolist() for part in step.parts(self._rank)]
             ahead.append((step, [len(part) for part in parts]))
@@ -149,10 +151,10 @@ class BatchLoader:
 
 
 def samples_of(data: SizedDataset, ids: Sequence[int]) -> Any:
-    """The samples `ids`, all at once where the data set can give them so.
+    """Return the samples `ids`, in one call if the data set supports that.
 
     Raises:
-        RecipeError: the data set gave another number of them.
+        RecipeError: the data set returned a different number of them.
     """
     many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
     if many is None:
@@ -167,13 +169,15 @@ def samples_of(data: SizedDataset, ids: Sequence[int]) -> Any:
 
 
 def _counted(asked: Sequence[Any], count: int) -> Microbatch:
-    """What the loader gave for one microbatch, of which `count` samples count: all, or none of a filler."""
+    """Return the loader's result for one microbatch, of which `count` samples count: all, or none of a
+    filler.
+    """
     ids, batch = asked
     return Microbatch(batch, np.frombuffer(ids, np.int64) if count else NO_IDS)
 
 
 class _Wanted(NamedTuple):
-    """One microbatch, as the loader's workers are asked for it."""
+    """Request for one microbatch to the loader's workers."""
 
     epoch: int
     ids: list[int]
@@ -181,12 +185,12 @@ class _Wanted(NamedTuple):
 
 
 class _AskedSamples(Dataset[Any]):
-    """A data set that says which samples it was asked for, beside what it gave.
+    """A data set that returns the requested sample ids together with the samples.
 
-    One with `set_epoch` is told of the epoch before the first sample of it, in each process that reads.
+    `set_epoch`, if defined, is called before the first sample of an epoch, in each process that reads.
 
-    With a seed, what a sample draws depends on seed, epoch and sample alone: in a worker, whose generators
-    would else tell how many workers there are.
+    With a seed, random draws of a sample depend only on seed, epoch and sample. Otherwise, in a worker, they
+    would depend on the number of workers.
     """
 
     def __init__(self, data: SizedDataset, seed: int | None) -> None:
@@ -196,7 +200,7 @@ class _AskedSamples(Dataset[Any]):
         self._epoch: int | None = None
 
     def __getitems__(self, wanted: _Wanted) -> tuple[bytes, Any, Layout | None]:
-        """Ids as int64 (bytes, as the loader would look into a list), the samples, and their layout."""
+        """Return ids as int64 (bytes, as the loader would inspect a list), the samples, and their layout."""
         epoch, ids, layout = wanted
         if self._set_epoch is not None and epoch != self._epoch:
             self._set_epoch(epoch)
@@ -215,7 +219,7 @@ class _AskedSamples(Dataset[Any]):
 
 @dataclass(frozen=True)
 class _CollateAsked:
-    """A recipe's collate, which sees samples, and their layout where it wants to."""
+    """A recipe's collate, which receives samples, and their layout if it needs it."""
 
     collate: Callable[..., Any]
     with_layout: bool
@@ -226,19 +230,21 @@ class _CollateAsked:
 
 
 def takes_layout(collate: Collate | None) -> bool:
-    """Whether a collate has a parameter `layout` that is None by default: `collate(samples, layout=None)`."""
+    """Return whether a collate has a parameter `layout` that is None by default: `collate(samples,
+    layout=None)`.
+    """
     try:
         parameter = None if collate is None else inspect.signature(collate).parameters.get("layout")
-    except (TypeError, ValueError):  # builtins need not say what they take
+    except (TypeError, ValueError):  # builtins may have no signature
         return False
-    # by another default it means something else, such as how an image lies in memory
+    # another default has another meaning, such as an image's memory format
     return parameter is not None and parameter.default is None
 
 
 def evaluation_batches(
     size: int, microbatch: int, limit: int, *, rank: int, world_size: int
 ) -> list[list[int]]:
-    """This rank's batches of held-out samples, as ids; every rank has as many, some may be empty.
+    """Return this rank's batches of held-out samples, as ids; every rank has as many, some may be empty.
 
     All ranks together evaluate the same samples at any world size: at most `limit` microbatches, spread
     evenly over the data.

@@ -1,4 +1,6 @@
-"""JSON objects into dataclasses, every field checked: what comes from another process is not believed."""
+"""Converts JSON objects into dataclasses with every field checked: input from other processes is
+untrusted.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ class SettingsError(ValueError):
 
 
 OTHERS = {"others": True}
-"""Metadata of a field that takes the objects whose names are no fields."""
+"""Metadata of the field that receives objects whose names are not fields."""
 
 
 def read_fields(cls: type[T], value: Any, path: str) -> T:
-    """A `cls` (dataclass) of the JSON object `value`.
+    """Return a `cls` (dataclass) from the JSON object `value`.
 
     Fields may be bool, int, float, str, dict, Literal, a tuple, any of these or None, or another such
-    dataclass. A whole number is taken for a float, nothing else is converted.
+    dataclass. A whole number is accepted for a float; nothing else is converted.
 
     Args:
         cls: a dataclass; a field with a default may be missing.
         value: from JSON.
-        path: where the value stands, for messages: "training" makes "training.lr".
+        path: location of the value, for messages: "training" makes "training.lr".
 
     Raises:
         SettingsError: unknown, missing or wrong fields.

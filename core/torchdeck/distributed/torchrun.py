@@ -1,8 +1,8 @@
-"""torchrun with closed stores: `.../distributed/torchrun.py` for `-m torch.distributed.run`.
+"""torchrun with private stores: `.../distributed/torchrun.py` replaces `-m torch.distributed.run`.
 
 The same function with the same arguments; static rendezvous opens a store that only the run's own processes
-reach. Started by its path, because with `-m` a `torchdeck.py` in the working directory would be imported
-instead of ours.
+can reach. It is started by its path, because `-m` would import a `torchdeck.py` in the working directory
+instead of the package.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-if __name__ == "__main__":  # in place of this file's own folder
+if __name__ == "__main__":  # replaces this file's own folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 
 def main() -> int:
-    """Be torchrun, with this process's arguments; 0, or torchrun's own exception."""
+    """Run torchrun with this process's arguments; return 0, or raise torchrun's own exception."""
     from torch.distributed.run import main as torchrun
 
     if "static" in sys.argv:

@@ -1,4 +1,4 @@
-"""Which modules are FSDP units: what the strategy shards one by one, and the tracer marks."""
+"""Selection of FSDP units: the modules that the strategy shards one by one, and the tracer marks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import FsdpSettings
 
 Blocks = Callable[[nn.Module], Iterable[nn.Module]]
-"""A recipe's `blocks`: model → the modules that are sharded as one unit each."""
+"""A recipe's `blocks`: function from the model to the modules that are each sharded as one unit."""
 
 
 def units_of(model: nn.Module, blocks: Blocks | None, options: FsdpSettings) -> list[nn.Module]:
-    """The modules to shard one by one as `options.wrap` says; not `model`, which holds what is left.
+    """Return the modules to shard one by one as `options.wrap` specifies; not `model`, which holds the rest.
 
     Raises:
-        RecipeError: blocks are wanted and the recipe names none, or what is no module of the model.
+        RecipeError: blocks are needed and the recipe has none, or a block is not a module of the model.
     """
     if options.wrap == "size":
         return units_by_size(model, options.min_params)
@@ -32,7 +32,8 @@ def units_of(model: nn.Module, blocks: Blocks | None, options: FsdpSettings) -> 
 
 
 def blocks_of(model: nn.Module, blocks: Blocks) -> list[nn.Module]:
-    """What the recipe's `blocks` names, each once, what is inside another before it; not `model` itself.
+    """Return the modules that the recipe's `blocks` names, each once, inner ones first; without `model`
+    itself.
 
     Raises:
         RecipeError: one of them is not a module of the model, or a container that is never called.
@@ -50,18 +51,19 @@ def blocks_of(model: nn.Module, blocks: Blocks) -> list[nn.Module]:
                 "modules in it one by one, like list(model.layers)"
             )
     chosen = {id(unit) for unit in units}
-    # by how many others each holds: fully_shard wants the inner ones first
+    # sorted by the number of others each contains: fully_shard needs the inner ones first
     units.sort(key=lambda unit: sum(id(module) in chosen for module in unit.modules()))
     return [unit for unit in units if unit is not model]
 
 
 def _is_container(module: nn.Module) -> bool:
-    """Whether it holds modules and has no forward."""
+    """Return whether it contains modules and has no forward."""
     return isinstance(module, (nn.ModuleList, nn.ModuleDict)) and type(module).forward is nn.Module.forward
 
 
 def units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
-    """Modules with `least` or more parameters that no smaller unit has, innermost first; not `model`.
+    """Return modules with at least `least` parameters not in a smaller unit, innermost first; without
+    `model`.
 
     A weight that several modules use (tied weights) is never part of a unit that holds only some of them: it
     would be freed while another still needs it.
@@ -72,7 +74,9 @@ def units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
     units: list[nn.Module] = []
 
     def visit(module: nn.Module) -> Counter[nn.Parameter]:
-        """Parameters below `module` that no unit has, and by how many modules there each is used."""
+        """Count the parameters below `module` that are in no unit, with the number of modules there that use
+        each.
+        """
         if module in seen:
             return Counter()
         seen.add(module)

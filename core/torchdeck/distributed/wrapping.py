@@ -1,7 +1,7 @@
-"""A model inside DDP or FSDP2 by one call, for a script that does everything else itself.
+"""Wraps a model in DDP or FSDP2 with one call, for a script that does everything else itself.
 
-The ranks are those of the process group that is there already, or else of the launcher's variables
-(torchrun's or Torchdeck's), and are joined then. The model is wrapped in what the strategies make of it.
+The ranks are those of the existing process group, or else of the launcher's variables (torchrun's or
+Torchdeck's), and are joined then. The model is wrapped as the strategies wrap it.
 """
 
 from __future__ import annotations
@@ -100,6 +100,6 @@ def _wrapped(
     model: nn.Module, config: dict[str, Any], blocks: Blocks | None = None, precision: str = "fp32"
 ) -> nn.Module:
     strategy = DistributedStrategy.from_config(config, precision=precision, environment=setup_distributed())
-    # the group outlives the strategy, which did not make it
+    # the group outlives the strategy, which did not create it
     strategy.setup()
     return strategy.wrap_model(model, blocks)

@@ -1,4 +1,4 @@
-"""Torchdeck's data in other frameworks; each is imported only when one of its names is asked for."""
+"""Torchdeck's data in other frameworks; each is imported only when one of its names is used."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ HOMES = {
     "augment_images": "torchdeck.integrations.keras",
     "augmentation_map": "torchdeck.integrations.keras",
 }
-"""Public name → the module that has it."""
+"""Public name → the module that defines it."""
 
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -1,7 +1,8 @@
 """Augmentation by Torchdeck's parameters in TensorFlow: a Keras layer, and a function for tf.data's map.
 
-The parameters are those that `torchdeck.data` gives without any framework, computed by numpy inside the graph
-(`tf.numpy_function`), so the layer runs where Python runs: not under XLA, and not in an exported SavedModel.
+The parameters are the framework-free ones of `torchdeck.data`, computed by numpy inside the graph
+(`tf.numpy_function`). The layer therefore runs only where Python runs: not under XLA, and not in an exported
+SavedModel.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ Layer: Any = tf.keras.layers.Layer
 
 
 def augment_images(images: Any, params: Any, seeds: Any) -> Any:
-    """Every image turned, scaled, and changed in contrast, brightness and noise, in this order.
+    """Rotate and scale every image, then change its contrast, brightness and noise, in this order.
 
     Args:
-        images: floating point, shape (n, height, width, channels), any value range; what comes in from
-            outside the edges is zero.
+        images: floating point, shape (n, height, width, channels), any value range; pixels from outside the
+            edges are zero.
         params: as in AugmentationParams, shape (n, 5).
-        seeds: int32, shape (n, 2); decide the noise.
+        seeds: int32, shape (n, 2); seeds of the noise.
 
     Raises:
         ValueError: images are of another type or rank.
@@ -71,7 +72,8 @@ def augmentation_map(
     world_size: int = 1,
     epoch: int = 0,
 ) -> Callable[..., Any]:
-    """A function for `dataset.enumerate().map(...)`: (sample id, item) → item with its image augmented.
+    """Return a function for `dataset.enumerate().map(...)`: (sample id, item) → item with its image
+    augmented.
 
     An item is an image of shape (height, width, channels), or a tuple that begins with one. With a data set
     that is shuffled or sharded, enumerate first: the number is the sample's id.
@@ -82,7 +84,7 @@ def augmentation_map(
         mode: "sample": the same at any world size; "rank": ranks differ.
         rank: this rank.
         world_size: ranks.
-        epoch: make a new one for each epoch.
+        epoch: create a new function for each epoch.
 
     Raises:
         ValueError: seed, mode, rank or epoch is out of range.
@@ -103,12 +105,12 @@ class AugmentationLayer(Layer):  # type: ignore[misc]  # TensorFlow is untyped
     """Augments in training and passes through otherwise; called with (images, sample ids).
 
     Args:
-        config: ranges and depth, or what `AugmentationConfig.to_json` gave.
+        config: ranges and depth, or the result of `AugmentationConfig.to_json`.
         base_seed: 0 to 2⁶⁴ - 1.
         mode: "sample": the same at any world size; "rank": ranks differ.
         rank: this rank.
         world_size: ranks.
-        **keras: of every layer, as name and dtype.
+        **keras: arguments of every layer, such as name and dtype.
 
     Raises:
         ValueError: seed, mode or rank is out of range.
@@ -130,7 +132,7 @@ class AugmentationLayer(Layer):  # type: ignore[misc]  # TensorFlow is untyped
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Augment anew from the next batch on, in graphs that are traced already, too.
+        """Use new augmentations from the next batch on, including in graphs already traced.
 
         Raises:
             ValueError: the epoch is negative.
@@ -148,7 +150,7 @@ class AugmentationLayer(Layer):  # type: ignore[misc]  # TensorFlow is untyped
         return augment_images(images, params, seeds)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """That of the images."""
+        """Return the shape of the images."""
         return input_shape[0]
 
     def get_config(self) -> dict[str, Any]:
@@ -158,11 +160,11 @@ class AugmentationLayer(Layer):  # type: ignore[misc]  # TensorFlow is untyped
 
 
 def _drawn(source: Callable[[], Augmentation], sample_ids: Any) -> tuple[Any, Any]:
-    """Parameters (n, 5) and seeds (n, 2) of samples; the source is asked for when the graph runs."""
+    """Return parameters (n, 5) and seeds (n, 2) of samples; the source is called when the graph runs."""
 
     def drawn(ids: Any) -> tuple[Any, Any]:
         chunk = source().many(ids)
-        # no parameter is made from the last 64 bits
+        # no parameter uses the last 64 bits
         seeds = np.ascontiguousarray(chunk.words[:, 3]).astype("<u8").view("<i4").reshape(-1, 2)
         return np.stack(chunk.columns, axis=1).astype(np.float32), seeds.astype(np.int32)
 
@@ -172,7 +174,7 @@ def _drawn(source: Callable[[], Augmentation], sample_ids: Any) -> tuple[Any, An
 
 
 def _turned(images: Any, degrees: Any, scale: Any) -> Any:
-    """Where each pixel of the result comes from: turned back and scaled back about the middle."""
+    """Return the source of each pixel of the result: rotated and scaled back about the center."""
     size = tf.shape(images)[1:3]
     middle = (tf.cast(size, tf.float32) - 1.0) / 2.0
     radians = degrees * (np.pi / 180.0)

@@ -1,4 +1,4 @@
-"""Every check before a start, failed ones among them: for whoever asks what stands in the way."""
+"""All checks before a start, including failed ones, for callers that need to know what blocks it."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ def all_checks(
     files: Sequence[Path] = (),
     reach: Connector | None = None,
 ) -> tuple[list[Check], PlanError | None]:
-    """All checks, and why no plan can be made where that is so: memory is then not looked at.
+    """Run all checks, and return why no plan can be made if so: memory is then not checked.
 
-    What is wrong with a node is a check of it alone, and no problem of the plan too; those may then be none.
+    A fault of a node is a check of that node alone, and not repeated as a problem of the plan; the list of
+    problems may then be empty.
 
     Args:
-        config: what is asked for.
-        found: what `survey` found.
+        config: the requested configuration.
+        found: result of `survey`.
         home: TORCHDECK_HOME.
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
-        on_progress: told what is waited for, which is a trace of a model that is not known yet.
-        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
-        reach: how nodes are connected to; None: nobody is asked for a login.
+        on_progress: called with what is being waited for: a trace of a model that is not known yet.
+        files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
+        reach: connector for nodes; None: no login is requested.
     """
     try:
         plan = plan_from(config, found, locate)
@@ -52,7 +53,7 @@ def all_checks(
 
 
 def _untold(problems: Sequence[Problem], found: ClusterFacts, checks: Sequence[Check]) -> list[Problem]:
-    """Without what a check of a node says already: one thing in the way is told once."""
+    """Return the problems that no check of a node reports already, so that each is reported once."""
     failed = {(check.node, check.name) for check in checks if check.status == "failed"}
     told = {fault.what for fault in found.remote.faults if (fault.node, fault.check) in failed}
     return [problem for problem in problems if problem.wrong not in told]

@@ -1,4 +1,4 @@
-"""The last look before a start: the plan of a config, and whether anything stands in its way."""
+"""Final check before a start: the plan of a config, and whether anything blocks it."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ def checked_plan(
     files: Sequence[Path] = (),
     reach: Connector | None = None,
 ) -> tuple[LaunchPlan, list[Check]]:
-    """The plan of a config on this machine, and what the checks before the start found; none of them failed.
+    """Return the plan of a config on this machine and the results of the checks before the start; none of
+    them failed.
 
     Args:
-        config: what is asked for.
+        config: the requested configuration.
         home: TORCHDECK_HOME.
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
-        on_progress: told what is waited for, which is a trace of a recipe's model that is not known yet.
-        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
-        reach: how nodes are connected to; None: nobody is asked for a login.
+        on_progress: called with what is being waited for: a trace of a recipe's model that is not known yet.
+        files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
+        reach: connector for nodes; None: no login is requested.
 
     Raises:
-        PlanError: they do not fit each other; where nodes are at fault, what the
-            checks find beside that stands among its problems.
+        PlanError: they do not fit each other; if nodes are at fault, its problems include what the checks
+            found in addition.
         PreflightError: something would stop the run.
     """
-    if is_here_alone(config):  # paths of several nodes may lead through other links on each
+    if is_here_alone(config):  # paths of several nodes may use other links on each
         config = resolved(config)
     disks: dict[str, str] = {}
-    # the checks ask the nodes again that the survey has asked
+    # the checks query the nodes again that the survey has queried
     with nullcontext() if reach is None else reach.keeping_probe_sessions() as kept:
         found = cluster_facts(config, on_progress=on_progress, looks=FactSources(home, kept), files=files)
         try:
@@ -58,10 +59,10 @@ def checked_plan(
         except PlanError as error:
             if not found.remote.faults:
                 raise
-            # who mends a node mends all that is wrong with the nodes at once
+            # report all faults of the nodes at once, so that they can be fixed together
             checks = preflight(config, None, found, home, kept)
             raise PlanError(_all_in_the_way(error, checks, found)) from error
-        # what refuses at once comes before what takes seconds
+        # checks that fail immediately run before those that take seconds
         checks = _passed(preflight(config, plan, found, home, kept, disks))
     found = with_model(config, found, home, on_progress, profile_finder(files))
     plan = plan_from(config, found, locate)
@@ -69,7 +70,7 @@ def checked_plan(
 
 
 def _all_in_the_way(error: PlanError, checks: list[Check], found: ClusterFacts) -> list[Problem]:
-    """Why there is no plan, and what the checks found beside it."""
+    """Return why there is no plan, together with what the checks found."""
     told = {(fault.node, fault.check) for fault in found.remote.faults}
     beside = [check for check in failures(checks) if (check.node, check.name) not in told]
     return [*error.problems, *(problem("", str(replace(check, fix="")), check.fix) for check in beside)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozenset[str]) -> list[str]:
-    """The nodes that `config` names; see `nodes.book.names.run_nodes`."""
+    """Return the nodes that `config` names; see `nodes.book.names.run_nodes`."""
     return run_nodes(node_inventory, config.distributed.nodes, described, config.distributed.spare)
 
 
@@ -42,7 +42,9 @@ def pre_connected(config: RunConfig, reach: Connector | None) -> Iterator[Connec
 
 
 def nodes_in_inventory(config: RunConfig, reach: Connector) -> list[str]:
-    """Those that can be reached; that the book is damaged is said by who looks at the nodes."""
+    """Return the nodes that can be connected to. A damaged inventory is reported by the code that probes the
+    nodes.
+    """
     try:
         node_inventory = reach.node_inventory()
     except ConfigError:

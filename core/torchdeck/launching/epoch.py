@@ -1,7 +1,7 @@
-"""Which controller has a run: the one with the highest epoch in its lock file.
+"""Ownership of a run: the controller with the highest epoch in its lock file.
 
-A controller acts only while it holds the file's lock and its own epoch stands in it, so a later one can take
-the run at any time and never finds the earlier in mid-action.
+A controller acts only while it holds the file's lock and the file contains its own epoch. A later controller
+can therefore take over the run at any time, and never interrupts the earlier one during an action.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ControllerEpoch:
     """This controller's claim on a run."""
 
     def __init__(self, path: Path, identity: ProcessIdentity) -> None:
-        """Take the run from whoever has it; raises OSError when the lock file cannot be written."""
+        """Take the run from its current controller; raises OSError if the lock file cannot be written."""
         self._path = path
         with locked(path) as file:
             self.number = _read(file)[0] + 1
@@ -40,7 +40,7 @@ class ControllerEpoch:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """For the time of one action.
+        """Hold the run for the duration of one action.
 
         Raises:
             SupersededError: a later controller has the run, or its lock file is gone.
@@ -52,7 +52,7 @@ class ControllerEpoch:
             yield
 
     def check(self) -> None:
-        """Raises SupersededError when a later controller has the run."""
+        """Raise SupersededError if a later controller has the run."""
         try:
             content = self._path.read_bytes()
         except OSError:

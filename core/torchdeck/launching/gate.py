@@ -1,7 +1,8 @@
-"""The one gate before everything that a run file makes execute before its ranks do.
+"""The single gate for everything that a run file executes before its ranks start.
 
-That is its recipe, what the recipe may import or load, and the Python that it names: a preview, a plan and a
-check run them as a launch does. Each is asked for once, and what others can write never passes.
+That is its recipe, modules the recipe may import or load, and the Python that it names: a preview, a plan and
+a check run them as a launch does. Each needs the user's approval once; code that others can write never
+passes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 
 
 class NotTrustedError(Refusal):
-    """Something would be executed that may not run; `held` is what."""
+    """Something that may not run would be executed; it is in `held`."""
 
     page = TrustError.page
 
@@ -39,52 +40,55 @@ class NotTrustedError(Refusal):
 
 
 Below = Callable[[Path], Writers | None]
-"""Looks for code below a folder that others can write, as `other_writers_below` does."""
+"""Finds code below a folder that others can write, as `other_writers_below` does."""
 
 
 class Executed(NamedTuple):
-    """A file or folder whose content decides what is executed."""
+    """A file or folder whose content determines what is executed."""
 
     path: Path
     folder: Path
-    """What is trusted, so that `path` is."""
+    """The folder that must be trusted for `path` to be trusted."""
     why: str
     """A clause that ends where the folder's name follows."""
 
 
 class Gate:
-    """Decides what may run. Reads what is trusted at every question; any thread may ask.
+    """Decides what may run. Reads the trusted folders at every query; thread-safe.
 
     Args:
-        home: TORCHDECK_HOME, which says what is trusted.
+        home: TORCHDECK_HOME, which records what is trusted.
     """
 
     def __init__(self, home: Path) -> None:
         self._trusted = TrustList(home)
 
     def held(self, config: RunConfig, files: Sequence[Path] = ()) -> tuple[Held, ...]:
-        """What of `config` would be executed before its ranks are, and may not be; each folder once.
+        """Return the parts of `config` that would be executed before its ranks start and may not be; each
+        folder once.
 
         Args:
             config: its paths are absolute.
-            files: what it was read from, `LoadedConfig.files`; none if the user's own code made it.
+            files: files it was read from, `LoadedConfig.files`; empty if the user's own code made it.
         """
         return self._held((*recipe_parts(config, files), interpreter_part(config.run.interpreter)))
 
     def held_interpreter(self, path: str | None) -> Held | None:
-        """Why the Python at `path` must not be started, not even to tell its versions; None if it may be."""
+        """Return why the Python at `path` must not be started, not even to print its version; None if it may
+        be.
+        """
         part = interpreter_part(path)
         return None if part is None else self._look(part)
 
     def admitted_interpreter(self, path: str) -> str | None:
-        """The very Python that was looked at, see `real_interpreter`; None if it may not be started."""
+        """Return the very Python that was checked, see `real_interpreter`; None if it may not be started."""
         real = real_interpreter(path)
         return None if self.held_interpreter(path) or self.held_interpreter(real) else real
 
     def held_again(self, plan: LaunchPlan) -> tuple[Held, ...]:
-        """What a run that begins again would execute on this machine, and may not (any more).
+        """Return what a resumed run would execute on this machine, and may not (any more).
 
-        That is its Python, and a recipe that it has no copy of its own of.
+        That is its Python, and a recipe that was not copied for the run.
         """
         here = [node for node in plan.nodes if node.name == LOCALHOST]
         parts: list[Executed | None] = [interpreter_part(fill(node.command[0], {})) for node in here]
@@ -93,12 +97,12 @@ class Gate:
         return self._held(parts)
 
     def admitted(self, config: RunConfig, files: Sequence[Path] = ()) -> RunConfig:
-        """`config` with the very paths that were looked at, without symbolic links: what is to be executed.
+        """Return `config` with the very paths that were checked, without symbolic links: the ones to execute.
 
         Raises:
-            NotTrustedError: something of it may not run.
+            NotTrustedError: a part of it may not run.
         """
-        # resolved first: a link that leads elsewhere from now on changes nothing
+        # resolved first: redirecting a link from now on has no effect
         real = resolved(config)
         held = self.held(config, files) or (self.held(real, files) if real != config else ())
         if held:
@@ -106,19 +110,19 @@ class Gate:
         return real
 
     def trust(self, config: RunConfig, files: Sequence[Path] = ()) -> None:
-        """Let all of `config` run that is executed before its ranks are. Raises TrustError."""
+        """Trust everything in `config` that is executed before its ranks start. Raises TrustError."""
         for held in self.held(config, files):
             if not held.can_be_trusted:
                 raise TrustError(held.what, fix=held.fix)
             self.trust_folder(held.folder)
 
     def trust_folder(self, folder: Path) -> None:
-        """Let the code in `folder` run from now on. Raises TrustError."""
+        """Trust the code in `folder` from now on. Raises TrustError."""
         self._trusted.add(folder)
 
     def _held(self, parts: Iterable[Executed | None]) -> tuple[Held, ...]:
         found: dict[Path, Held] = {}
-        below = cache(other_writers_below)  # of a folder that is meant more than once
+        below = cache(other_writers_below)  # for a folder that occurs more than once
         for part in parts:
             if (
                 part is not None
@@ -146,19 +150,19 @@ class Gate:
 
 
 def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Executed]:
-    """What takes effect in a process that runs the recipe file of `config`.
+    """Yield everything that takes effect in a process that runs the recipe file of `config`.
 
-    The recipe and its folder; the one that ranks start in, as Python imports from it first; and those of the
-    run files if they set variables, since some of these (PYTHONPATH, LD_PRELOAD) bring in other code. None
-    for a built-in recipe, in whose process nothing of that takes effect, for a script or a module, which only
-    a launch runs, and for a file that is not there.
+    That is the recipe and its folder, the folder that ranks start in, as Python imports from it first, and
+    the folders of the run files if they set variables. Some variables (PYTHONPATH, LD_PRELOAD) bring in other
+    code. Yields nothing for a built-in recipe, in whose process nothing of that takes effect, for a script or
+    a module, which only a launch runs, and for a missing file.
     """
     parts = [] if config.run.recipe is None else _code_parts(config.run.recipe)
     if not parts:
         return
     yield from parts
     start = Path(config.run.working_dir or Path.cwd())
-    if start.is_dir():  # of one that is not there nothing can be imported
+    if start.is_dir():  # nothing can be imported from a missing folder
         yield Executed(start, start.resolve(), "the recipe starts in, and so may import from,")
     for file in files if config.run.env else ():
         if file.parent.is_dir():
@@ -167,7 +171,7 @@ def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Exec
 
 
 def _code_parts(recipe: str) -> list[Executed]:
-    """The file of a recipe by its name and by where it really lies; none of a built-in one."""
+    """Return the file of a recipe by its name and by its real path; empty for a built-in one."""
     if recipe in BUILTIN_RECIPES or not Path(recipe).is_file():
         return []
     named, real = Path(recipe), Path(recipe).resolve()
@@ -176,9 +180,10 @@ def _code_parts(recipe: str) -> list[Executed]:
 
 
 def interpreter_part(path: str | None) -> Executed | None:
-    """The Python at `path`, if it is not the user's own: that runs Torchdeck, or lies in a folder of PATH.
+    """Return the Python at `path`, unless it is the user's own: the one running Torchdeck, or in a folder of
+    PATH.
 
-    Of a virtual environment all of it is meant: what is installed there runs with it.
+    For a virtual environment, all of it is included: its packages run with it.
 
     Args:
         path: absolute, or a name that is looked up on PATH.
@@ -195,9 +200,10 @@ def interpreter_part(path: str | None) -> Executed | None:
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """`config` with its recipe, its working directory and the folder of its Python without symbolic links.
+    """Return `config` with its recipe, its working directory and the folder of its Python without symbolic
+    links.
 
-    The Python itself may be a link: a virtual environment's is, and goes by where the link lies.
+    The Python itself may be a link: in a virtual environment it is one, and the link's location matters.
     """
     run, changed = config.run, {}
     if run.recipe is not None and run.recipe not in BUILTIN_RECIPES and Path(run.recipe).is_file():
@@ -209,7 +215,9 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def real_interpreter(path: str) -> str:
-    """The Python at `path`, in a folder without symbolic links; a name for PATH to lead to stays one."""
+    """Return the Python at `path`, in a folder without symbolic links; a name to look up on PATH stays a
+    name.
+    """
     is_own = path == sys.executable or os.sep not in path
     return path if is_own else str(_with_real_folder(Path(path)))
 
@@ -219,11 +227,11 @@ def _with_real_folder(file: Path) -> Path:
 
 
 def _writers(part: Executed, below: Below) -> Writers | None:
-    """Who else could change the file, or code in its folder."""
+    """Return other users who could change the file, or code in its folder."""
     try:
         if found := other_writers(part.path) or below(part.folder):
             return found
-        # the names in between are no modules' names, so that looking below the folder passes them over
+        # the intermediate names are not module names, so the check below the folder skips them
         base = part.folder.parent if part.folder.name == "bin" else part.folder
         for site in sorted(base.glob("lib*/python*/site-packages")):
             if found := other_writers(site) or below(site):

@@ -1,4 +1,4 @@
-"""Starting a plan: its run directory, and the controller that carries it out."""
+"""Starts a plan: its run directory, and the controller that executes it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 class LaunchError(Refusal):
-    """A run cannot be started; the message says why. Nothing was started."""
+    """A run cannot be started; the message gives the reason. Nothing was started."""
 
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """What the user wrote: kept beside the plan, and never read by what carries it out."""
+    """The user's input: stored next to the plan, and never read by the code that executes it."""
 
     text: str
     """The run file, byte for byte."""
     source: str = ""
-    """Where it lies; empty when there is none."""
+    """Its path; empty if there is none."""
     overrides: tuple[str, ...] = ()
-    """What `--set` and other options said on top of it."""
+    """Overrides from `--set` and other options."""
 
 
 def start_run(
@@ -122,7 +122,7 @@ def create_run(
 
 
 def _fill(layout: RunLayout, plan: LaunchPlan, intent: LaunchRecord, home: Path, shipped: Path) -> None:
-    """Lay all that belongs in it into the hidden run directory."""
+    """Write all contents of the hidden run directory."""
     plan = capture(layout, plan, home)
     # one sync at the end covers all of it: without `created` in the journal the run does not exist
     write_bytes(layout.config, intent.text.encode("utf-8"), durable=False, private=True)
@@ -138,7 +138,7 @@ def _fill(layout: RunLayout, plan: LaunchPlan, intent: LaunchRecord, home: Path,
 def journal_created(
     journal: JournalWriter, run_id: str, plan: LaunchPlan, shipped: Path, **fields: Any
 ) -> None:
-    """Write down that the run is there: what its plan says of it, and `fields`. Raises OSError."""
+    """Journal that the run exists: its plan's properties, and `fields`. Raises OSError."""
     journal.append(
         "created",
         run_id=run_id,
@@ -161,13 +161,13 @@ def start_controller(
     first: bool = True,
     logins: Mapping[str, Any] | None = None,
 ) -> DetachedProcess:
-    """A controller for the run, in a session of its own; it takes the run from whoever has it.
+    """Start a controller for the run, in its own process session; it takes the run from any other controller.
 
     Args:
         layout: the run.
-        secrets: values of [run] secrets; those that are not here are taken from the environment.
-        first: the run does not go on without it, so every secret must have a value.
-        logins: of its nodes, as `Credentials.to_json` gives them: the controller has nobody to ask.
+        secrets: values of [run] secrets; missing ones are taken from the environment.
+        first: the run cannot continue without it, so every secret must have a value.
+        logins: logins of its nodes, as returned by `Credentials.to_json`: the controller cannot ask the user.
 
     Raises:
         LaunchError: it cannot be started, or a secret has no value.
@@ -176,7 +176,7 @@ def start_controller(
         found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
-    # -P: a folder called torchdeck in the working directory must not be taken for this one
+    # -P: a folder named torchdeck in the working directory must not shadow this package
     argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(shown(layout).root)]
     env = controller_environment(layout.home.root, found.names)
     try:

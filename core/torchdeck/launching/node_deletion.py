@@ -1,4 +1,4 @@
-"""Deleting what a run's nodes have of it. Blocks."""
+"""Deletes a run's data on its nodes. Blocks."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector
 
 LIMIT = 60.0
-"""Seconds in which one node must have removed what it has of one run."""
+"""Seconds within which one node must remove its data of one run."""
 REACH_LIMIT = 15.0
-"""Seconds for connecting to it, without the time that a person takes to answer."""
+"""Seconds for connecting to it, excluding the time that a user takes to answer."""
 AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class NodeDeletion:
-    """What came of it on one node."""
+    """Result on one node."""
 
     node: str
     run_id: str
     removed: bool
-    """Its folder was removed; False as well where there was none."""
+    """Its folder was removed; also False if there was none."""
     why: str = ""
-    """Why something of the run may still be there; empty where nothing is."""
+    """Why data of the run may still be there; empty if there is none."""
 
     @property
     def later(self) -> str:
-        """The command that tries it again."""
+        """Return the command that retries."""
         return f"torchdeck runs delete {self.run_id} --node {self.node}"
 
     def __str__(self) -> str:
@@ -48,21 +48,22 @@ class NodeDeletion:
 def delete_on_nodes(
     run_id: str, names: Sequence[str], reach: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
-    """Remove the run's folder, and code that no other run uses, on each of the nodes, at the same time.
+    """Remove the run's folder, and code that no other run uses, on each of the nodes concurrently.
 
-    A node on which a process of the run lives keeps all of it, and one that is not reached says why.
+    A node with a live process of the run keeps all of it. An unreachable node is returned with the reason.
 
     Args:
-        run_id: of a run that is over.
+        run_id: id of a finished run.
         names: nodes.
-        reach: how they are connected to.
+        reach: connector for the nodes.
         limit: seconds for each of them.
     """
     return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
 
 
 def delete_noted(reach: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
-    """Carry on deletions that were cut short or did not reach a node; nodes out of the book are passed over.
+    """Resume deletions that were interrupted or did not reach a node; nodes no longer in the inventory are
+    skipped.
 
     Raises:
         ConfigError: the node inventory is wrong.
@@ -75,9 +76,9 @@ def delete_noted(reach: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, 
 def delete_runs(
     runs: Mapping[str, Sequence[str]], reach: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
-    """As `delete_on_nodes`, of several runs, of each within `limit`: node → ids.
+    """Delete several runs, as `delete_on_nodes` does, each within `limit`: node → ids.
 
-    What is gone needs no note any more.
+    The notes of deleted ones are removed.
     """
     if not runs:
         return ()
@@ -91,7 +92,7 @@ def delete_runs(
 
 
 def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -> list[NodeDeletion]:
-    """One run after the other; where one takes too long, the next is asked for in another conversation."""
+    """Delete one run after the other; if one takes too long, the next gets another probe session."""
     from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.probe.probe_session import ProbeError
     from torchdeck.nodes.ssh.errors import SshError, TargetError

@@ -1,4 +1,4 @@
-"""What a controller needs to log in to a run's nodes, asked for beforehand: it has nobody to ask."""
+"""Logins that a controller needs for a run's nodes, requested in advance: it cannot ask the user."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector
 
 LIMIT = 30.0
-"""Seconds for one node, without the time that a person takes to answer."""
+"""Seconds for one node, excluding the time that a user takes to answer."""
 AT_ONCE = 16
 
 
 def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
-    """Connect to each node of the run once, so that whatever is wanted is asked for now.
+    """Connect to each node of the run once, so that all prompts appear now.
 
-    A node that cannot be reached is none of this function's business: the run's links say so.
+    Unreachable nodes are ignored here: the run's links report them.
 
     Returns:
-        What was given, as `Credentials.to_json` has it; secret.
+        The answers, as returned by `Credentials.to_json`; secret.
     """
     names = remote_nodes(layout)
     if not names:

@@ -1,4 +1,4 @@
-"""Stopping a run by asking each of its nodes, without its journals and its controller. Blocks."""
+"""Stops a run through each of its nodes, without its journals and its controller. Blocks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ASK_LIMIT = 20.0
 """Seconds for one answer."""
 REACH_LIMIT = 15.0
-"""Seconds for connecting to a node, without the time that a person takes to answer."""
+"""Seconds for connecting to a node, excluding the time that a user takes to answer."""
 UNREACHED_LIMIT = 30.0
-"""Seconds after which a node that does not answer is waited for no longer."""
+"""Seconds after which an unresponsive node is no longer waited for."""
 AT_ONCE = 16
 _POLL = 0.5
 
@@ -30,11 +30,11 @@ class NodeStop:
 
     node: str
     lived: bool = False
-    """Something of the run lived there."""
+    """A process of the run was alive there."""
     why: str = "it was not asked yet"
-    """Why something of the run may still live there, as a sentence; empty if nothing does."""
+    """Why a process of the run may still be alive there, as a sentence; empty if none is."""
     unreached: bool = False
-    """It was given up, because it did not answer."""
+    """It was given up because it did not answer."""
 
 
 def stop_on_nodes(
@@ -45,14 +45,14 @@ def stop_on_nodes(
     limit: float,
     say: Callable[[str], None] = lambda _text: None,
 ) -> tuple[NodeStop, ...]:
-    """Hand the request to the run's agents, and wait until nothing of the run lives on these nodes.
+    """Deliver the request to the run's agents, and wait until no process of the run is alive on these nodes.
 
     Args:
-        run_id: of the run.
-        names: its nodes, which are in the node inventory under these names.
-        request: what an agent is handed; it takes one that comes twice as one.
-        reach: how they are connected to.
-        limit: seconds to wait; 0: each is asked once.
+        run_id: id of the run.
+        names: its nodes, by their names in the node inventory.
+        request: delivered to an agent, which treats a duplicate as one.
+        reach: connector for the nodes.
+        limit: seconds to wait; 0: each is queried once.
         say: called with each new thing that is waited for.
     """
     if not names:
@@ -71,7 +71,7 @@ def stop_on_nodes(
 
 
 class _Wait:
-    """Waiting for one node."""
+    """Wait for one node."""
 
     def __init__(self, stop: NodeStop, run_id: str, request: Request, reach: Connector, now: float) -> None:
         self.stop = stop
@@ -82,7 +82,7 @@ class _Wait:
         self._said = ""
 
     def look(self) -> str:
-        """Ask once; what is waited for now, if that is news."""
+        """Query once; return what is waited for now, if that is new."""
         from torchdeck.config.problems import ConfigError
         from torchdeck.nodes.probe.probe_session import ProbeError
         from torchdeck.nodes.ssh.errors import SshError, TargetError
@@ -113,6 +113,6 @@ class _Wait:
         if not isinstance(lives, str):
             raise ProbeError(f"node {self.stop.node} did not say what lives there")
         self._heard = time.monotonic()
-        self._request = ""  # it has it
+        self._request = ""  # already delivered
         self.stop.why = lives
         self.stop.lived = self.stop.lived or bool(lives)

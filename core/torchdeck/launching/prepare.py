@@ -1,4 +1,4 @@
-"""From a config to a plan: gathers what a plan needs to know of this machine, and makes it."""
+"""From a config to a plan: gathers the facts about this machine that a plan needs, and makes the plan."""
 
 from __future__ import annotations
 
@@ -38,27 +38,29 @@ Locate = Callable[[str], tuple[str, int | None]]
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What was found out before planning."""
+    """Facts gathered before planning."""
 
     inventory: Inventory
     interpreters: Mapping[str, InterpreterFacts]
-    """By node name."""
+    """Interpreters by node name."""
     environ: Mapping[str, str]
-    """The launching shell's."""
+    """Environment of the launching shell."""
     code: CodeTree
     warnings: tuple[str, ...]
     known: Known = field(default_factory=Known)
-    """What is known of model and data."""
+    """Facts about model and data."""
     problems: tuple[Problem, ...] = ()
-    """Why no plan can be made, seen while looking."""
+    """Reasons found by the probe why no plan can be made."""
     untraced: str = ""
-    """Key of a model's profile that would tell more, and was not traced as nobody wanted to wait for it."""
+    """Key of a model profile that would add facts, but was not traced because the caller did not want to
+    wait.
+    """
     remote: NodeReport = field(default_factory=NodeReport)
-    """What is known of nodes that are reached over SSH."""
+    """Facts of nodes reached over SSH."""
     tracer: InterpreterFacts | None = None
-    """The Python of this machine, in which a model is traced; None: the first node's."""
+    """This machine's Python in which a model is traced; None: the first node's."""
     held: tuple[Held, ...] = ()
-    """What would be executed, and may not be yet: nothing is known of it."""
+    """Code that would be executed but is not trusted yet: nothing is known about it."""
 
 
 def cluster_facts(
@@ -68,11 +70,13 @@ def cluster_facts(
     looks: FactSources | None = None,
     files: Sequence[Path] = (),
 ) -> ClusterFacts:
-    """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
+    """Gather facts about the machine, the interpreter, the code and the data that `config` names; imports
+    none of it.
 
-    Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
-    data may have changed and is read, of which `on_progress` is told. `looks` may remember what it saw. What
-    `config` would execute is executed only if it may be; `files` are what it was read from.
+    Takes a few milliseconds if the interpreter is our own and there is no GPU. It takes longer if a batch
+    plan's data may have changed and is read, which is reported to `on_progress`. `looks` may cache its
+    results. Code of
+    `config` is executed only if it is trusted; `files` are the files it was read from.
     """
     looks = FactSources() if looks is None else looks
     remote = _nodes(config, looks)
@@ -87,11 +91,11 @@ def cluster_facts(
     absent = missing(config)
     if not names or LOCALHOST in names:
         known = replace(known, broken=absent)
-    elif absent:  # the nodes may have it, and are not reached from here
+    elif absent:  # the nodes may have it, and cannot be reached from here
         warnings = (*warnings, absent)
     return ClusterFacts(
         inventory=inventory,
-        # nodes that are only described are taken to have the Python that was found here
+        # nodes that are only described are assumed to have the Python found here
         interpreters={**{node.name: interpreter for node in inventory}, **remote.interpreters},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
@@ -108,14 +112,16 @@ def _nodes(config: RunConfig, looks: FactSources) -> NodeReport:
     if is_here_alone(config):
         return NodeReport()
     from torchdeck.launching.facts.node_facts import (
-        gather_node_facts,  # with all that SSH and the node inventory need
+        gather_node_facts,  # imports all that SSH and the node inventory need
     )
 
     return gather_node_facts(config, looks)
 
 
 def missing(config: RunConfig) -> str:
-    """That the file to run is not there; a plan is made all the same, and a check refuses the start."""
+    """Return that the file to run does not exist; a plan is made all the same, and a check blocks the
+    start.
+    """
     run = config.run
     for kind, name in (("script", run.script), ("recipe", run.recipe)):
         if name is not None and name not in BUILTIN_RECIPES and not Path(name).is_file():
@@ -130,17 +136,17 @@ def with_model(
     on_progress: OnProgress | None = None,
     find: FindProfile | None = None,
 ) -> ClusterFacts:
-    """`found` with what is known of the recipe's model, which is traced the first time; seconds, then.
+    """Return `found` with facts about the recipe's model, which is traced the first time; that takes seconds.
 
-    Where an fp32 run does not fit well it is traced in bf16 too, for a suggestion that was tried.
+    If an fp32 run does not fit well it is traced in bf16 too, for a tested suggestion.
 
     Args:
-        config: what is asked for.
-        found: what `survey` found.
-        home: TORCHDECK_HOME, where profiles of models are kept.
-        on_progress: told what is waited for.
-        find: in place of `profile_model`; where it raises UntracedError, its key is `untraced` of what
-            is returned, in which all is that can be known without.
+        config: config of the run.
+        found: result of `survey`.
+        home: TORCHDECK_HOME, with the profiles of models.
+        on_progress: called with what is being waited for.
+        find: replaces `profile_model`; if it raises UntracedError, its key is `untraced` of the result, which
+            has all facts that do not need the trace.
     """
     if found.held:
         return _unknown_model(config, found)
@@ -160,7 +166,7 @@ def with_model(
 
 
 def _unknown_model(config: RunConfig, found: ClusterFacts) -> ClusterFacts:
-    """`found` with the reason why nothing is executed to predict memory, if anything would be."""
+    """Return `found` with the reason why nothing is executed to predict memory, if anything would be."""
     if config.run.recipe is None or found.known.profile is not None or config.limits.memory == "off":
         return found
     failure = f"memory is not predicted: {found.held[0].what}"
@@ -168,7 +174,7 @@ def _unknown_model(config: RunConfig, found: ClusterFacts) -> ClusterFacts:
 
 
 def _is_short(config: RunConfig, found: ClusterFacts) -> bool:
-    """Whether memory is predicted to be tight, or not to suffice."""
+    """Return whether predicted memory is tight, or not sufficient."""
     try:
         prediction = plan_from(config, found).prediction
     except PlanError:
@@ -178,20 +184,20 @@ def _is_short(config: RunConfig, found: ClusterFacts) -> bool:
 
 
 def plan_from(config: RunConfig, found: ClusterFacts, locate: Locate | None = None) -> LaunchPlan:
-    """The plan of `config` on the machines of `found`.
+    """Return the plan of `config` on the machines of `found`.
 
     Args:
-        config: what is asked for.
-        found: what there is.
+        config: config of the run.
+        found: facts about the machines.
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
 
     Raises:
-        PlanError: they do not fit each other, or the batch plan is no good.
+        PlanError: config and machines do not fit, or the batch plan is invalid.
     """
     problems = list(found.problems)
     plan = None
     try:
-        if found.remote.in_the_way:  # a plan would only say less well that those nodes are not known
+        if found.remote.in_the_way:  # a plan would only report unknown nodes less clearly
             problems += _behind(config, found)
         else:
             plan = _made(config, found)
@@ -217,7 +223,7 @@ def _made(config: RunConfig, found: ClusterFacts) -> LaunchPlan:
 
 
 def _behind(config: RunConfig, found: ClusterFacts) -> list[Problem]:
-    """What else would be in the way, once the nodes that are at fault now are like the others."""
+    """Return the problems that remain if the faulty nodes were like the others."""
     as_if = placeholder_nodes(config, found.remote, found.inventory, found.interpreters)
     if as_if is None:
         return []

@@ -1,4 +1,4 @@
-"""Passwords in memory: out of core dumps, and out of reach of the user's other processes."""
+"""Protection of passwords in memory from core dumps and from the user's other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coming back to a run from another machine: what its nodes have becomes a run directory here."""
+"""Reattaches to a run from another machine: builds a run directory here from the data on its nodes."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP
 
 LIMIT = 20.0
-"""Seconds for the node that is asked."""
+"""Seconds for the queried node to answer."""
 LEADER_LIMIT = 60.0
-"""Seconds for the link to the lead to be up, without which nothing is known of the run."""
+"""Seconds for the link to the leader to be up, without which nothing is known of the run."""
 OTHERS_LIMIT = 10.0
-"""Seconds more for the others, which a controller goes on trying."""
+"""Further seconds for the other nodes, which a controller keeps trying."""
 CATCH_UP_LIMIT = 600.0
 PLAN_LIMIT = 64 * 2**20
-"""Bytes of a plan, which names every file of the user's code."""
+"""Maximum size in bytes of a plan, which names every file of the user's code."""
 LATEST = "latest"
 _POLL = 0.05
 _FROZEN = "# The run file stayed on the machine that started this run; plan.json has what it resolved to.\n"
 
 _BEGINS = ("launching", "attempt_started")
-"""An agent that only comes back after the end begins no other life of the run."""
+"""An agent that only returns after the end does not begin another session of the run."""
 
 OnNews = Callable[[str], None]
 Check = Callable[[], None]
 
 
 class ReattachError(Refusal):
-    """The run cannot be attached to from here; the message says why and what would help."""
+    """The run cannot be attached to from here; the message gives the reason and a remedy."""
 
     page = "machines#during-the-run"
 
 
 class Reattached(NamedTuple):
-    """A run that is here now."""
+    """A run that is now available here."""
 
     layout: RunLayout
     unreached: Mapping[str, str]
-    """Node → why nothing of it is here yet."""
+    """Node → why none of its data is here yet."""
 
 
 def reattach(
@@ -69,14 +69,14 @@ def reattach(
     on_news: OnNews = lambda _text: None,
     check: Check = lambda: None,
 ) -> Reattached:
-    """The directory of a run here, made of what its nodes have. One that is here already stays as it is.
+    """Build the directory of a run here from the data on its nodes. An existing one is left unchanged.
 
     Args:
-        reach: how nodes are connected to; its home is where the run comes to lie.
+        reach: connector for nodes; the run is stored in its home.
         node: any node of the run, in the node inventory.
-        asked: the run's id, the beginning of it, its name, or `latest`.
-        on_news: told what is waited for.
-        check: asked again and again; what it raises ends the waiting, and leaves nothing here.
+        asked: the run's id, a prefix of it, its name, or `latest`.
+        on_news: called with what is being waited for.
+        check: called repeatedly; an exception from it ends the wait, and leaves nothing here.
 
     Raises:
         ReattachError: there is no such run there, or this machine cannot reach its leader.
@@ -102,7 +102,7 @@ def _named(node: str, runs: RemoteRuns, asked: str) -> str:
     if asked in ids:
         return asked
     fitting = ids[-1:] if asked == LATEST else [run_id for run_id in ids if run_id.startswith(asked)]
-    # between the time and the random end an id has the run's name
+    # an id has the run's name between the time and the random suffix
     fitting = fitting or [run_id for run_id in ids if run_id[17:-7] == asked]
     if len(fitting) == 1:
         return fitting[0]
@@ -136,7 +136,7 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
 def _made(
     reach: Connector, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
 ) -> Reattached:
-    """The directory, whole, or not at all: without `created` in its journal there is no run."""
+    """Create the directory completely, or not at all: without `created` in its journal there is no run."""
     shipped = ship(reach.home)
     layout.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -159,7 +159,7 @@ def _made(
 def _mirror(
     reach: Connector, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
 ) -> dict[str, str]:
-    """Bring all that the nodes have: a controller that knows nothing of the run would begin it anew."""
+    """Fetch all data from the nodes: a controller without it would restart the run from the beginning."""
     try:
         nodes = ReachedNodes(layout, plan, shipped, reach.credentials.to_json())
     except NodesNotKnownError as error:
@@ -186,7 +186,7 @@ def _mirror(
 
 
 def _caught_up(link: NodeLink, check: Check) -> bool:
-    """Whether all that lies on the node is here now; where `check` raises, the link is given up."""
+    """Return whether all data of the node is here now; if `check` raises, the link is abandoned."""
     with ThreadPoolExecutor(1) as other:
         done = other.submit(link.catch_up, CATCH_UP_LIMIT)
         try:
@@ -194,13 +194,13 @@ def _caught_up(link: NodeLink, check: Check) -> bool:
                 check()
                 wait([done], _POLL)
         except BaseException:
-            link.close()  # else it would be waited for to its end
+            link.close()  # otherwise it would be waited for until its end
             raise
         return done.result()
 
 
 def _wait_up(transports: Sequence[SshTransport], limit: float, check: Check) -> dict[str, str]:
-    """Those whose link is not up in time, or will not be without a person; with why."""
+    """Return the transports whose link is not up in time, or needs a user, with the reason."""
     until = time.monotonic() + limit
     waiting = list(transports)
     given_up: dict[str, str] = {}
@@ -217,7 +217,7 @@ def _wait_up(transports: Sequence[SshTransport], limit: float, check: Check) -> 
 
 
 def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
-    """What a launcher and the controllers before would have written."""
+    """Write the events that a launcher and earlier controllers would have written."""
     with JournalWriter(layout.journal) as journal:
         journal_created(journal, layout.root.name, plan, shipped, source="", overrides=[], reattached=True)
         for finished in _lives(layout, plan.nodes[0].name):
@@ -225,7 +225,7 @@ def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
 
 
 def _lives(layout: RunLayout, leader: str) -> list[int]:
-    """How often the run had finished each time that it was resumed."""
+    """Return how many times the run had finished at each resume."""
     finishes, lives = 0, []
     for event in reader_of_node(layout.node(leader)).read_new():
         if event.name == "finished":

@@ -1,4 +1,4 @@
-"""Requests to a run: files in its control folder, one each, written whole by front ends."""
+"""Requests to a run: one file each in its control folder, written atomically by front ends."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _NAMED = re.compile(r"\d+-(stop|stop_now)-[0-9a-f]+\.json")
 
 @dataclass(frozen=True)
 class Request:
-    """Something a person wants of a run."""
+    """A user's request to a run."""
 
     id: str
     kind: str
     """`stop`: finish the step, save, exit. `stop_now`: end the processes."""
     origin: str
-    """Who asked: `terminal`, `api`, ..., or `controller` where a node cannot be had."""
+    """Origin of the request: `terminal`, `api`, ..., or `controller` if a node is unavailable."""
     detail: str = ""
-    """What the controller says of it."""
+    """The controller's message about it."""
     life: int = 0
-    """It concerns agents of lives before this one; 0: whoever gets it."""
+    """Session of the run: the request concerns agents of earlier sessions; 0: any recipient."""
 
     @property
     def file_name(self) -> str:
@@ -45,7 +45,7 @@ class Request:
 
 
 def write_request(layout: RunLayout, kind: str, origin: str, detail: str = "") -> Request:
-    """Ask the run for something; the controller forwards it.
+    """Write a request to the run; the controller forwards it.
 
     Raises:
         OSError: the control folder cannot be written.
@@ -56,7 +56,8 @@ def write_request(layout: RunLayout, kind: str, origin: str, detail: str = "") -
 
 
 def page_request(folder: Path, request: Request) -> None:
-    """Lay a request into `folder`: whole, or, where the disk is full, as an empty file whose name says it.
+    """Write a request to `folder`: atomically, or, if the disk is full, as an empty file with the request in
+    its name.
 
     Raises:
         OSError: not even that can be written.
@@ -71,7 +72,7 @@ def page_request(folder: Path, request: Request) -> None:
 
 
 def read_requests(control: Path, known: frozenset[str] = frozenset()) -> list[Request]:
-    """The requests in `control` that are not `known`, oldest first; what is no request is passed over."""
+    """Return the requests in `control` that are not `known`, oldest first; other files are skipped."""
     try:
         names = sorted(entry.name for entry in control.iterdir() if _is_named(entry.name))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The journals of one run, read as they grow, as a controller needs them."""
+"""The growing journals of one run, read for a controller."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class RunFiles:
     """The run's journals.
 
     Attributes:
-        history: what they say.
-        forwarded: ids of requests that a controller handed over.
+        history: their contents.
+        forwarded: ids of requests that a controller forwarded.
     """
 
     def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
-        """`nodes`: all of the run's, the leader's first."""
+        """Open the journals of `nodes`: all nodes of the run, the leader's first."""
         self.history = RunHistory()
         self.forwarded: set[str] = set()
         self._listening: tuple[str, int] | None = None
@@ -30,7 +30,7 @@ class RunFiles:
         self._nodes = {node: reader_of_node(layout.node(node)) for node in nodes}
 
     def read(self) -> RunHistory:
-        """The history as of now. Raises NewerFormatError and OSError, of the run's own journal."""
+        """Return the current history. Raises NewerFormatError and OSError of the run's own journal."""
         for event in self._journal.read_new():
             self.history.controller_event(event)
             if event.name == "request":
@@ -46,15 +46,19 @@ class RunFiles:
 
     @property
     def listening(self) -> tuple[str, int] | None:
-        """Where the agents' lead listens in this life of the run; None: nowhere, or not yet."""
+        """Return the address of the agents' leader in this session of the run; None: not listening, or not
+        yet.
+        """
         return self._listening if self.history.has_begun(self._lead) else None
 
     def has_left(self, node: str, life: int) -> bool:
-        """Whether the agent of `node` has said that it has no more to do in this life of the run."""
+        """Return whether the agent of `node` reported that it has no more to do in this session of the
+        run.
+        """
         return node in self._left and self.history.agent_life(node) == life
 
     def gave_up_leader(self, node: str) -> bool:
-        """Whether the agent of `node` has departed because its leader did not answer any more."""
+        """Return whether the agent of `node` has left because its leader no longer answered."""
         return node in self._may_return
 
     def _of_agent(self, node: str, event: Event) -> None:

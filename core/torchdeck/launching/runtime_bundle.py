@@ -1,4 +1,4 @@
-"""The part of Torchdeck that runs on nodes, as a folder named by its content."""
+"""Runtime bundle: the part of Torchdeck that runs on nodes, as a folder named by its content."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ __all__ = ["PACKAGE", "BundleError", "bundle_content", "content_hash", "ship"]
 FILES = ("__init__.py", "environment.py")
 """Single files of the runtime bundle, relative to the package."""
 PACKAGES = ("contract", "agent", "telemetry", "data", "distributed", "recipes", "tracing")
-"""Packages of the runtime bundle, with all they hold. Lists in pyproject.toml are tested against this one."""
+"""Packages of the runtime bundle, with all their files. Lists in pyproject.toml are tested against this one.
+"""
 
 
 class BundleError(Refusal):
-    """The shipped folder cannot be made; the message says why."""
+    """The runtime bundle cannot be created; the message says why."""
 
 
 def bundle_content(package: Path) -> dict[str, bytes]:
-    """Every file that goes to nodes, by its path relative to `package`, in a fixed order.
+    """Return every file of the runtime bundle, by its path relative to `package`, in a fixed order.
 
     Raises:
-        BundleError: one cannot be read.
+        BundleError: a file cannot be read.
     """
     try:
         return {name: (package / name).read_bytes() for name in sorted(_names(package))}
@@ -41,11 +42,12 @@ def bundle_content(package: Path) -> dict[str, bytes]:
 
 
 def ship(home: Path, package: Path | None = None) -> Path:
-    """The folder to put first on the module path of nodes; made once, checked byte for byte every time.
+    """Return the folder to put first on the module path of nodes; created once, checked byte for byte every
+    time.
 
     Args:
         home: TORCHDECK_HOME.
-        package: folder of the torchdeck package; the running one's by default.
+        package: folder of the torchdeck package; default: the running one's.
 
     Raises:
         BundleError: it cannot be read or written.
@@ -57,7 +59,7 @@ def ship(home: Path, package: Path | None = None) -> Path:
         return target
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # a second launch in the same moment must not take the first one's new folder for a damaged one
+        # a second launch at the same moment must not take the first one's new folder for a damaged one
         with locked(Home(home).shipped.with_suffix(".lock")):
             if folder_hash(target) != name:
                 remove_abandoned(target.parent, time.time())

@@ -1,4 +1,4 @@
-"""Coming back to a run: a controller for it when it has none, and another life after its end."""
+"""Takes over a run: starts a controller if it has none, and another session after its end."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
 CARRY_DELAY = 3.0
-"""Seconds for a started controller to show itself, before another one is started."""
+"""Seconds for a started controller to appear before another one is started."""
 QUIET_LIMIT = 10.0
-"""Seconds in which the processes of a run that is over are gone."""
+"""Seconds within which the processes of a finished run exit."""
 QUIET_SAID = 1.0
 TOLD_LIMIT = 30.0
-"""Seconds for a node whose ranks went on without their lead to be reached and say whether they still do."""
+"""Seconds for a node whose ranks continued detached to be reached and report whether they still do."""
 
 
 class NotResumableError(Refusal):
-    """The run cannot be resumed; the message says why and what can be done."""
+    """The run cannot be resumed; the message gives the reason and a remedy."""
 
     page = "checkpoints#resume"
 
 
 Logins = Callable[[], Mapping[str, Any]]
-"""Asks for what the nodes of a run need, as `Credentials.to_json` gives it."""
+"""Requests the logins that the nodes of a run need, as returned by `Credentials.to_json`."""
 
 
 def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
-    """Start a controller if the run needs one, and has none; None otherwise.
+    """Start a controller if the run needs one and has none; otherwise return None.
 
     Args:
         layout: the run.
@@ -64,9 +64,9 @@ def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProce
 
 
 def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
-    """As `ensure_controller`; and one that has the logins, where the one there is lacks some.
+    """Like `ensure_controller`; also start one with the logins if the current controller lacks some.
 
-    Before the first attempt nobody takes a run from its controller: it alone can start the gang's agents.
+    Before the first attempt no process takes a run from its controller: it alone can start the gang's agents.
     """
     follower = RunFollower(layout)
     found = follower.refresh()
@@ -76,19 +76,21 @@ def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
 
 
 def wants_controller(found: RunView, links: Links | None, now: float) -> bool:
-    """Whether a run that needs a controller is not followed, or not all of it; `now` in unix seconds."""
+    """Return whether a run that needs a controller is not followed, or only in part; `now` in unix
+    seconds.
+    """
     if not found.needs_controller or not found.controller_alive:
         return found.needs_controller
     return found.attempt is not None and links is not None and links.lacks_login(now)
 
 
 class RequestCarrier:
-    """Sees to it that a request arrives: a controller may die between its writing and its forwarding.
+    """Ensures that a request arrives: a controller may die between its writing and its forwarding.
 
     Args:
         layout: the run.
         logins: for a controller that is started.
-        started: a controller that is on its way already.
+        started: a controller that is already starting.
     """
 
     def __init__(
@@ -105,10 +107,11 @@ class RequestCarrier:
         """Start a controller if `found` needs one and has none.
 
         Raises:
-            LaunchError: it cannot be started, or has given up the nodes that go on after the end of the run.
+            LaunchError: it cannot be started, or has given up the nodes that continue after the end of the
+                run.
         """
         if self._started is not None:
-            self._started.exit_code()  # reaps it, so that it does not look alive
+            self._started.exit_code()  # reaps it, so that it does not appear alive
         alone = (*found.nodes_alone, *found.unfenced) if found.is_over else ()
         if found.controller_alive or not found.needs_controller:
             self._due = time.monotonic() + CARRY_DELAY
@@ -124,18 +127,18 @@ class RequestCarrier:
 def resume(
     layout: RunLayout, origin: str, logins: Logins = dict, say: Callable[[str], None] = lambda _text: None
 ) -> DetachedProcess:
-    """Begin another life of a run that is over: a new attempt from the newest complete checkpoint.
+    """Begin another session of a finished run: a new attempt from the newest complete checkpoint.
 
     Args:
         layout: the run.
-        origin: who asks: `terminal`, `api`.
+        origin: origin of the request: `terminal`, `api`.
         logins: called before it begins.
-        say: called with what is waited for.
+        say: called with what is being waited for.
 
     Raises:
-        NotResumableError: it goes on, on a node without its lead too, it has succeeded, there is no
-            checkpoint to go on from, or what it executes is not trusted (any more).
-        LaunchError: what is left of it does not end, or no controller can be started.
+        NotResumableError: it is still running (possibly detached on a node), it has succeeded, there is no
+            checkpoint to resume from, or its code is not trusted (any more).
+        LaunchError: its remaining processes do not exit, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
     """
     asked = cache(logins)
@@ -176,14 +179,14 @@ def _anew(found: RunView) -> str:
 
 
 def _check_room(layout: RunLayout) -> None:
-    """Too little room would end the next life before it has done a step."""
+    """Check for free space: too little would end the next session before its first step."""
     low = low_disk(layout.root, layout.root, _plan(layout).policy.min_free_bytes, 0)
     if low is not None:
         raise NotResumableError(low.text, "limits.min_free_disk", "make room, then resume")
 
 
 def _check_trust(layout: RunLayout) -> None:
-    """What was trusted at the start may be another by now."""
+    """Check trust again: code trusted at the start may have changed."""
     if held := Gate(layout.home.root).held_again(_plan(layout)):
         raise NotResumableError(held[0].what, fix=held[0].fix, page=NotTrustedError.page)
 
@@ -196,7 +199,9 @@ def _plan(layout: RunLayout) -> LaunchPlan:
 
 
 def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
-    """A run whose end nobody wrote may have saved after the last event: only the folder knows."""
+    """Return whether there is a checkpoint. A run without a journaled end may have saved after the last
+    event: only the folder knows.
+    """
     if found.state is not RunState.LOST:
         return False
     from torchdeck.contract.checkpoints.listing import newest_complete
@@ -207,9 +212,9 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
 
 
 def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) -> None:
-    """Refuse while ranks go on without their leader, or may.
+    """Refuse while ranks continue, or may continue, without their leader.
 
-    They know nothing of another life, and would write beside it.
+    They know nothing of another session, and would write to the same files.
     """
     if not (nodes := nodes_alone(layout)):
         return
@@ -234,7 +239,9 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
 
 
 def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
-    """Why nothing begins beside them: a life begins with all nodes, whatever range it may come down to."""
+    """Return why no session can begin next to them: a session begins with all nodes, whatever its elastic
+    range.
+    """
     return (
         f"ranks of run {layout.root.name} went on without their leader on {', '.join(nodes)} when it was "
         f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start "
@@ -243,10 +250,10 @@ def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
 
 
 def _wait_until_quiet(layout: RunLayout, say: Callable[[str], None]) -> None:
-    """Until the last life's processes are gone: two lives at once would write the same files.
+    """Wait until the last session's processes are gone: two sessions at once would write the same files.
 
-    A controller that waits for lost nodes is not waited for, and others not for long: the next one takes
-    the run from it.
+    A controller that waits for lost nodes is not waited for, and others not for long: the next one takes over
+    the run.
     """
     follower = RunFollower(layout)
     begun, said = time.monotonic(), False
@@ -265,12 +272,12 @@ def _wait_until_quiet(layout: RunLayout, say: Callable[[str], None]) -> None:
 
 
 def _write_end(layout: RunLayout, found: RunView) -> None:
-    """Write the end that nobody lived to write: what comes after it in the journal is another life.
+    """Write an end that no process survived to write: what follows in the journal is another session.
 
-    The node's journal has one writer, whoever holds the agent's lock; so this holds it. That of another
-    machine is only mirrored here: then the end stands in the run's own.
+    The node's journal has one writer, the holder of the agent's lock, so this takes the lock. The journal of
+    another machine is only mirrored here: the end is then written to the run's own journal.
     """
-    from torchdeck.agent.startup import life_of_run, take_lock  # half an agent, which few need here
+    from torchdeck.agent.startup import life_of_run, take_lock  # loads half the agent, which few callers need
 
     checkpoint = found.checkpoint.path if found.checkpoint is not None else ""
     end: dict[str, Any] = {
@@ -298,7 +305,7 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
 
 
 def _forget_requests(layout: RunLayout) -> None:
-    """Requests that came too late for the last life must not stop the next one."""
+    """Delete requests that came too late for the last session, so that they do not stop the next one."""
     folders = [layout.control, *layout.nodes.glob("*/inbox")]
     for folder in folders:
         for path in folder.glob("*.json"):

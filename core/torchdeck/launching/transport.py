@@ -1,4 +1,4 @@
-"""How the controller reaches a node: starting its agent and handing it requests."""
+"""The controller's access to a node: starting its agent and delivering requests."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request
 
 LINGER = 300.0
-"""Seconds that a node is waited for whose link is down at the end: what it has of the run is not here yet."""
+"""Seconds to wait for a node whose link is down at the end: its data of the run is not here yet."""
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""
 ASK_LIMIT = 5.0
-"""Seconds in which an agent says what it was handed; it looks four times a second."""
+"""Seconds for an agent to return its bootstrap payload; it polls four times a second."""
 ASK_TICK = 0.02
 
 
 class Supervision(NamedTuple):
-    """Who looks after a node's part of a run now."""
+    """Current supervision of a node's part of a run."""
 
     agent: bool
     holder: bool
@@ -39,33 +39,35 @@ class Transport(Protocol):
 
     @property
     def unreached(self) -> str:
-        """Why the node is not reached now; empty while it is."""
+        """Return why the node is unreachable now; empty while it is reachable."""
 
     def supervision(
         self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
     ) -> Supervision | None:
-        """Which of these processes of the node live; None while nobody can say."""
+        """Return which of these processes of the node are alive; None while unknown."""
 
     def start_agent(self, handover: bytes) -> None:
         """Start an agent that outlives this process and reads `handover` on its standard input.
 
-        Raises OSError when the node cannot be reached, or it cannot be started there.
+        Raises OSError if the node is unreachable, or the agent cannot be started there.
         """
 
     def agent_exit(self) -> int | None:
-        """Exit code of the agent that was started last; None while it lives, or when there was none."""
+        """Return the exit code of the last agent started; None while it is alive, or if there was none."""
 
     def agent_is_starting(self) -> bool:
-        """An agent that was started here lives, whether or not it has journaled yet."""
+        """Return whether an agent started here is alive, even if it has not journaled yet."""
 
     def agent_log(self) -> str:
-        """The end of the agent's log, for the message when it does not start."""
+        """Return the end of the agent's log, for the message when it does not start."""
 
     def deliver(self, request: Request) -> None:
-        """Hand the agent a request; twice is as good as once. Raises OSError."""
+        """Deliver a request to the agent; idempotent. Raises OSError."""
 
     def ask_handover(self) -> bytes:
-        """What the node's living agent was handed; secret. Raises OSError when it does not answer."""
+        """Return the bootstrap payload of the node's live agent; secret. Raises OSError if it does not
+        answer.
+        """
 
 
 class LocalTransport:
@@ -81,7 +83,7 @@ class LocalTransport:
 
     @property
     def unreached(self) -> str:
-        """Empty: this machine is always here."""
+        """Return an empty string: this machine is always reachable."""
         return ""
 
     def supervision(

@@ -1,4 +1,6 @@
-"""Reads a run's metrics: followed as they grow, merged over attempts, reduced to what a screen can show."""
+"""Reader of a run's metrics: followed as they grow, merged over attempts, reduced to what a screen can
+show.
+"""
 
 from torchdeck.metrics.excerpt import rows_between, sampled
 from torchdeck.metrics.grid import Grid

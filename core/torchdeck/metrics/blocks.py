@@ -1,6 +1,6 @@
-"""Least and greatest of every 256 rows, so that ten million rows can be drawn without reading them again.
+"""Minimum and maximum of every 256 rows, so that ten million rows can be drawn without reading them again.
 
-Built when first asked for, one metric at a time, and then extended by what was appended. For ten million
+Built on first use, one metric at a time, and then extended by what was appended. For ten million
 rows of one metric it takes about 0.1 s and 2 MB.
 """
 
@@ -22,7 +22,7 @@ _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Extremes:
-    """Least and greatest value of each block, appended to."""
+    """Minimum and maximum of each block, append-only."""
 
     def __init__(self, dtype: type[np.int64 | np.float64]) -> None:
         self.blocks = 0
@@ -44,14 +44,14 @@ class Extremes:
 
     @property
     def odd(self) -> NDArray[np.int64]:
-        """How many values of each block are not finite, shape (blocks,)."""
+        """Number of values in each block that are not finite, shape (blocks,)."""
         counts = np.zeros(self.blocks, np.int64)
         if self._odd:
             counts[list(self._odd)] = list(self._odd.values())
         return counts
 
     def count_odd(self, counts: NDArray[np.intp]) -> None:
-        """Say how many values of the blocks appended last are not finite, shape (blocks appended,)."""
+        """Set how many values of the blocks appended last are not finite, shape (blocks appended,)."""
         first = self.blocks - len(counts)
         for block in np.flatnonzero(counts).tolist():
             self._odd[first + block] = int(counts[block])
@@ -69,7 +69,9 @@ class Extremes:
         self.blocks = end
 
     def between(self, low: float, high: float) -> slice:
-        """The blocks that may hold something from `low` to `high`; all of them where they are in no order."""
+        """Return the blocks that may contain values from `low` to `high`; all blocks if they are not
+        ordered.
+        """
         if not self._ordered:
             return slice(0, self.blocks)
         return slice(
@@ -78,9 +80,9 @@ class Extremes:
 
 
 class BlockIndex:
-    """Extremes of a segment's steps, times and of those metrics that were asked for.
+    """Extremes of a segment's steps, times and requested metrics.
 
-    A block with a hole in it spans everything in steps and times, so that whoever draws it reads its rows.
+    A block with a hole in it spans everything in steps and times, so that its rows are read when it is drawn.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -94,7 +96,8 @@ class BlockIndex:
         self._values: dict[str, Extremes] = {}
 
     def advance(self, key: str) -> Extremes:
-        """Take in what was appended; the extremes of `key`, as many blocks as those of `steps` and `times`.
+        """Process appended rows. Return the extremes of `key`, as many blocks as those of `steps` and
+        `times`.
 
         Raises:
             OSError: the file cannot be read.
@@ -111,7 +114,7 @@ class BlockIndex:
         return values
 
     def advance_axes(self) -> None:
-        """Take in steps and times of what was appended.
+        """Process steps and times of appended rows.
 
         Raises:
             OSError: the file cannot be read.
@@ -125,18 +128,18 @@ class BlockIndex:
             self._forget()
 
     def _new_chunks(self, start: int) -> Iterator[tuple[Rows, int, int]]:
-        """(rows, first block, last block + 1) of whole blocks from `start` on."""
+        """Yield (rows, first block, last block + 1) of whole blocks from `start` on."""
         whole = self._segment.rows // BLOCK_ROWS
         while start < whole:
             end = min(start + self._segment.blocks_at_once(_CHUNK_BLOCKS, BLOCK_ROWS), whole)
             rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
             if len(rows) < (end - start) * BLOCK_ROWS:
-                return  # truncated this moment; the next refresh sees it
+                return  # truncated just now; the next refresh sees it
             yield rows, start, end
             start = end
 
     def extent(self, key: str, axis: str) -> tuple[float, float] | None:
-        """Least and greatest x of the rows; None without rows.
+        """Return the minimum and maximum x of the rows; None without rows.
 
         Args:
             key: a metric of the segment; its blocks are brought up to date.
@@ -177,5 +180,5 @@ class BlockIndex:
 
 
 def _in_blocks(column: NDArray[Any]) -> NDArray[Any]:
-    """A column as (blocks, rows of a block); copied first, as reducing what lies apart is slower."""
+    """Return a column as (blocks, rows per block); copied first, as reducing strided data is slower."""
     return np.ascontiguousarray(column).reshape(-1, BLOCK_ROWS)

@@ -21,9 +21,9 @@ def rows_between(
     axis: str = "step",
     effective: bool = False,
 ) -> Series | None:
-    """Every row from x0 to x1, and the next one on either side; None where there may be more than `most`.
+    """Return every row from x0 to x1, and the next one on either side; None if there may be more than `most`.
 
-    Reads a block of rows on each side of the range at most.
+    Reads at most a block of rows on each side of the range.
 
     Raises:
         OSError: a file cannot be read.
@@ -49,9 +49,10 @@ def rows_between(
 
 
 def sampled(metrics: RunMetrics, name: str, owner: Owner, *, most: int, effective: bool = False) -> Series:
-    """Some `most` rows of the run, evenly by number, among them the first and the last of each segment.
+    """Return about `most` rows of the run, evenly spaced by number, including the first and the last of each
+    segment.
 
-    Of a run that goes on, what was read before is not read again.
+    For an active run, rows read before are not read again.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,6 +1,6 @@
-"""Windows of many metrics over one range, kept up to date by what was appended only.
+"""Windows of many metrics over one range, updated only with appended rows.
 
-For a live picture of many series: where each look at the files costs what is new, not what is shown.
+For a live display of many series: each poll of the files costs what is new, not what is shown.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from torchdeck.metrics.series import Owner
 from torchdeck.metrics.window import Window, WindowBuilder
 
 BY_BLOCKS = 400_000
-"""Rows to take in from which on the level of detail is quicker than reading them all."""
+"""Number of new rows from which the level of detail is faster than reading them all."""
 _ROWS_AT_ONCE = 8_192
 _RECENT = 256
-"""A row not yet written among so many at the end may come still; none after it is taken in."""
+"""Number of last rows among which an unwritten row may still be filled; no row after it is processed."""
 
 
 @dataclass
@@ -37,23 +37,23 @@ class _Columns:
     counts: NDArray[np.int64]
     odd: NDArray[np.int64]
     rows: int = 0
-    """Taken in so far."""
+    """Rows processed so far."""
 
 
 class Grid:
-    """Columns over one range of x, for as many metrics and owners as are asked for.
+    """Columns over one range of x, for any number of requested metrics and owners.
 
     Args:
-        metrics: the run; whoever calls `windows` refreshes it.
-        x0: least x.
-        x1: greatest x.
-        columns: how many.
+        metrics: metrics of the run; the caller of `windows` refreshes them.
+        x0: minimum x.
+        x1: maximum x.
+        columns: number of columns.
         axis: `step`, or `time` in unix seconds.
         effective: as for `RunMetrics.series`.
         log: columns of equal width in the logarithm of x.
 
     Raises:
-        ValueError: the range is no range, or there is no column.
+        ValueError: the range is invalid, or there is no column.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Grid:
         self._known: dict[OwnedSegment, dict[str, _Columns]] = {}
 
     def windows(self, names: Sequence[str], owner: Owner) -> dict[str, Window]:
-        """The window of each metric that `owner` has; their arrays change with the next call.
+        """Return the window of each metric that `owner` has; their arrays change with the next call.
 
         Raises:
             OSError: a file cannot be read.
@@ -185,7 +185,7 @@ class Grid:
 
 
 def _still_to_come(rows: Rows, left: int) -> int:
-    """How many of `rows`, from a row not yet written on, are better taken in later."""
+    """Return how many of `rows`, from the first unwritten row on, should be processed later."""
     recent = min(max(0, left - _RECENT), len(rows))
     holes = np.flatnonzero(rows[recent:, TIME] == 0).tolist()
     return len(rows) - recent - holes[0] if holes else 0

@@ -1,4 +1,4 @@
-"""A segment of a run, whose it is, and what was derived from it."""
+"""Segment of a run with its owner and derived data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck.metrics.smoothing import Begin, SmoothedBlocks
 
 
 class OwnedSegment(Segment):
-    """A segment, whose it is, and its level of detail."""
+    """Segment with its owner and its level of detail."""
 
     def __init__(self, path: Path, owner: Owner, attempt: int) -> None:
         super().__init__(path)
@@ -25,14 +25,14 @@ class OwnedSegment(Segment):
         self._smoothed: dict[str, SmoothedBlocks] = {}
 
     def smoothed(self, key: str, weight: float, begin: Begin) -> SmoothedBlocks:
-        """The moving average of one of its metrics; kept for the weight and the begin last asked for."""
+        """Return the moving average of one of its metrics; cached for the last requested weight and begin."""
         known = self._smoothed.get(key)
         if known is None or (known.weight, known.begin) != (weight, begin):
             known = self._smoothed[key] = SmoothedBlocks(self, key, weight, begin)
         return known
 
     def smoothed_until(self, key: str, step: int, weight: float, begin: Begin) -> Begin:
-        """What the average goes on from behind the last row up to `step`.
+        """Return the state from which the average continues after the last row up to `step`.
 
         Raises:
             OSError: the file cannot be read.
@@ -46,7 +46,7 @@ class OwnedSegment(Segment):
         first = passed * BLOCK_ROWS if whole else max(0, passed - 1) * BLOCK_ROWS
         rows = self.read(first, self.rows if whole else first + BLOCK_ROWS)
         until = np.flatnonzero((steps_of(rows) <= step) & (rows[:, TIME] != 0))
-        if whole and not len(until) and passed:  # the last whole block holds the step
+        if whole and not len(until) and passed:  # the last whole block contains the step
             first -= BLOCK_ROWS
             rows = self.read(first, first + BLOCK_ROWS)
             until = np.flatnonzero((steps_of(rows) <= step) & (rows[:, TIME] != 0))
@@ -55,7 +55,7 @@ class OwnedSegment(Segment):
         return smoothed.after(known, first)
 
     def step_at(self, time: float) -> int | None:
-        """Step of the last row that was written by unix `time`; None before the first."""
+        """Return the step of the last row that was written by unix `time`; None before the first."""
         low, high, step = 0, self.rows, None
         while low < high:
             middle = (low + high) // 2
@@ -73,13 +73,13 @@ class OwnedSegment(Segment):
 
     @property
     def trust(self) -> int:
-        """Place in `SOURCES`; an unknown source comes last."""
+        """Position in `SOURCES`; an unknown source comes last."""
         source = self.header.source if self.header else ""
         return SOURCES.index(source) if source in SOURCES else len(SOURCES)
 
 
 def rows_of(segment: OwnedSegment, name: str, limit: int, first: int, last: int) -> Series:
-    """Rows `first` to `last` - 1 of a segment, up to step `limit`.
+    """Return rows `first` to `last` - 1 of a segment, up to step `limit`.
 
     Raises:
         OSError: the file cannot be read.
@@ -88,7 +88,7 @@ def rows_of(segment: OwnedSegment, name: str, limit: int, first: int, last: int)
 
 
 def series_of(segment: OwnedSegment, name: str, limit: int, rows: Rows) -> Series:
-    """What `rows` of a segment say of a metric, up to step `limit`."""
+    """Return the series of a metric from `rows` of a segment, up to step `limit`."""
     attempts = np.full(len(rows), segment.attempt, np.int32)
     column = np.ascontiguousarray(rows[:, segment.column(name)])
     part = Series(steps_of(rows).copy(), rows[:, TIME].copy(), column, attempts)
@@ -97,7 +97,7 @@ def series_of(segment: OwnedSegment, name: str, limit: int, rows: Rows) -> Serie
 
 
 class SparseRows:
-    """Reads a row once: of a segment that has grown, only what is new. For one thread at a time."""
+    """Reads each row once: if a segment has grown, only what is new. Use it from one thread at a time."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -106,7 +106,7 @@ class SparseRows:
         self._rows: Rows = np.empty((0, 0))
 
     def every(self, stride: int) -> Rows:
-        """The rows 0, `stride`, 2 · `stride`…, and the last one.
+        """Return the rows 0, `stride`, 2 · `stride`…, and the last one.
 
         Raises:
             OSError: the file cannot be read.
@@ -121,14 +121,14 @@ class SparseRows:
         numbers = range(len(self._rows) * stride, segment.rows, stride)
         new = self._read(numbers)
         whole = np.concatenate([self._rows, new])
-        if len(new) == len(numbers):  # else it has become shorter, as the next look finds
+        if len(new) == len(numbers):  # otherwise it was truncated; the next poll handles it
             self._rows = whole
         if segment.rows and (segment.rows - 1) % stride:
             return np.concatenate([whole, segment.read(segment.rows - 1, segment.rows)])
         return whole
 
     def _read_late(self) -> None:
-        """Look again for rows that were not written yet, though others behind them were."""
+        """Retry rows that were not written yet, though later ones were."""
         late = np.flatnonzero(self._rows[:, TIME] == 0)
         if len(late):
             found = self._read((late * self._stride).tolist())

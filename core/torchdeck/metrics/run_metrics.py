@@ -1,4 +1,4 @@
-"""All metrics of a run: segments found, followed and merged."""
+"""All metrics of a run: finds, follows and merges its segments."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from torchdeck.metrics.window import NO_LIMIT, Window, WindowBuilder
 
 
 class RunMetrics:
-    """The metrics in a run directory, of ranks (by number) and of nodes (by name).
+    """Metrics in a run directory, of ranks (by number) and of nodes (by name).
 
     Nothing is read before the first `refresh`, and nothing new is seen without one. A refresh costs in
-    proportion to what was appended. For one thread at a time.
+    proportion to what was appended. Use it from one thread at a time.
 
-    Where the same metric of the same rank comes from several sources, what the script logged is believed
-    over what the trainer wrote, and that over what was read from its stdout.
+    If the same metric of the same rank comes from several sources, the script's log has priority over the
+    trainer's, and that over values parsed from stdout.
 
     Attributes:
-        until: unix seconds after which rows are as if they were not there; None for all rows. (`refresh`,
-            `names` and `latest` know no such limit.)
+        until: unix seconds after which rows are ignored; None for all rows. (`refresh`, `names` and `latest`
+            ignore this limit.)
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -40,7 +40,7 @@ class RunMetrics:
         self.until: float | None = None
 
     def refresh(self) -> int:
-        """Find new segments and new rows; the number of new rows.
+        """Find new segments and new rows. Return the number of new rows.
 
         Raises:
             NewerFormatError: the run's journal is from a newer Torchdeck.
@@ -58,23 +58,23 @@ class RunMetrics:
         return tuple(segment.problem for segment in self._segments.values() if segment.problem)
 
     def names(self) -> list[str]:
-        """Names of the ranks' metrics, sorted."""
+        """Return the names of the ranks' metrics, sorted."""
         return sorted(name for name in self._series if self.ranks(name))
 
     def ranks(self, name: str) -> list[int]:
-        """Ranks that have rows of the metric, ascending."""
+        """Return the ranks that have rows of the metric, ascending."""
         return sorted(owner for owner in self._series.get(name, ()) if isinstance(owner, int))
 
     def system_names(self) -> list[str]:
-        """Names of the nodes' metrics, sorted."""
+        """Return the names of the nodes' metrics, sorted."""
         return sorted(name for name in self._series if self.nodes(name))
 
     def nodes(self, name: str) -> list[str]:
-        """Nodes that have rows of the metric, sorted."""
+        """Return the nodes that have rows of the metric, sorted."""
         return sorted(owner for owner in self._series.get(name, ()) if isinstance(owner, str))
 
     def latest(self, name: str, owner: Owner) -> Latest | None:
-        """The newest row; None when there is none. Costs nothing but the refresh before it."""
+        """Return the newest row; None if there is none. Costs nothing but the refresh before it."""
         rows = [
             Latest(
                 int(segment.last[0]), segment.last[TIME], segment.last[segment.column(name)], segment.attempt
@@ -85,13 +85,14 @@ class RunMetrics:
         return max(rows, key=lambda row: (row.attempt, row.time), default=None)
 
     def series(self, name: str, owner: Owner, *, effective: bool = False) -> Series:
-        """Every row of a metric, read from the files now.
+        """Read every row of a metric from the files.
 
         Args:
             name: the metric.
             owner: a rank's number or a node's name.
-            effective: leave out rows of an attempt after the step that a later attempt restored: what is
-                left is the history of the weights that went on.
+            effective: leave out rows of an attempt after the step that a later attempt restored: the rest is
+                the
+                history of the current weights.
 
         Raises:
             OSError: a file cannot be read.
@@ -100,7 +101,9 @@ class RunMetrics:
         return Series.joined([rows_of(segment, name, limit, 0, segment.rows) for segment, limit in parts])
 
     def parts(self, name: str, owner: Owner, *, effective: bool = False) -> list[tuple[OwnedSegment, int]]:
-        """The segments that hold the metric, with the last step that counts of each; in order of attempts."""
+        """Return the segments that hold the metric, with the last step that counts of each; in order of
+        attempts.
+        """
         segments = self._believed(name, owner)
         limits = self._limits(segments) if effective else {}
         parts = [(segment, limits.get(segment.attempt, NO_LIMIT)) for segment in segments]
@@ -122,25 +125,25 @@ class RunMetrics:
         log: bool = False,
         smoothing: float = 0.0,
     ) -> Window:
-        """A range of a metric, reduced to the least and greatest value of each column.
+        """Reduce a range of a metric to the minimum and maximum of each column.
 
-        Exact: each row counts in the one column its x lies in. The first window of a metric reads its rows
-        once (0.1 s for ten million); later ones read some 256 rows a column.
+        Exact: each row counts in the one column that contains its x. The first window of a metric reads its
+        rows once (0.1 s for ten million); later ones read about 256 rows per column.
 
         Args:
             name: the metric.
             owner: a rank's number or a node's name.
-            x0: least x.
-            x1: greatest x.
-            columns: how many columns of equal width.
-            axis: what x is: `step`, or `time` in unix seconds.
+            x0: minimum x.
+            x1: maximum x.
+            columns: number of columns of equal width.
+            axis: meaning of x: `step`, or `time` in unix seconds.
             effective: as for `series`.
             log: columns of equal width in the logarithm of x; x0 is above 0.
-            smoothing: weight of the moving average (`smoothing.averages`) to take instead of the values; 0
-                for the values. The average of an attempt goes on from the step that it restored.
+            smoothing: weight of the moving average (`smoothing.averages`) to use instead of the values; 0
+                for the values. The average of an attempt continues from the step that it restored.
 
         Raises:
-            ValueError: the range is no range, there is no column, no such axis, or no such weight.
+            ValueError: the range is invalid, there is no column, no such axis, or no such weight.
             OSError: a file cannot be read.
         """
         builder = WindowBuilder(x0, x1, columns, axis, log=log)
@@ -152,7 +155,7 @@ class RunMetrics:
         return builder.window()
 
     def extent(self, name: str, owner: Owner, *, axis: str = "step") -> tuple[float, float] | None:
-        """Least and greatest x of a metric; None without rows.
+        """Return the minimum and maximum x of a metric; None without rows.
 
         Raises:
             ValueError: there is no such axis.
@@ -167,7 +170,8 @@ class RunMetrics:
         return (min(low for low, _ in found), max(high for _, high in found)) if found else None
 
     def attempt_starts(self, name: str, owner: Owner) -> tuple[float, ...]:
-        """Unix times at which each attempt but the first wrote its first row of a metric, ascending.
+        """Return the unix times at which each attempt except the first wrote its first row of a metric,
+        ascending.
 
         Raises:
             OSError: a file cannot be read.
@@ -180,7 +184,7 @@ class RunMetrics:
         return tuple(sorted(firsts.values())[1:])
 
     def _folders(self) -> Iterator[tuple[Path, Owner, int]]:
-        """Folders that may hold segments, whose they are, and the attempt (0 for nodes)."""
+        """Yield folders that may contain segments, their owner, and the attempt (0 for nodes)."""
         numbers = sorted(int(name) for name in self._names_in(self._layout.attempts) if name.isdecimal())
         for number in numbers:
             attempt = self._layout.attempt(number)
@@ -209,7 +213,7 @@ class RunMetrics:
             listed.sort(key=lambda item: (item.attempt, item.created))
 
     def _believed(self, name: str, owner: Owner) -> list[OwnedSegment]:
-        """Segments of the most trusted source that has the metric, in the order of attempts."""
+        """Return the segments of the most trusted source that has the metric, in the order of attempts."""
         segments = [
             item for item in self._series.get(name, {}).get(owner, ()) if item.rows and not item.problem
         ]
@@ -217,7 +221,7 @@ class RunMetrics:
         return [item for item in segments if item.trust == best]
 
     def _limits(self, segments: list[OwnedSegment]) -> dict[int, int]:
-        """For each attempt, the last step that a later attempt did not do again."""
+        """Return the last step of each attempt that a later attempt did not repeat."""
         limits: dict[int, int] = {}
         kept = NO_LIMIT
         for attempt in sorted({item.attempt for item in segments} | self._starts.known(), reverse=True):
@@ -226,7 +230,9 @@ class RunMetrics:
         return limits
 
     def _restored(self, attempt: int, segments: list[OwnedSegment]) -> int:
-        """The step that an attempt went on from, where only its own rows tell: that before its first one."""
+        """Return the step from which an attempt continued if only its own rows show it: the one before its
+        first.
+        """
         restored = self._starts.restored_step(attempt)
         if restored is None:
             firsts = [item.first_step for item in segments if item.attempt == attempt]
@@ -234,7 +240,9 @@ class RunMetrics:
         return restored
 
     def _begins(self, segments: list[OwnedSegment], name: str, weight: float) -> dict[OwnedSegment, Begin]:
-        """What the moving average of each segment goes on from: the last row that its attempt restored."""
+        """Return the state from which each segment's moving average continues: the last row that its attempt
+        restored.
+        """
         begins: dict[OwnedSegment, Begin] = {}
         for number, segment in enumerate(segments):
             before = segments[:number]
@@ -254,12 +262,12 @@ def _begins_by(segment: OwnedSegment, step: int) -> bool:
 
 
 RESTORED_NOTHING = -1
-"""The step that an attempt which began afresh restored: no row of an earlier attempt counts."""
+"""Restored step of an attempt that started from scratch: no row of an earlier attempt counts."""
 _LARGEST_STEP = 2**63
 
 
 class AttemptStarts:
-    """What the nodes' journals say about the starts of attempts."""
+    """Starts of attempts according to the nodes' journals."""
 
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
@@ -268,7 +276,7 @@ class AttemptStarts:
         self._begins_afresh: bool | None = None
 
     def refresh(self, nodes: Iterable[str]) -> None:
-        """Take in new journal lines of `nodes`.
+        """Process new journal lines of `nodes`.
 
         Raises:
             NewerFormatError: this machine's journal is from a newer Torchdeck.
@@ -282,10 +290,10 @@ class AttemptStarts:
                     self._restored[attempt] = step if restored else None
 
     def restored_step(self, attempt: int) -> int | None:
-        """The step whose checkpoint `attempt` began with; None where only its own rows can tell.
+        """Return the step of the checkpoint with which `attempt` began; None if only its own rows show it.
 
-        A recipe that restored nothing begins afresh (`RESTORED_NOTHING`). Other scripts may restore on their
-        own.
+        A recipe that restored nothing starts from scratch (`RESTORED_NOTHING`). Other scripts may restore by
+        themselves.
         """
         step = self._restored.get(attempt)
         if step is None and attempt in self._restored and self._is_recipe():

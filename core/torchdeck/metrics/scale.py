@@ -1,4 +1,4 @@
-"""Which column of a picture an x lies in."""
+"""Mapping of x to the columns of a plot."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class ColumnScale:
     """A range of x in columns that are equally wide on screen: in x itself, or in its logarithm.
 
     Args:
-        x0: least x.
-        x1: greatest x.
-        columns: how many.
-        log: by logarithm; `x0` is above 0 then.
+        x0: minimum x.
+        x1: maximum x.
+        columns: number of columns.
+        log: by logarithm; requires `x0` above 0.
 
     Raises:
-        ValueError: the range is no range, or there is no column.
+        ValueError: the range is invalid, or there is no column.
     """
 
     def __init__(self, x0: float, x1: float, columns: int, *, log: bool = False) -> None:
@@ -42,12 +42,12 @@ class ColumnScale:
         return np.linspace(self.x0, self.x1, self.columns + 1)
 
     def holds(self, x: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of `x` lie in the range."""
+        """Return which of `x` are in the range."""
         inside: NDArray[np.bool_] = (x >= self.x0) & (x <= self.x1)
         return inside
 
     def columns_of(self, x: NDArray[Any]) -> NDArray[np.intp]:
-        """The column of each of `x`, all in the range."""
+        """Return the column of each of `x`, all in the range."""
         position = np.log(x) if self.log else x
         columns = ((position - self._start) * self._per_unit).astype(np.intp)
         # the logarithm of x0 itself may be rounded down

@@ -19,29 +19,29 @@ from torchdeck.contract.metrics.segment_format import (
 )
 
 Rows = NDArray[np.float64]
-"""Rows as they lie in the file, shape (n, 2 + keys): step (an int64 in the same bytes), time, values."""
+"""Rows as stored in the file, shape (n, 2 + keys): step (an int64 in the same bytes), time, values."""
 
 STEP, TIME, FIRST_VALUE = 0, 1, 2
 _FIRST_LOOK = 64 * 1024
 _BYTES_AT_ONCE = 16 * 1024 * 1024
 _SEARCHED = 64 * 1024 * 1024
-"""Bytes of holes at the end of a file through which its last row is searched."""
+"""Maximum bytes of holes at the end of a file that are searched for its last row."""
 
 
 def steps_of(rows: Rows) -> NDArray[np.int64]:
-    """Steps of `rows`, shape (n,)."""
+    """Return the steps of `rows`, shape (n,)."""
     return rows.view(np.int64)[:, STEP]
 
 
 class Segment:
-    """A metrics file and how far it has been read.
+    """A metrics file and its read position.
 
     Attributes:
-        header: None until it is whole.
-        problem: why the file cannot be read, in words; None while it can.
+        header: None until it is complete.
+        problem: why the file cannot be read, as text; None while it can.
         rows: whole rows, holes at the end not counted.
         last: the newest row as (step, time, *values); None without rows.
-        generation: counts how often the file shrank, so that what was derived from it is derived again.
+        generation: counts how often the file was truncated, so that derived data is rebuilt.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +56,7 @@ class Segment:
         self._first: tuple[int, float] | None = None
 
     def refresh(self) -> int:
-        """Look for rows that were appended; how many there are. A file that did not grow is not read."""
+        """Poll for appended rows. Return how many there are. A file that did not grow is not read."""
         if self._refused:
             return 0
         try:
@@ -73,7 +73,7 @@ class Segment:
         return 0
 
     def column(self, key: str) -> int:
-        """Which column of `Rows` holds `key`."""
+        """Return the column of `Rows` that holds `key`."""
         return FIRST_VALUE + self.keys.index(key)
 
     @property
@@ -93,7 +93,7 @@ class Segment:
         return None if first is None else first[1]
 
     def read(self, first: int, last: int) -> Rows:
-        """Rows `first` to `last` - 1; fewer if the file has become shorter.
+        """Return rows `first` to `last` - 1; fewer if the file was truncated.
 
         Raises:
             OSError: the file cannot be read.
@@ -101,7 +101,7 @@ class Segment:
         return self.read_runs([(first, last)])
 
     def read_runs(self, runs: Sequence[tuple[int, int]]) -> Rows:
-        """Rows of several ranges (first, last + 1), one after the other.
+        """Return the rows of several ranges (first, last + 1), one after the other.
 
         Raises:
             OSError: the file cannot be read.
@@ -125,17 +125,17 @@ class Segment:
             os.close(descriptor)
         found = rows[: filled // width]
         times = found[:, TIME]
-        # no clock shows such a time: as if the row was never written
+        # not a valid clock time: treated as if the row was never written
         times[~((times > 0) & (times < LATEST))] = 0
         return found
 
     def rows_at_once(self, most: int) -> int:
-        """How many rows to read at once: `most`, or fewer of a segment with very many metrics."""
+        """Return how many rows to read at once: `most`, or fewer for a segment with very many metrics."""
         assert self.header is not None, "the header comes first"  # noqa: S101 - narrows the type
         return max(1, min(most, _BYTES_AT_ONCE // self.header.row_bytes))
 
     def blocks_at_once(self, most: int, rows: int) -> int:
-        """The same of blocks of so many `rows`."""
+        """Return the same for blocks of so many `rows`."""
         return max(1, self.rows_at_once(most * rows) // rows)
 
     def _first_row(self) -> tuple[int, float] | None:
@@ -164,7 +164,9 @@ class Segment:
         return self.rows - before
 
     def _without_holes_at_end(self, low: int, high: int) -> tuple[int, tuple[float, ...] | None]:
-        """Number of rows up to the last one that was written, and that row; searched from `high` back."""
+        """Return the number of rows up to the last written one, and that row; searched backwards from
+        `high`.
+        """
         length, left = 1, _SEARCHED
         while high > low and left > 0:
             first = max(low, high - length)
@@ -180,7 +182,7 @@ class Segment:
 
 
 def _read_into(descriptor: int, space: memoryview, offset: int) -> int:
-    """Fill `space` from `offset` on; the number of bytes there were."""
+    """Fill `space` from `offset` on. Return the number of bytes read."""
     done = 0
     while done < len(space):
         got = os.preadv(descriptor, [space[done:]], offset + done)

@@ -1,4 +1,4 @@
-"""What comes out of the reader."""
+"""Result types of the metrics reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Owner = Union[int, str]  # noqa: UP007 - evaluated here, where Python 3.10 reads it
-"""Whose series: a rank by its number, a node by its name."""
+"""Owner of a series: a rank by its number, a node by its name."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ class Series:
 
     @classmethod
     def joined(cls, parts: list[Series]) -> Series:
-        """The rows of several series as one, sorted by (attempt, time); equal times keep their order."""
+        """Return the rows of several series as one, sorted by (attempt, time); equal times keep their
+        order.
+        """
         if len(parts) < 2:
             return parts[0] if parts else cls.empty()
         whole = cls(
@@ -51,7 +53,7 @@ class Series:
         return whole.picked(np.lexsort((whole.times, whole.attempts)))
 
     def picked(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Series:
-        """The rows that a mask or an array of indices picks."""
+        """Return the rows selected by a mask or an array of indices."""
         return Series(self.steps[which], self.times[which], self.values[which], self.attempts[which])
 
 

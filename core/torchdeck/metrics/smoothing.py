@@ -1,7 +1,7 @@
-"""The exponential moving average that TensorBoard draws, of series of any length.
+"""Exponential moving average as drawn by TensorBoard, for series of any length.
 
-For each finite x: last = w · last + (1 - w) · x, count += 1; what is drawn is last / (1 - w^count), so that
-the start is not drawn to 0. Values that are not finite stay as they are and count for nothing.
+For each finite x: last = w · last + (1 - w) · x, count += 1. The drawn value is last / (1 - w^count), so that
+the start is not pulled to 0. Values that are not finite stay as they are and do not count.
 (tensorboard/components/vz_line_chart2/line-chart.ts, `resmoothDataset`.)
 """
 
@@ -16,7 +16,7 @@ from torchdeck.metrics.blocks import BLOCK_ROWS, Extremes
 from torchdeck.metrics.segment import TIME, Segment
 
 Begin = tuple[float, int]
-"""What an average goes on from: its last value and how many finite rows it is of."""
+"""State from which an average continues: its last value and its number of finite rows."""
 
 _TILE = 64
 _CHUNK_BLOCKS = 256
@@ -24,7 +24,7 @@ _CHUNK_BLOCKS = 256
 
 @dataclass(frozen=True)
 class Averages:
-    """After each row, shape (n,) each."""
+    """Averages after each row, shape (n,) each."""
 
     smoothed: NDArray[np.float64]
     last: NDArray[np.float64]
@@ -32,12 +32,12 @@ class Averages:
 
 
 def averages(values: NDArray[np.float64], weight: float, last: float = 0.0, count: int = 0) -> Averages:
-    """The moving average of `values`, going on from `last` and `count`.
+    """Return the moving average of `values`, continued from `last` and `count`.
 
     Args:
         values: shape (n,).
         weight: 0 (none) to below 1.
-        last: of the row before.
+        last: average after the previous row.
         count: finite rows before.
 
     Raises:
@@ -55,7 +55,9 @@ def averages(values: NDArray[np.float64], weight: float, last: float = 0.0, coun
 
 
 def _decaying(x: NDArray[np.float64], weight: float, last: float) -> NDArray[np.float64]:
-    """last = weight · last + (1 - weight) · x after each x; a tile at a time, as one product of matrices."""
+    """Compute last = weight · last + (1 - weight) · x after each x; a tile at a time, as one matrix
+    product.
+    """
     tiles = -(-len(x) // _TILE)
     padded = np.zeros(tiles * _TILE)
     padded[: len(x)] = x
@@ -71,16 +73,16 @@ def _decaying(x: NDArray[np.float64], weight: float, last: float) -> NDArray[np.
 
 
 class SmoothedBlocks:
-    """The moving average of one metric of a segment: extremes of each block, and what each goes on from."""
+    """Moving average of one metric of a segment: extremes of each block, and the state before each."""
 
     def __init__(self, segment: Segment, key: str, weight: float, begin: Begin = (0.0, 0)) -> None:
-        """Nothing is read yet.
+        """Initialise without reading.
 
         Args:
-            segment: whose rows.
+            segment: segment with the rows.
             key: the metric.
-            weight: of what was before, 0 to below 1.
-            begin: what the first row goes on from: of an attempt that restored a checkpoint, that.
+            weight: weight of the previous average, 0 to below 1.
+            begin: state before the first row: after a restored checkpoint, that of its last row.
         """
         self._segment = segment
         self._key = key
@@ -96,7 +98,7 @@ class SmoothedBlocks:
         self._last, self._count = self.begin
 
     def advance(self) -> Extremes:
-        """Take in what was appended; extremes of the average in each whole block.
+        """Process appended rows. Return the extremes of the average in each whole block.
 
         Raises:
             OSError: the file cannot be read.
@@ -109,22 +111,22 @@ class SmoothedBlocks:
             end = min(start + self._segment.blocks_at_once(_CHUNK_BLOCKS, BLOCK_ROWS), whole)
             rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
             if len(rows) < (end - start) * BLOCK_ROWS:
-                break  # truncated this moment; the next refresh sees it
+                break  # truncated just now; the next refresh sees it
             values = rows[:, self._segment.column(self._key)]
             self._take(np.where(rows[:, TIME] != 0, values, np.nan))
         return self._extremes
 
     def values(self, column: NDArray[np.float64], first: int) -> NDArray[np.float64]:
-        """The averages of rows that begin a block.
+        """Return the averages of rows that begin a block.
 
         Args:
             column: the rows' values, shape (n,).
-            first: number of the first row, a multiple of `BLOCK_ROWS`; every block before it is taken in.
+            first: number of the first row, a multiple of `BLOCK_ROWS`; every block before it is processed.
         """
         return averages(column, self.weight, *self._at(first // BLOCK_ROWS)).smoothed
 
     def after(self, column: NDArray[np.float64], first: int) -> Begin:
-        """What a row goes on from that follows these; arguments as for `values`."""
+        """Return the state after these rows; arguments as for `values`."""
         begin = self._at(first // BLOCK_ROWS)
         if not len(column):
             return begin

@@ -1,4 +1,4 @@
-"""A metric reduced to what a screen can show: least and greatest value in each column of pixels."""
+"""A metric reduced to what a screen can show: minimum and maximum in each column of pixels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Window:
     Attributes:
         edges: float64, shape (columns + 1,): column i holds edges[i] ≤ x < edges[i + 1], the last one its
             end too.
-        low: float64, shape (columns,): least value; NaN where there is none (no row, or only NaN).
-        high: float64, shape (columns,): greatest value.
-        counts: int64, shape (columns,): rows, those with NaN included.
+        low: float64, shape (columns,): minimum; NaN if there is none (no row, or only NaN).
+        high: float64, shape (columns,): maximum.
+        counts: int64, shape (columns,): rows, including those with NaN.
         odd: int64, shape (columns,): of these, rows with NaN or infinity.
     """
 
@@ -41,17 +41,17 @@ class WindowBuilder:
     """Fills a window from segments."""
 
     def __init__(self, x0: float, x1: float, columns: int, axis: str, *, log: bool = False) -> None:
-        """An empty window.
+        """Create an empty window.
 
         Args:
-            x0: least x.
-            x1: greatest x.
-            columns: how many; a screen's width in pixels.
-            axis: what x is: `step`, or `time` in unix seconds.
+            x0: minimum x.
+            x1: maximum x.
+            columns: number of columns; a screen's width in pixels.
+            axis: meaning of x: `step`, or `time` in unix seconds.
             log: columns of equal width in the logarithm of x.
 
         Raises:
-            ValueError: the range is no range, there is no column, or no such axis.
+            ValueError: the range is invalid, there is no column, or no such axis.
         """
         self._scale = ColumnScale(x0, x1, columns, log=log)
         if axis not in AXES:
@@ -70,16 +70,16 @@ class WindowBuilder:
         limit: int = NO_LIMIT,
         smoothed: SmoothedBlocks | None = None,
     ) -> None:
-        """Take in a segment's rows, those with a step above `limit` left out.
+        """Add a segment's rows, except those with a step above `limit`.
 
-        Blocks that lie in one column are taken by their extremes; the rows of the others are read.
+        Blocks within one column are added by their extremes; the rows of the others are read.
 
         Args:
-            segment: whose rows.
-            index: of the segment.
+            segment: segment with the rows.
+            index: index of the segment.
             key: the metric.
             limit: the last step that counts.
-            smoothed: take the moving average of the metric instead of its values.
+            smoothed: use the moving average of the metric instead of its values.
 
         Raises:
             OSError: the file cannot be read.
@@ -132,7 +132,9 @@ class WindowBuilder:
 def _runs(
     blocks: NDArray[np.intp], whole: int, rows: int, at_once: int
 ) -> Iterator[Sequence[tuple[int, int]]]:
-    """Ranges of rows to read, neighbours joined, in portions; the rows after the last block too."""
+    """Yield ranges of rows to read, neighbours joined, in portions; including the rows after the last
+    block.
+    """
     for start in range(0, len(blocks), at_once):
         part = blocks[start : start + at_once]
         breaks = np.flatnonzero(np.diff(part) != 1)

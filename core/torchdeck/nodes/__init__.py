@@ -1,1 +1,1 @@
-"""The machines of a job: what they have, and how that is found out."""
+"""Machines of a job: their hardware, and how it is probed."""

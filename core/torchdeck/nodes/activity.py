@@ -1,4 +1,4 @@
-"""What this machine does now: how busy it is, who uses its devices, and which processes take most of it."""
+"""Current activity of this machine: its load, the users of its devices, and its busiest processes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from torchdeck.contract.inventory import Device
 from torchdeck.contract.layout import Home
 from torchdeck.nodes.gpus import probe_gpus
 
-# How busy each core of this machine is.
+# Load of each core of this machine.
 
 
 class CoreLoads:
-    """Percent of each core, in the system's order, over the time since the last look."""
+    """Percent of each core, in the system's order, over the time since the last poll."""
 
     def __init__(self) -> None:
         self._before = _ticks()
 
     def look(self) -> tuple[float, ...]:
-        """One number a core, from 0 to 100; none where cores have come or gone, or no time has passed."""
+        """Return one number per core, from 0 to 100; empty if cores have come or gone, or no time has
+        passed.
+        """
         before, self._before = self._before, _ticks()
         if len(before) != len(self._before):
             return ()
@@ -39,7 +41,9 @@ class CoreLoads:
 
 
 def core_loads(before: list[tuple[float, float]], now: list[tuple[float, float]]) -> tuple[float, ...]:
-    """Percent from (busy, all) seconds of each core at two moments; none where no time is between them."""
+    """Return the percentages from (busy, all) seconds of each core at two times; empty if the times are
+    equal.
+    """
     passed = [(new[0] - old[0], new[1] - old[1]) for old, new in zip(before, now, strict=True)]
     if not any(whole > 0 for _, whole in passed):
         return ()
@@ -47,28 +51,28 @@ def core_loads(before: list[tuple[float, float]], now: list[tuple[float, float]]
 
 
 def _ticks() -> list[tuple[float, float]]:
-    """(busy, all) seconds of each core since boot."""
+    """Return (busy, all) seconds of each core since boot."""
     return [_busy_and_all(times) for times in psutil.cpu_times(percpu=True)]
 
 
 def _busy_and_all(times: Any) -> tuple[float, float]:
-    """Of psutil's named tuple: what guests take is counted as user time already."""
+    """Return the seconds of psutil's named tuple: guest time is already counted as user time."""
     whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return whole - times.idle - getattr(times, "iowait", 0.0), whole
 
 
 PROCESSES = 12
-"""Busiest processes that are told."""
+"""Number of busiest processes that are reported."""
 PROCESS_INTERVAL = 2.0
-"""Seconds between two looks at all processes."""
+"""Seconds between two polls of all processes."""
 FIRST_INTERVAL = 0.5
-"""The same, from the first to the second."""
+"""Seconds between the first and the second poll."""
 _RUN_ID = "TORCHDECK_RUN_ID"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The run that has a device."""
+    """Run that holds a device."""
 
     run_id: str
     name: str
@@ -76,7 +80,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """One GPU now; None where it does not tell."""
+    """Current activity of one GPU; None if it is not reported."""
 
     device: Device
     utilisation: float | None = None
@@ -102,7 +106,7 @@ class ProcessActivity:
     resident: int
     """Bytes."""
     run_id: str = ""
-    """The run it belongs to; empty where it belongs to none of this user's."""
+    """The run it belongs to; empty if it belongs to none of this user's."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,9 @@ class Activity:
     time: float
     host: str
     system: str
-    """Such as `Linux 6.1, x86_64`."""
+    """Name, such as `Linux 6.1, x86_64`."""
     cores: int
-    """That this user's processes may use."""
+    """Cores that this user's processes may use."""
     cpu: float
     """Percent of all cores together."""
     load: tuple[float, float, float]
@@ -122,20 +126,20 @@ class Activity:
     memory_total: int
     memory_used: int
     disk_free: int
-    """Bytes, where runs are kept."""
+    """Free bytes where runs are kept."""
     disk_total: int
     received: float
-    """Bytes a second over all interfaces but loopback."""
+    """Bytes per second over all interfaces except loopback."""
     sent: float
     devices: tuple[DeviceActivity, ...]
     processes: tuple[ProcessActivity, ...]
-    """The busiest first."""
+    """Processes, the busiest first."""
     core_loads: tuple[float, ...] = ()
-    """Percent of each core of the machine; empty at the first look."""
+    """Percent of each core of the machine; empty at the first poll."""
 
 
 class ActivityWatch:
-    """Looks at this machine; rates are over the time since the last look. For one thread at a time."""
+    """Polls this machine; rates are over the time since the last poll. Use it from one thread at a time."""
 
     def __init__(
         self, home: Path, *, probe: Callable[[], tuple[Device, ...]] = probe_gpus, gpus: Sampler | None = None
@@ -152,7 +156,9 @@ class ActivityWatch:
         self._due = 0.0
 
     def look(self) -> Activity:
-        """As of now: some milliseconds, and some tens every other second for the processes."""
+        """Return the current activity: takes some milliseconds, and some tens every other second for the
+        processes.
+        """
         values = self._machine.sample()
         disk = psutil.disk_usage(str(nearest(self._home)))
         return Activity(
@@ -210,16 +216,16 @@ class ActivityWatch:
             except psutil.Error:
                 self._watched.pop(pid, None)
         if is_first:
-            return ()  # how much each takes is known from the second look on
+            return ()  # CPU shares are known from the second poll on
         loads.sort(key=lambda item: -item[0])
         found = [_described(process, cpu) for cpu, process in loads[:PROCESSES]]
-        # what has no memory of its own is the kernel's
+        # a process without memory of its own is a kernel thread
         self._processes = tuple(item for item in found if item is not None and item.resident)
         return self._processes
 
 
 def _described(process: psutil.Process, cpu: float) -> ProcessActivity | None:
-    """None where it has ended meanwhile."""
+    """Return the process's activity; None if it has ended meanwhile."""
     try:
         with process.oneshot():
             return ProcessActivity(
@@ -253,11 +259,12 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 def process_name(name: str, command: Sequence[str]) -> str:
-    """`name`; a Python with its script or module: `python train.py`, `python -m torch.distributed.run`.
+    """Return `name`; for a Python its script or module too: `python train.py`, `python -m
+    torch.distributed.run`.
 
     Args:
-        name: as the system calls it.
-        command: its command line, as far as it may be known.
+        name: name as reported by the system.
+        command: its command line, as far as it is readable.
     """
     if not _PYTHON.fullmatch(name):
         return name

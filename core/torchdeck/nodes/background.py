@@ -1,4 +1,4 @@
-"""Calls in threads that nobody waits for at the end of the process: one may sit in a question to a person."""
+"""Calls in threads that the process does not wait for at its end: one may be blocked in a user prompt."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def in_background(calls: Iterable[Callable[[], T]], at_once: int, name: str) -> list[Future[T]]:
-    """Make all calls, so many at once; their results in their order. What is cancelled is not begun.
+    """Make all calls, so many at once. Return their results in their order. Cancelled calls are not begun.
 
     Args:
-        calls: what is called, each once.
-        at_once: threads at most.
-        name: of the threads.
+        calls: functions, each called once.
+        at_once: maximum number of threads.
+        name: name of the threads.
     """
     waiting: queue.SimpleQueue[tuple[Callable[[], T], Future[T]]] = queue.SimpleQueue()
     futures: list[Future[T]] = []

@@ -1,4 +1,4 @@
-"""How nodes are reached from here: the node inventory, what has been asked for, and who is asked."""
+"""Connections to nodes from here: the node inventory, known credentials, and the prompt for others."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connector:
-    """Connects to nodes of the book. Any thread may use it."""
+    """Connects to nodes of the inventory. Any thread may use it."""
 
     home: Path
     """TORCHDECK_HOME."""
     asker: Asker = field(default_factory=NoAsker)
     credentials: Credentials = field(default_factory=Credentials)
     talking: Talking | None = None
-    """How a conversation is begun; None: by a connection of its own."""
+    """Opens a probe session; None: over a connection of its own."""
 
     def node_inventory(self) -> NodeInventory:
-        """The node inventory as it is now. Raises ConfigError."""
+        """Return the current node inventory. Raises ConfigError."""
         return read_inventory(inventory_path(self.home))
 
     def stamp(self) -> tuple[int, int]:
-        """Time and size of the book's file: what was remembered of nodes holds while it is the same."""
+        """Return time and size of the inventory file: cached facts about nodes are valid while it is
+        unchanged.
+        """
         try:
             found = inventory_path(self.home).stat()
         except OSError:
@@ -43,23 +45,25 @@ class Connector:
         return (found.st_mtime_ns, found.st_size)
 
     def entry(self, name: str) -> NodeEntry:
-        """What the book says of a node. Raises ConfigError, TargetError."""
+        """Return the inventory entry of a node. Raises ConfigError, TargetError."""
         node_inventory = self.node_inventory()
         if name not in node_inventory.nodes:
-            target_of(name, node_inventory, self.home)  # raises: it says what is right
+            target_of(name, node_inventory, self.home)  # raises an error with the fix
         return node_inventory.nodes[name]
 
     def target(self, name: str) -> SshTarget:
-        """The way to a node. Raises ConfigError, TargetError."""
+        """Return the route to a node. Raises ConfigError, TargetError."""
         return target_of(name, self.node_inventory(), self.home)
 
     def connect(self, name: str, limit: float) -> Connection:
-        """Connect to a node of the book within `limit` seconds. Raises ConfigError, SshError."""
+        """Connect to a node of the inventory within `limit` seconds. Raises ConfigError, SshError."""
         return connect(self.target(name), self.credentials, self.asker, limit)
 
     def open_probe_session(self, name: str, limit: float) -> AbstractContextManager[ProbeSession]:
-        """A conversation with a node of the book. Raises ConfigError; on entering SshError, ProbeError."""
-        from torchdeck.nodes.probe.opening import open_probe_session  # a controller needs none of it
+        """Open a probe session with a node of the inventory. Raises ConfigError; on entering SshError,
+        ProbeError.
+        """
+        from torchdeck.nodes.probe.opening import open_probe_session  # a controller does not need it
 
         return (self.talking or open_probe_session)(
             name, self.node_inventory().nodes[name], self.connect, limit
@@ -84,7 +88,7 @@ class Connector:
         try:
             names = list(first)
             nodes = self.node_inventory().nodes if names else {}
-            quiet = replace(self, asker=NoAsker())  # a question comes when its answer is waited for
+            quiet = replace(self, asker=NoAsker())  # prompts come when the answer is waited for
 
             kept.begin({name: nodes[name] for name in names}, quiet.connect)
             yield replace(self, talking=kept)

@@ -1,4 +1,4 @@
-"""Machines as a run file describes them."""
+"""Machines as described by a run file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 
 
 def inventory_from(cluster: Cluster) -> Inventory:
-    """Every machine that [cluster] describes, in its order; what of it is free is unknown."""
+    """Return every machine that [cluster] describes, in its order; free resources are unknown."""
     return Inventory(tuple(node for machines in cluster.nodes for node in _nodes(machines)))
 
 
 def _nodes(machines: ClusterNodes) -> list[NodeInfo]:
-    """Machines that are alike share one tuple of devices."""
+    """Return the nodes; identical machines share one tuple of devices."""
     names = expand(machines.name)
     addresses = names if machines.address is None else expand(machines.address)
     devices = _devices(machines)

@@ -1,7 +1,7 @@
-"""The NVIDIA GPUs of this machine: from the driver's library, else from nvidia-smi, else none.
+"""NVIDIA GPUs of this machine: from the driver's library, else from nvidia-smi, else none.
 
-This machine is looked at before every plan, and the library answers without a process. Other nodes need not
-have pynvml, and are asked for more than it is asked for here: they use nvidia-smi (`agent.probe.gpus`).
+This machine is probed before every plan, and the library answers without a process. Other nodes need not
+have pynvml, and are probed for more facts than are needed here: they use nvidia-smi (`agent.probe.gpus`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from torchdeck.agent.gpus.nvidia_smi import listed_gpus
 from torchdeck.contract.inventory import Device
 
 _DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))
-"""One of them is there wherever the driver is (the last on WSL)."""
+"""One of these exists wherever the driver is installed (the last on WSL)."""
 
 
 def probe_gpus(smi: str = "nvidia-smi", limit: float = 10.0) -> tuple[Device, ...]:
-    """GPUs in the driver's order; none where there is no driver.
+    """Return GPUs in the driver's order; empty if there is no driver.
 
     Args:
-        smi: program asked when the pynvml package is missing.
-        limit: seconds that it may take; a driver in trouble hangs.
+        smi: program used if the pynvml package is missing.
+        limit: timeout in seconds; a driver in trouble hangs.
     """
-    # looking for the driver first saves a machine without one the import of pynvml, 10 ms
+    # checking for the driver first saves a machine without one the import of pynvml, 10 ms
     found = devices_from_nvml() if any(sign.exists() for sign in _DRIVER_SIGNS) else None
     return devices_from_smi(smi, limit) if found is None else found
 
 
 def devices_from_nvml() -> tuple[Device, ...] | None:
-    """GPUs by NVML; None when the package or the driver's library is missing or will not answer."""
+    """Return GPUs by NVML; None if the package or the driver's library is missing or does not answer."""
     if importlib.util.find_spec("pynvml") is None:
         return None
     nvml = importlib.import_module("pynvml")  # it has no types
@@ -61,12 +61,12 @@ def _nvml_device(nvml: ModuleType, index: int) -> Device:
 
 
 def _text(value: object) -> str:
-    """Older pynvml gives bytes where newer gives str."""
+    """Decode the text: older pynvml returns bytes, newer str."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def devices_from_smi(program: str, limit: float) -> tuple[Device, ...]:
-    """GPUs by nvidia-smi; none when it is missing, fails, or takes more than `limit` seconds."""
+    """Return GPUs by nvidia-smi; empty if it is missing, fails, or takes more than `limit` seconds."""
     try:
         listed = listed_gpus(program, limit)
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""What a Python interpreter has installed, asked without importing any of it."""
+"""Packages installed in a Python interpreter, determined without importing any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from torchdeck.contract.inventory import InterpreterFacts, Version
 
 OLDEST_PYTHON: Version = (3, 10)
-"""That ranks can run on."""
+"""Oldest version that ranks can run on."""
 _QUESTION = """
 import json, platform
 from importlib import metadata
@@ -30,15 +30,15 @@ print(json.dumps([platform.python_version(), version("torch"), version("numpy"),
 def probe_interpreter(
     path: str | None = None, limit: float = 20.0, *, deepspeed: bool = False
 ) -> InterpreterFacts:
-    """Versions of Python, torch and numpy of the interpreter at `path`.
+    """Return the versions of Python, torch and numpy of the interpreter at `path`.
 
     Args:
         path: absolute, or a name looked up on PATH; None is the Python that runs this.
-        limit: seconds that another interpreter may take to answer.
-        deepspeed: whether DeepSpeed is of interest, which takes a moment longer to look for.
+        limit: timeout in seconds for the answer of another interpreter.
+        deepspeed: whether to look for DeepSpeed too, which takes a little longer.
 
     Returns:
-        Facts; `.error` says what is wrong when it is not there, will not run or does not answer.
+        Facts; `.error` says what is wrong if it does not exist, will not run or does not answer.
     """
     if path is None:
         path = sys.executable
@@ -55,10 +55,10 @@ def probe_interpreter(
 
 
 def installed_version(package: str) -> str | None:
-    """Version of an installed package by its metadata; None when it is not installed."""
-    # the folder's name says it: importlib.metadata alone takes 20 ms to import
+    """Return the version of an installed package from its metadata; None if it is not installed."""
+    # the folder's name contains it: importlib.metadata alone takes 20 ms to import
     for entry in sys.path:
-        with contextlib.suppress(OSError):  # a folder that may not be read, which Python passes over, too
+        with contextlib.suppress(OSError):  # an unreadable folder, which Python skips, too
             for found in sorted(Path(entry).glob(f"{package}-*.dist-info")):
                 return found.name.removeprefix(f"{package}-").removesuffix(".dist-info")
     from importlib import metadata
@@ -74,7 +74,7 @@ def _ask(executable: str, limit: float) -> InterpreterFacts:
         return InterpreterFacts(executable, error=why)
 
     try:
-        # from /, because -c puts the working directory on the module path
+        # run in /, because -c puts the working directory on the module path
         answer = subprocess.run(
             [executable, "-c", _QUESTION], capture_output=True, text=True, timeout=limit, check=False, cwd="/"
         )

@@ -8,7 +8,9 @@ from torchdeck.nodes.gpus import probe_gpus
 
 
 def probe_local(name: str = "localhost") -> NodeInfo:
-    """What this machine has, for a node called `name`; tens of milliseconds at most where there is no GPU."""
+    """Return this machine's hardware, for a node called `name`; takes at most tens of milliseconds if there
+    is no GPU.
+    """
     memory, free = main_memory()
     return NodeInfo(
         name=name,

@@ -1,4 +1,4 @@
-"""The system of this machine: its name, its kernel, and NVIDIA's driver."""
+"""System software of this machine: its name, its kernel, and NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from torchdeck.agent.gpus.nvidia_smi import listed_gpus
 from torchdeck.agent.probe.system import system_facts
 
 DRIVER_FILE = Path("/sys/module/nvidia/version")
-"""What the kernel's module says of itself; not there on WSL."""
+"""Version reported by the kernel's module; missing on WSL."""
 LIMIT = 10.0
-"""Seconds that nvidia-smi may take; a driver in trouble hangs."""
+"""Timeout in seconds for nvidia-smi; a driver in trouble hangs."""
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 
 @dataclass(frozen=True)
 class SoftwareFacts:
-    """What of a system's software matters to training."""
+    """System software facts that matter to training."""
 
     system: str
-    """The distribution, like `Debian GNU/Linux 12 (bookworm)`; else the kernel's name."""
+    """Distribution, like `Debian GNU/Linux 12 (bookworm)`; else the kernel's name."""
     kernel: str
-    """Its release, like `6.1.0-18-amd64`."""
+    """Kernel release, like `6.1.0-18-amd64`."""
     machine: str
-    """The architecture, like `x86_64`."""
+    """Architecture, like `x86_64`."""
     driver: str | None = None
-    """Version of NVIDIA's driver, like `550.54.15`; None where there is none, or it does not answer."""
+    """Version of NVIDIA's driver, like `550.54.15`; None if there is none, or it does not answer."""
 
 
 def probe_software(
     *, driver_file: Path = DRIVER_FILE, smi: str = "nvidia-smi", limit: float = LIMIT
 ) -> SoftwareFacts:
-    """The system that this runs on; a process is started only where the kernel does not name the driver.
+    """Return the software facts of this system; a process is started only if the kernel does not name the
+    driver.
 
     Args:
-        driver_file: where the kernel names it.
-        smi: the program asked else.
-        limit: seconds that it may take.
+        driver_file: file in which the kernel names it.
+        smi: program used otherwise.
+        limit: timeout in seconds.
     """
     facts = system_facts()
     driver = driver_of_kernel(driver_file) or driver_of_smi(smi, limit)
@@ -47,7 +48,7 @@ def probe_software(
 
 
 def driver_of_kernel(path: Path) -> str | None:
-    """The version in `path`; None where there is none."""
+    """Return the version in `path`; None if there is none."""
     try:
         return _version(path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -55,7 +56,9 @@ def driver_of_kernel(path: Path) -> str | None:
 
 
 def driver_of_smi(program: str, limit: float) -> str | None:
-    """The version that nvidia-smi gives; None where it is missing, fails, or takes over `limit` seconds."""
+    """Return the version reported by nvidia-smi; None if it is missing, fails, or takes over `limit`
+    seconds.
+    """
     try:
         listed = listed_gpus(program, limit)
     except (OSError, subprocess.SubprocessError):
@@ -64,6 +67,6 @@ def driver_of_smi(program: str, limit: float) -> str | None:
 
 
 def _version(text: str) -> str | None:
-    """The first line, where that is a version and not a complaint."""
+    """Return the first line, if it is a version and not an error message."""
     first = text.strip().partition("\n")[0].strip()
     return first if _VERSION.fullmatch(first) else None

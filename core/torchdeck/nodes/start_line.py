@@ -1,4 +1,4 @@
-"""The shell line that starts a node's Python, in its environment."""
+"""Shell line that starts a node's Python, in its environment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torchdeck.nodes.inventory.schema import NodeEntry
 
 PYTHON = "python3"
 CONDA_ROOTS = ("miniforge3", "miniconda3", "mambaforge", "anaconda3", "conda")
-"""Folders that conda is usually installed to, in a person's home or in /opt."""
+"""Common installation folders of conda, in a user's home or in /opt."""
 
 
 def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
-    """A script for a POSIX shell of a node that runs its Python with `arguments`, byte for byte.
+    """Return a script for a POSIX shell of a node that runs its Python with `arguments`, byte for byte.
 
-    The shell becomes that Python, which has the line's standard input and output for itself: what activating
-    an environment prints goes to standard error, and it reads nothing.
+    The shell becomes that Python, which has the line's standard input and output for itself. Output of the
+    environment's activation goes to standard error, and it reads nothing.
     """
     words = shlex.join(arguments)
     if entry.venv is not None:
@@ -32,12 +32,12 @@ def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
 
 
 def chosen_by(entry: NodeEntry) -> str:
-    """The key of the node inventory that says which Python a node has."""
+    """Return the key of the node inventory that selects a node's Python."""
     return next((key for key in ("venv", "conda", "activate") if getattr(entry, key) is not None), "python")
 
 
 def remote_path(path: str) -> str:
-    """A path on a node as a word of a shell line; `~` at its beginning is the home there."""
+    """Return a path on a node as a word of a shell line; a leading `~` is the home there."""
     if path == "~":
         return '"$HOME"'
     if path.startswith("~/"):
@@ -52,7 +52,7 @@ def _python(entry: NodeEntry) -> str:
 def _own_script(script: str) -> str:
     """Fail if users other than its owner, whom the node inventory trusts by naming it, can write the script.
 
-    A group of the same name as the user is the user alone. One that is not there is told by sourcing it.
+    A group of the same name as the user counts as the user alone. Sourcing reports a missing script.
     """
     refused = (
         f"printf '%s: not sourced, as others can write it: chmod go-w %s\\n' {script} {script} >&2; exit 126"
@@ -66,7 +66,7 @@ def _own_script(script: str) -> str:
 def _activate_conda(environment: str) -> str:
     """Source conda's own script, wherever conda is, and activate an environment by name or path."""
     roots = [f'"$HOME"/{name}' for name in CONDA_ROOTS] + [f"/opt/{name}" for name in CONDA_ROOTS]
-    if environment.startswith(("/", "~")):  # usually in the folder envs of the conda that it belongs to
+    if environment.startswith(("/", "~")):  # usually in the envs folder of its conda
         roots.insert(0, f"{remote_path(environment)}/../..")
     found = '"${CONDA_EXE%/bin/conda}" "$(dirname "$(dirname "$(command -v conda)")")"'
     look = f"for root in {found} {' '.join(roots)}; do "

@@ -1,4 +1,4 @@
-"""Which interface and address of a node its ranks are reached by: as the node inventory says, else the
+"""Interface and address at which a node's ranks are reached: set by the node inventory, else chosen by the
 kernel.
 """
 
@@ -23,27 +23,27 @@ class TrainingAddressError(Refusal):
 
 
 class TrainingAddress(NamedTuple):
-    """Where the other nodes reach a node."""
+    """Address at which the other nodes reach a node."""
 
     address: str
     interface: str
-    """What GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name; empty where nothing was said of it."""
+    """Value of GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME; empty if not configured."""
 
 
 def training_address(name: str, entry: NodeEntry, facts: NodeFacts) -> TrainingAddress:
-    """The address and interface of a node that its peers connect to.
+    """Return the address and interface of a node that its peers connect to.
 
     Args:
-        name: of the node.
-        entry: `training_address` and `interface` in it win.
-        facts: the node's interfaces, and the ways it takes to its peers.
+        name: name of the node.
+        entry: its `training_address` and `interface` take precedence.
+        facts: the node's interfaces, and its routes to its peers.
 
     Raises:
-        TrainingAddressError: the entry names what the node does not have, it knows no way to any peer, or it
-            says a name that is none.
+        TrainingAddressError: the entry names what the node does not have, it has no route to any peer, or it
+            reports an invalid name.
     """
     found = _chosen(name, entry, facts)
-    for said in filter(None, found):  # of the node's own saying, on its way into commands and environments
+    for said in filter(None, found):  # reported by the node, and used in commands and environments
         if fault := host_fault(said):
             raise TrainingAddressError(
                 f"node {name} says {said!r}, which is neither an address nor an interface: {fault}",
@@ -70,7 +70,7 @@ def _chosen(name: str, entry: NodeEntry, facts: NodeFacts) -> TrainingAddress:
 
 
 def _routed(name: str, facts: NodeFacts) -> TrainingAddress:
-    """What the kernel takes to most of the peers; the first of several."""
+    """Return the address that the kernel uses for most of the peers; the first of several."""
     ways = [route for route in facts.routes if not route.error and not _is_loopback(route.address)]
     if not ways:
         why = next((f" ({route.peer}: {route.error})" for route in facts.routes if route.error), "")
@@ -83,7 +83,7 @@ def _routed(name: str, facts: NodeFacts) -> TrainingAddress:
 
 
 def _best_address(name: str, interface: Interface) -> str:
-    """IPv4 first: gloo and most clusters' rules know that best."""
+    """Return the address, preferring IPv4: it is best supported by gloo and most clusters' rules."""
     addresses = sorted(interface.addresses, key=lambda address: ":" in address)
     if not addresses:
         raise TrainingAddressError(
@@ -94,7 +94,7 @@ def _best_address(name: str, interface: Interface) -> str:
 
 
 def _owner(address: str, facts: NodeFacts) -> str:
-    """The interface that has `address`; empty for a name, or an address of somebody in between."""
+    """Return the interface that has `address`; empty for a name, or an address of an intermediate host."""
     return next((item.name for item in facts.interfaces if address in item.addresses), "")
 
 

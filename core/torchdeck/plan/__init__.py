@@ -1,1 +1,1 @@
-"""What will happen: from a config and an inventory to a LaunchPlan. Pure: no processes, sockets or clocks."""
+"""Planning: from a config and an inventory to a LaunchPlan. Pure: no processes, sockets or clocks."""

@@ -1,4 +1,4 @@
-"""The plan of a run that begins without some of its nodes. Pure."""
+"""Plan of a run that starts without some of its nodes. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torchdeck.plan.problems import PlanError, problem
 
 
 def begun_without(plan: LaunchPlan, absent: Sequence[AbsentNode], missing: Sequence[str]) -> LaunchPlan:
-    """What is left of `plan` without the nodes that are absent.
+    """Return `plan` without the absent nodes.
 
     Args:
-        plan: of the size that was asked for.
+        plan: plan of the requested size.
         absent: nodes that do not answer.
         missing: those of them that have ranks in `plan`.
 

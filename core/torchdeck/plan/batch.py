@@ -1,4 +1,4 @@
-"""The arithmetic of one optimizer step."""
+"""Batch arithmetic of one optimizer step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Malladi et al. 2022 (arXiv:2205.10287) for Adam.
 
 
 def plan_batch(training: Training, world_size: int, *, mean_microbatch: float | None = None) -> Batch:
-    """Global batch and learning rate for `world_size` ranks.
+    """Return global batch and learning rate for `world_size` ranks.
 
     Args:
-        training: what is asked for.
-        world_size: ranks in all.
-        mean_microbatch: samples of a microbatch of the batch plan, which then holds in place of
-            training.microbatch; None: there is no batch plan.
+        training: training settings.
+        world_size: total number of ranks.
+        mean_microbatch: mean samples per microbatch of the batch plan, used instead of training.microbatch;
+            None: there is no batch plan.
     """
     microbatch = training.microbatch if mean_microbatch is None else mean_microbatch
     per_rank = microbatch * training.accumulation
@@ -51,15 +51,15 @@ def plan_batch(training: Training, world_size: int, *, mean_microbatch: float | 
 
 
 def smaller_batch(batch: Batch, world_size: int) -> Batch:
-    """The same global batch on fewer ranks: each makes more microbatches.
+    """Return the same global batch on fewer ranks: each processes more microbatches.
 
-    Where the microbatches of a step cannot be dealt out evenly, each rank makes so many that none is left
-    over and there are a few more of them; the learning rate then follows the larger global batch by the
-    scaling rule.
+    If the microbatches of a step do not divide evenly among the ranks, the number per rank is rounded up and
+    the global batch grows slightly. The learning rate then follows the larger global batch by the scaling
+    rule.
 
     Args:
-        batch: the arithmetic at full size.
-        world_size: of the smaller gang.
+        batch: batch arithmetic at full size.
+        world_size: world size of the smaller gang.
     """
     before = batch.accumulation * batch.world_size
     accumulation = -(-before // world_size)
@@ -78,7 +78,9 @@ def smaller_batch(batch: Batch, world_size: int) -> Batch:
 
 
 def other_batch(batch: Batch, full: Batch) -> str:
-    """That the global batch of a smaller size is not that of the full one, as a sentence; empty if it is."""
+    """Return a sentence that the global batch of a smaller size differs from that of the full one; empty if
+    it does not.
+    """
     if batch.global_batch == full.global_batch and batch.lr_factor == full.lr_factor:
         return ""
     text = (
@@ -94,13 +96,13 @@ def other_batch(batch: Batch, full: Batch) -> str:
 def explain_batch(
     batch: Batch, *, steps: int | None = None, samples: int | None = None, in_epoch: int | None = None
 ) -> list[str]:
-    """The arithmetic in words, for people: one sentence a line.
+    """Return the arithmetic as readable text: one sentence per line.
 
     Args:
         batch: the arithmetic.
-        steps: optimizer steps in all, where `batch` does not say; `LaunchPlan.steps`.
-        samples: of all ranks in all steps, where that was counted.
-        in_epoch: samples of the data set, which no step goes beyond, where that is known.
+        steps: total optimizer steps, if `batch` does not have them; `LaunchPlan.steps`.
+        samples: samples of all ranks in all steps, if that was counted.
+        in_epoch: samples of the data set, which no step exceeds, if known.
     """
     mean = isinstance(batch.microbatch, float)
     microbatch = f"{batch.microbatch:.6g}" if mean else f"{batch.microbatch}"
@@ -128,7 +130,7 @@ def explain_batch(
 
 
 def _less(batch: Batch, in_epoch: int) -> str:
-    """That steps are smaller than their arithmetic, and what that means for the learning rate."""
+    """Return that steps are smaller than their arithmetic, and the effect on the learning rate."""
     text = f"warning: an epoch has {in_epoch:,} samples, so no step has more than these"
     if batch.scaling == "none":
         return text

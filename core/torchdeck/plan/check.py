@@ -1,4 +1,4 @@
-"""What a preflight says: one check, its verdict, and what to do."""
+"""Preflight result: one check, its verdict, and the fix."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ PAGES = {
     "deepspeed": "recipes#strategies",
     "orphans": "machines#during-the-run",
 }
-"""Check → the page of the documentation that helps."""
+"""Check → the documentation page that helps."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at before the start."""
+    """One check before the start."""
 
     name: str
     status: Status
     node: str
-    """Where; the controller's own side is `localhost` too."""
+    """Checked node; the controller's own side is `localhost` too."""
     what: str
-    """What was found, as one sentence without the last full stop; it does not begin with the node's name."""
+    """Finding, as one sentence without the final full stop; it does not begin with the node's name."""
     fix: str = ""
-    """What to do about it; empty when all is well."""
+    """How to fix it; empty if all is well."""
 
     def __str__(self) -> str:
-        """As it stands alone: a node that is not this machine is named."""
+        """Return it as standalone text: a node that is not this machine is named."""
         what = self.what if self.node == LOCALHOST else f"node {self.node}: {self.what}"
         return f"{what}: {self.fix}" if self.fix else what
 
     def refusal(self) -> Refusal:
-        """Why the run does not start, if it has failed."""
+        """Return why the run does not start, if the check has failed."""
         node = "" if self.node == LOCALHOST else self.node
         return Refusal(self.what, fix=self.fix, node=node, page=self.page)
 
     @property
     def page(self) -> str:
-        """The page of the documentation that helps; empty if there is nothing to do."""
+        """Documentation page that helps; empty if there is nothing to do."""
         return PAGES.get(self.name, GENERAL_PAGE) if self.fix else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -75,22 +75,22 @@ class Check:
 
 
 def ok(name: str, node: str, what: str) -> Check:
-    """All is well."""
+    """Return a passed check."""
     return Check(name, "ok", node, _unnamed(node, what))
 
 
 def warning(name: str, node: str, what: str, fix: str) -> Check:
-    """The run starts all the same."""
+    """Warning: the run starts all the same."""
     return Check(name, "warning", node, _unnamed(node, what), fix)
 
 
 def failed(name: str, node: str, what: str, fix: str) -> Check:
-    """The run would fail, so it does not start."""
+    """Return a failed check: the run would fail, so it does not start."""
     return Check(name, "failed", node, _unnamed(node, what), fix)
 
 
 def _unnamed(node: str, what: str) -> str:
-    """Errors of connections begin with their node, which whoever shows a check names already."""
+    """Remove the node from a connection error, which begins with it: a displayed check names it already."""
     begin = f"node {node}"
     for end in (": ", " "):
         if what.startswith(begin + end):
@@ -99,7 +99,7 @@ def _unnamed(node: str, what: str) -> str:
 
 
 class PreflightError(Refusal):
-    """Something would stop the run or make it hang; `.checks` says what. Nothing was started."""
+    """A problem would stop the run or make it hang; `.checks` has the details. Nothing was started."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         super().__init__("; ".join(str(check) for check in checks))

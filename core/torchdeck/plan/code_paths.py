@@ -1,4 +1,4 @@
-"""Where a run finds the user's code: in its own copy, `@{code}`, in place of where it lies. Pure."""
+"""Paths of the user's code in a run: in its own copy, `@{code}`, instead of the original folder. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck.contract.plan.launch_plan import CodeTree, NodePlan
 from torchdeck.contract.plan.slots import escape, fill, slot, split
 
 VARIABLE = "TORCHDECK_CODE"
-"""In ranks: the copy of the working directory."""
+"""Variable in ranks: the copy of the working directory."""
 IGNORE_FILE = ".torchdeckignore"
 """In a folder of code: names what is not copied, and, after `!`, what is copied all the same."""
 RUNNER = "torchdeck/agent/processes/run_module.py"
@@ -22,9 +22,9 @@ _RECIPE, _PATH = "TORCHDECK_RECIPE", "PYTHONPATH"
 
 
 def run_from_copy(nodes: tuple[NodePlan, ...], config: RunConfig, code: CodeTree) -> tuple[NodePlan, ...]:
-    """`nodes` such that script, recipe, module and module path are those of the run's own copy.
+    """Return `nodes` with script, recipe, module and module path pointing to the run's own copy.
 
-    Paths out of the tree stay what they are, and so does the working directory.
+    Paths outside the tree stay unchanged, and so does the working directory.
     """
     if not code.folder:
         return nodes
@@ -43,10 +43,10 @@ def run_from_copy(nodes: tuple[NodePlan, ...], config: RunConfig, code: CodeTree
 
 
 def where_it_lies(node: NodePlan, code: CodeTree) -> NodePlan:
-    """`node` as it would be without a copy: with the user's own paths, for scripts that people run.
+    """Return `node` as it would be without a copy: with the user's own paths, for scripts that users run.
 
-    Where it starts in the copy (`starts_in_copy`) there are no such paths: slot `code` stays in it. A node
-    with a working directory of its own is taken to have the code around that.
+    If it starts in the copy (`starts_in_copy`) there are no such paths: slot `code` stays in it. A node
+    with a working directory of its own is assumed to have the code around that.
     """
     if not code.folder:
         return node
@@ -70,12 +70,16 @@ def where_it_lies(node: NodePlan, code: CodeTree) -> NodePlan:
 
 
 def starts_in_copy(node: NodePlan) -> bool:
-    """Whether ranks of `node` start in the run's copy: nothing says where the user's code lies there."""
+    """Return whether ranks of `node` start in the run's copy: the location of the user's code there is
+    unknown.
+    """
     return any(name == "code" for _, name in split(node.working_dir))
 
 
 def _folder_on(node: NodePlan, code: CodeTree) -> str:
-    """The folder on `node` that lies to its working directory as the user's code does to the user's own."""
+    """Return the folder on `node` that relates to its working directory as the user's code does to the user's
+    own.
+    """
     pieces = list(split(node.env.get(VARIABLE, "")))
     start = fill(node.working_dir, {}) if all(not name for _, name in split(node.working_dir)) else ""
     if not pieces or pieces[0][1] != "code" or not posixpath.isabs(start):
@@ -87,7 +91,7 @@ def _folder_on(node: NodePlan, code: CodeTree) -> str:
 
 
 def _lying(text: str, folder: str) -> str:
-    """`text` with `folder` in place of slot `code`."""
+    """Return `text` with slot `code` replaced by `folder`."""
     return "".join(
         escape(folder if name == "code" else literal) if name in ("", "code") else slot(name)
         for literal, name in split(text)
@@ -95,7 +99,7 @@ def _lying(text: str, folder: str) -> str:
 
 
 def in_copy(code: CodeTree, path: str) -> str:
-    """The place of `path` in the run's copy, with slots; of what is not below the tree, `path` itself."""
+    """Return `path` in the run's copy, with slots; `path` itself if it is not below the tree."""
     relative = _relative(code, path)
     if relative is None:
         return escape(path)
@@ -103,13 +107,13 @@ def in_copy(code: CodeTree, path: str) -> str:
 
 
 def is_copied(code: CodeTree, path: str) -> bool:
-    """Whether the file at `path` is in the run's copy."""
+    """Return whether the file at `path` is in the run's copy."""
     relative = _relative(code, path)
     return relative is not None and text_of(relative) in code.files
 
 
 def left_out_why(code: CodeTree, path: str) -> str | None:
-    """Why the file at `path` is not in the run's copy, if the plan says a reason."""
+    """Return why the file at `path` is not in the run's copy, if the plan has a reason."""
     relative = _relative(code, path)
     return None if relative is None else code.left_out.get(text_of(relative))
 
@@ -120,7 +124,7 @@ def _relative(code: CodeTree, path: str) -> str | None:
 
 
 def _command(command: tuple[str, ...], config: RunConfig, code: CodeTree, here: str) -> tuple[str, ...]:
-    """`python -u` and then a script, or `-m` and a module."""
+    """Return `python -u` and then a script, or `-m` and a module."""
     run = config.run
     if run.module is not None:
         return (*command[:2], f"{slot('shipped')}/{RUNNER}", in_copy(code, here), *command[3:])
@@ -136,12 +140,12 @@ def _recipe(settings: str, recipe: str, code: CodeTree) -> str:
 
 
 def _dumped(value: dict[str, Any]) -> str:
-    """As `recipe_settings` writes it."""
+    """Dump in the same format as `recipe_settings`."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _module_path(text: str, code: CodeTree, here: str) -> str:
-    """PYTHONPATH with the user's folders in the copy; ours comes first in it."""
+    """Return PYTHONPATH with the user's folders replaced by those in the copy; ours comes first."""
     own = text.removesuffix(slot("node_path"))
     first, colon, rest = own.partition(":")
     if not colon:

@@ -1,12 +1,12 @@
-"""What ranks send each other in one optimizer step, and how long that takes at the speed of the links.
+"""Communication between ranks in one optimizer step, and its duration at the speed of the links.
 
-Collectives are counted as rings do them, with N ranks and B bytes of the whole tensor: an all-gather and a
+Collectives are counted as ring algorithms, with N ranks and B bytes of the whole tensor: an all-gather and a
 reduce-scatter make each rank send (N - 1)/N · B, an all-reduce twice that (Patarasuk and Yuan, "Bandwidth
 optimal all-reduce algorithms for clusters of workstations", 2009). A ring goes through its ranks in order, so
-a rank sends inside its node unless the next one lies on another.
+a rank sends inside its node unless the next one is on another.
 
-Not counted: what is small beside weights and gradients (losses, norms, buffers, DeepSpeed's small parameters
-that stay whole), evaluation, checkpoints.
+Not counted: data that is small compared with weights and gradients (losses, norms, buffers, DeepSpeed's small
+parameters that stay whole), evaluation, checkpoints.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Ring = Literal["shard", "replicate"]
 
 @dataclass(frozen=True)
 class Links:
-    """Speeds in one direction, in bytes a second; None where unknown."""
+    """Speeds in one direction, in bytes per second; None if unknown."""
 
     intra_node: float | None = None
-    """One device to others of its node."""
+    """From one device to others of its node."""
     inter_node: float | None = None
-    """One node to others, over all its network cards together."""
+    """From one node to others, over all its network cards together."""
 
 
 @dataclass(frozen=True)
@@ -50,45 +50,46 @@ class Collective:
     what: str
     """`weights` or `gradients`."""
     ring: Ring
-    """Among ranks that shard one copy of the model, or among those that hold the same part of each copy."""
+    """Among ranks that shard one copy of the model, or among those that hold the same shard of each copy."""
     passes: int
-    """How often a step does it for every unit."""
+    """Number of passes per step for every unit."""
     sent: int
-    """Bytes each rank sends in a step, all passes together."""
+    """Bytes each rank sends per step, all passes together."""
 
 
 @dataclass(frozen=True)
 class Communication:
-    """A step's exchanges on certain nodes."""
+    """Exchanges of one step on certain nodes."""
 
     collectives: tuple[Collective, ...]
     inside: Integers
-    """Bytes each rank sends to ranks of its own node in a step, shape (world_size,)."""
+    """Bytes each rank sends to ranks of its own node per step, shape (world_size,)."""
     between: Integers
-    """Bytes each rank sends to other nodes in a step, shape (world_size,)."""
+    """Bytes each rank sends to other nodes per step, shape (world_size,)."""
     seconds: float | None
-    """How long the links are busy at least where nothing is hidden behind computing: the slowest link of each
-    exchange, one exchange after the other, without latency. None where a speed that counts is unknown."""
+    """Minimum time the links are busy if nothing overlaps with computing: the slowest link of each exchange,
+    one exchange after the other, without latency. None if a relevant speed is unknown.
+    """
 
     @cached_property
     def sent(self) -> int:
-        """Bytes each rank sends in a step; the same for all."""
+        """Bytes each rank sends per step; the same for all."""
         return sum(collective.sent for collective in self.collectives)
 
 
 def communication(
     profile: ModelProfile, spec: StrategySpec, shares: Sequence[NodeShare], links: Links
 ) -> Communication:
-    """What one optimizer step of `profile` sends where.
+    """Return the communication of one optimizer step of `profile`.
 
     Args:
         profile: the model.
         spec: how the run divides it; its world size is that of `shares`.
         shares: the ranks of every node, in order of node rank.
-        links: how fast nodes and devices are joined.
+        links: link speeds of nodes and devices.
 
     Raises:
-        ValueError: `spec` and `shares` are of different numbers of ranks.
+        ValueError: `spec` and `shares` have different numbers of ranks.
     """
     homes = np.repeat(np.arange(len(shares)), [share.nproc for share in shares])
     if len(homes) != spec.world_size:
@@ -107,7 +108,9 @@ def communication(
 
 
 def links_from(cluster: Cluster, shares: Sequence[NodeShare]) -> Links:
-    """Speeds as [cluster] gives them; inside nodes else NVLink's published one, where every GPU has it."""
+    """Return speeds from [cluster]; inside nodes the default is NVLink's published one, if every GPU has
+    it.
+    """
     names = {device.name for share in shares for device in share.devices}
     nvlink = [None if model is None else model.link_bytes for model in map(gpu_model, names)]
     fast = [speed for speed in nvlink if speed is not None]
@@ -116,7 +119,7 @@ def links_from(cluster: Cluster, shares: Sequence[NodeShare]) -> Links:
 
 
 def collectives_of(profile: ModelProfile, spec: StrategySpec) -> list[Collective]:
-    """The exchanges of one step; those of one rank alone send nothing."""
+    """Return the exchanges of one step; a single rank sends nothing."""
     if spec.kind == "single":
         return []
     if spec.kind == "ddp":
@@ -126,7 +129,8 @@ def collectives_of(profile: ModelProfile, spec: StrategySpec) -> list[Collective
 
 
 def _fully_sharded(profile: ModelProfile, spec: StrategySpec) -> list[Collective]:
-    """FSDP2 on a grid: gathers in every microbatch's passes, gradients reduced in the last one's backward.
+    """Return the exchanges of FSDP2 on a grid: gathers in every microbatch's passes, gradients reduced in the
+    last one's backward.
 
     Weights are gathered again for backward unless they stayed; after backward they are freed in any case.
     """
@@ -141,10 +145,12 @@ def _fully_sharded(profile: ModelProfile, spec: StrategySpec) -> list[Collective
 
 
 def _zero(profile: ModelProfile, spec: StrategySpec) -> list[Collective]:
-    """DeepSpeed: weights and gradients in the run's precision (Rajbhandari et al., "ZeRO", 2020, section 7).
+    """Return the exchanges of DeepSpeed: weights and gradients in the run's precision (Rajbhandari et al.,
+    "ZeRO", 2020, section 7).
 
-    Stage 1 reduces once a step; 2 and 3 keep only their part of a gradient, so they reduce each microbatch's.
-    Stage 3 gathers weights for each forward and each backward; 1 and 2 once, after the optimizer's step.
+    Stage 1 reduces once per step; 2 and 3 keep only their partition of a gradient, so they reduce each
+    microbatch's. Stage 3 gathers weights for each forward and each backward; 1 and 2 once, after the
+    optimizer's step.
     """
     size = PRECISION_SIZES[spec.precision]
     weights = size * sum(tensor.numel for tensor in profile.parameters)
@@ -153,7 +159,8 @@ def _zero(profile: ModelProfile, spec: StrategySpec) -> list[Collective]:
     if spec.kind == "zero3":
         gather = _half_ring("all-gather", "weights", weights, 2 * spec.accumulation, ranks)
     else:
-        gather = _half_ring("all-gather", "weights", gradients, 1, ranks)  # those the optimizer changed
+        # weights that the optimizer changed
+        gather = _half_ring("all-gather", "weights", gradients, 1, ranks)
     return [gather, _half_ring("reduce-scatter", "gradients", gradients, reductions, ranks)]
 
 
@@ -166,12 +173,12 @@ def _all_reduce(size: int, ranks: int) -> Collective:
 
 
 def _part(times: int, ranks: int, size: int) -> int:
-    """`times`/`ranks` of `size` bytes, rounded up."""
+    """Return `times`/`ranks` of `size` bytes, rounded up."""
     return -(-times * size // ranks)
 
 
 def _following(ring: Ring, spec: StrategySpec) -> Integers:
-    """The rank that each rank sends to."""
+    """Return the rank that each rank sends to."""
     ranks = np.arange(spec.world_size)
     if ring == "replicate":
         return (ranks + spec.shard) % spec.world_size
@@ -180,7 +187,7 @@ def _following(ring: Ring, spec: StrategySpec) -> Integers:
 
 
 def _seconds(sent: int, homes: Integers, leaves: npt.NDArray[np.bool_], links: Links) -> float | None:
-    """How long the slowest link of one exchange is busy."""
+    """Return how long the slowest link of one exchange is busy."""
     slowest = 0.0
     if not leaves.all():
         if links.intra_node is None:

@@ -1,4 +1,4 @@
-"""The memory that every rank needs against what its device has."""
+"""Comparison of the memory that every rank needs with the capacity of its device."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from torchdeck.quantities import size
 
 _SUGGESTED = 3
 Sizes = list[int | None]
-"""Bytes of each rank; None where unknown."""
+"""Bytes of each rank; None if unknown."""
 
 
 def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> StrategySpec:
-    """How a run divides its model, the heaviest microbatch of its batch plan in place of the usual one.
+    """Return how a run divides its model, with the heaviest microbatch of its batch plan instead of the usual
+    one.
 
     Raises:
-        PlanError: the groups of hsdp do not come out even.
+        PlanError: the groups of hsdp do not divide evenly.
     """
     device: Literal["cpu", "cuda"] = "cuda" if any(share.devices for share in shares) else "cpu"
     shard = None
@@ -49,23 +50,23 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
         return replace(spec, microbatch=heaviest.batch_size)
     return replace(
         spec, microbatch=math.ceil(heaviest.padded_tokens / each)
-    )  # of samples as [estimate] has them
+    )  # samples as defined in [estimate]
 
 
 def fitted(
     config: RunConfig, spec: StrategySpec, shares: Sequence[NodeShare], known: Known
 ) -> tuple[tuple[PredictedMemory, ...], tuple[str, ...]]:
-    """What the ranks need, those that need the same together; and what is to be said about it.
+    """Return the requirements of the ranks, grouped by equal needs, and notes on them.
 
     Args:
         config: a run whose model is known.
         spec: how it is divided.
         shares: the ranks on every node.
-        known: with a profile.
+        known: facts with a profile.
     """
     if known.profile is None:
         return (), ()
-    # with a queue the run starts when those that hold memory now are gone
+    # with a queue the run starts after the current users of the memory are gone
     free = None if config.launch.queue else free_bytes(shares)
     try:
         groups = predict_memory(known.profile, spec, capacities(shares), free)
@@ -91,8 +92,8 @@ def _whole_gradients(spec: StrategySpec, groups: Sequence[PredictedMemory]) -> s
 
 
 def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[Suggestion, ...]:
-    """The cheapest changes that make it fit; none where it does, or where nothing tried suffices."""
-    # what is tried must fit every rank: the one with the least decides, whichever that is
+    """Return the cheapest changes that make it fit; empty if it does, or if no tried change is enough."""
+    # a change must fit every rank: the one with the least memory decides, whichever that is
     rooms = [room for group in memory.groups for room in (group.capacity_bytes, group.free_bytes)]
     least = min((room for room in rooms if room is not None), default=None)
     if known.profile is None or least is None or memory.verdict not in ("tight", "does not fit"):
@@ -101,12 +102,12 @@ def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[
     found = suggest(known.profile, spec, least, others=known.others, keep_microbatch=keep)[:_SUGGESTED]
     if known.training is None:
         return found
-    # a script takes them as it will, not from run.toml
+    # a script handles them itself, not through run.toml
     return tuple(replace(one, sentence=one.sentence.replace("training.", "the script's ")) for one in found)
 
 
 def capacities(shares: Sequence[NodeShare]) -> Sizes:
-    """What the device of each rank has; of a CPU rank its share of the machine's memory."""
+    """Return the capacity of each rank's device; for a CPU rank its share of the machine's memory."""
     sizes: Sizes = []
     for share in shares:
         if share.devices:
@@ -117,7 +118,7 @@ def capacities(shares: Sequence[NodeShare]) -> Sizes:
 
 
 def free_bytes(shares: Sequence[NodeShare]) -> Sizes:
-    """What of that was free when it was looked at."""
+    """Return how much of it was free at the probe."""
     sizes: Sizes = []
     for share in shares:
         if share.devices:

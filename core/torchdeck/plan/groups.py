@@ -1,7 +1,7 @@
-"""How hybrid sharding (hsdp) lies on the nodes: which ranks shard the weights, which replicate each other.
+"""Layout of hybrid sharding (hsdp) on the nodes: which ranks shard the weights, which replicate each other.
 
-Ranks in order make a grid of replicas × shard, as torch's `init_device_mesh` lays it out: ranks that follow
-each other shard one copy of the weights, ranks at the same place of every group hold the same part.
+Ranks in order form a grid of replicas × shard, as in torch's `init_device_mesh`. Consecutive ranks shard one
+copy of the weights, and ranks at the same position of every group hold the same shard.
 """
 
 from __future__ import annotations
@@ -22,36 +22,39 @@ class ShardGroups:
 
     world_size: int
     shard: int
-    """Ranks of one group, which hold one copy of the weights together."""
+    """Ranks per group, which together hold one copy of the weights."""
     crossing: int
-    """Groups that lie on more than one node."""
+    """Number of groups that span more than one node."""
     warnings: tuple[str, ...] = ()
 
     @property
     def replicas(self) -> int:
-        """Groups in all: copies of the weights."""
+        """Number of groups: copies of the weights."""
         return self.world_size // self.shard
 
     def shard_ranks(self, rank: int) -> range:
-        """The group of `rank`, itself included: who gathers weights from each other."""
+        """Return the group of `rank`, itself included, which gathers weights from each other."""
         first = rank - rank % self.shard
         return range(first, first + self.shard)
 
     def replica_ranks(self, rank: int) -> range:
-        """Those that hold the same part as `rank`, itself included: who sums gradients with each other."""
+        """Return the ranks that hold the same shard as `rank`, itself included, and sum gradients with each
+        other.
+        """
         return range(rank % self.shard, self.world_size, self.shard)
 
 
 def shard_groups(shares: Sequence[NodeShare], asked: int | None) -> ShardGroups:
-    """The groups of a run.
+    """Return the groups of a run.
 
     Args:
-        shares: every node's part, in order of node rank.
-        asked: ranks of a group, `distributed.hsdp.shard`; None: the ranks of one node where all have as many,
-            else the most that divides every node's.
+        shares: every node's share, in order of node rank.
+        asked: ranks per group, `distributed.hsdp.shard`; None: the ranks of one node if all have the same
+            number,
+            else the greatest common divisor of every node's.
 
     Raises:
-        PlanError: the groups would not come out even; it says which sizes do.
+        PlanError: the groups would not divide evenly; it names the sizes that do.
     """
     counts = [share.nproc for share in shares]
     world_size, inside = sum(counts), math.gcd(*counts)
@@ -79,7 +82,7 @@ def shard_groups(shares: Sequence[NodeShare], asked: int | None) -> ShardGroups:
 
 
 def divisors(number: int) -> list[int]:
-    """Every whole number that divides `number`, in order."""
+    """Return every divisor of `number`, in order."""
     small = [count for count in range(1, math.isqrt(number) + 1) if number % count == 0]
     return sorted({*small, *(number // count for count in small)})
 

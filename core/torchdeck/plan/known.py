@@ -1,4 +1,4 @@
-"""What was found out of a run's model and data before its plan is made."""
+"""Facts about a run's model and data, gathered before its plan is made."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 from torchdeck.config.training import Training
 
 if TYPE_CHECKING:
-    # numpy comes with these, and a script has neither
+    # these import numpy, and a script has neither
     from torchdeck.contract.plan.model_profile import ModelProfile
     from torchdeck.data.batch_plan import BatchPlan
 
 
 @dataclass(frozen=True)
 class Known:
-    """Facts that plan and preview are made of, besides config and machines."""
+    """Facts for plan and preview, besides config and machines."""
 
     profile: ModelProfile | None = None
-    """None where there is no model to know, or it could not be traced."""
+    """None if there is no known model, or it could not be traced."""
     batch_plan: BatchPlan | None = None
-    """The one that training.batch_plan names."""
+    """Batch plan named by training.batch_plan."""
     training: Training | None = None
-    """How a script trains, as far as [estimate] says; None: as [training] says."""
+    """Training settings of a script according to [estimate]; None: those of [training]."""
     failure: str = ""
-    """Why memory cannot be predicted, a sentence; empty where it can, or was not asked for."""
+    """Why memory cannot be predicted, as a sentence; empty if it can, or was not requested."""
     broken: str = ""
-    """Why every rank would fail at once, a sentence; empty where nothing says so."""
+    """Why every rank would fail at once, as a sentence; empty if no problem is known."""
     remarks: tuple[str, ...] = ()
-    """What else is to be said: one sentence each."""
+    """Further notes: one sentence each."""
     others: tuple[ModelProfile, ...] = ()
-    """The same model in other precisions, which suggestions are tried with."""
+    """The same model in other precisions, for trying suggestions."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -39,5 +39,5 @@ class Known:
 
     @property
     def anything(self) -> bool:
-        """Whether there is something to say."""
+        """Whether there are any notes."""
         return self.profile is not None or self.batch_plan is not None or bool(self.notes)

@@ -1,4 +1,4 @@
-"""What is started on each node of a run: torchrun's argv, the ranks' command, environment and folder."""
+"""Commands for each node of a run: torchrun's argv, and the ranks' command, environment and folder."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ def node_plans(
     settings: str | None,
     spares: Sequence[NodeShare] = (),
 ) -> tuple[NodePlan, ...]:
-    """What is started on each node, slots empty; then the same of spares, which `smaller_plan` gives a place.
+    """Return the plan of each node, with empty slots, then those of the spares, to which `smaller_plan`
+    assigns a place.
 
     Args:
-        config: what is asked for.
-        shares: what of each node the run uses.
-        interpreters: the Python of each node, by the node's name.
+        config: config of the run.
+        shares: share of each node that the run uses.
+        interpreters: Python interpreter of each node, by the node's name.
         environ: variables of the launching shell.
-        settings: what a recipe's ranks are told, as JSON; None for a script of the user's own.
-        spares: what of each spare node the run uses.
+        settings: settings passed to a recipe's ranks, as JSON; None for a script of the user's own.
+        spares: share of each spare node that the run uses.
     """
     rendezvous = C10D_ENVIRONMENT if config.distributed.rendezvous.backend == "c10d" else {}
     return tuple(
@@ -78,7 +79,7 @@ def _working_dir(config: RunConfig, share: NodeShare) -> str:
     if share.node.working_dir:
         return escape(share.node.working_dir)
     if config.run.recipe in BUILTIN_RECIPES:
-        return slot("run_dir")  # nothing of the user's is there
+        return slot("run_dir")  # it holds none of the user's files
     return slot("code") if config.run.sync == "auto" else escape(config.run.working_dir or ".")
 
 
@@ -86,14 +87,15 @@ def _torchrun(
     config: RunConfig, share: NodeShare, shares: Sequence[NodeShare], interpreter: InterpreterFacts
 ) -> tuple[str, ...]:
     rendezvous, nodes, launch = config.distributed.rendezvous, config.distributed.nodes, config.launch
-    # a recipe's arithmetic is of one world size: with fewer nodes than planned it must not begin
+    # a recipe's batch arithmetic is for one world size: it must not start with fewer nodes than planned
     own = config.run.recipe is None and isinstance(nodes, str)
     meeting = Meeting(
         rendezvous.backend,
         None if rendezvous.port == "auto" else rendezvous.port,
         count_range(nodes).least if own and isinstance(nodes, str) else None,
     )
-    # a recipe is told to stop by a file; a script's only notice is torchrun's signal: the longer grace
+    # a recipe is stopped through a file; a script only gets torchrun's signal, so it has the longer grace
+    # period
     grace = launch.stop_grace if config.run.recipe is None else launch.kill_grace
     return torchrun_argv(share, shares, interpreter, meeting, grace)
 

@@ -1,4 +1,4 @@
-"""Which node runs how many ranks, and which device each rank gets."""
+"""Placement of ranks on nodes, and the device of each rank."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from torchdeck.plan.problems import problem
 
 @dataclass(frozen=True)
 class NodeShare:
-    """One node's part of the job."""
+    """One node's share of the job."""
 
     node: NodeInfo
     node_rank: int
     nproc: int
     devices: tuple[Device, ...]
-    """The GPUs of its ranks, in order of local rank; empty where ranks run on the CPU."""
+    """GPUs of its ranks, in order of local rank; empty if ranks run on the CPU."""
 
 
 def place(
     distributed: Distributed, inventory: Inventory, environ: Mapping[str, str]
 ) -> tuple[list[NodeShare], list[Problem]]:
-    """Every node's share, in the order of the config, its spares last; and what is wrong with the config.
+    """Return every node's share, in the order of the config with spares last, and the config's problems.
 
     Args:
-        distributed: which nodes and devices, and how many ranks on each node; of ranges the most.
-        inventory: what those nodes have.
-        environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"` on machines that were looked at.
+        distributed: nodes, devices, and ranks per node; for a range, the largest number.
+        inventory: hardware of those nodes.
+        environ: its CUDA_VISIBLE_DEVICES narrows `devices = "auto"` on probed machines.
     """
     names = _names(distributed, inventory)
     problems = [
@@ -48,7 +48,7 @@ def place(
     problems += _too_few(distributed, names)
     found = [node for name in names if (node := inventory.find(name)) is not None]
     if distributed.rendezvous.backend == "c10d":
-        found.sort(key=lambda node: node.address)  # as texts: the order in which torchrun will number them
+        found.sort(key=lambda node: node.address)  # as strings: torchrun numbers them in this order
     wanted = {node.name: _devices(node, distributed, environ, problems) for node in found}
     if distributed.devices == "auto" and len({bool(devices) for devices in wanted.values()}) > 1:
         bare = ", ".join(name for name, devices in wanted.items() if not devices)
@@ -68,14 +68,14 @@ def place(
 
 
 def _names(distributed: Distributed, inventory: Inventory) -> list[str]:
-    """The nodes that are named; of a range, as many of the machines known here as it takes at most."""
+    """Return the named nodes; for a range, as many of the known machines as it takes at most."""
     if isinstance(distributed.nodes, str):
         return [node.name for node in inventory][: most_taken(distributed)]
     return distributed.nodes
 
 
 def _too_few(distributed: Distributed, names: Sequence[str]) -> Iterator[Problem]:
-    """Whether there are nodes to run on beside the spares, and as many as a range takes at least."""
+    """Yield a problem if there are too few nodes besides the spares, or fewer than a range's minimum."""
     least, most = wanted(distributed, len(names))
     if most < 1:
         what = f"{distributed.spare} of {len(names)} node{'' if len(names) == 1 else 's'} would be spare"
@@ -92,7 +92,9 @@ def _too_few(distributed: Distributed, names: Sequence[str]) -> Iterator[Problem
 
 
 def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:
-    """Global ranks as torchrun's static rendezvous gives them: cumulative over the nodes in order."""
+    """Return global ranks as torchrun's static rendezvous assigns them: cumulative over the nodes in
+    order.
+    """
     placements: list[RankPlacement] = []
     for share in shares:
         name, node_rank = share.node.name, share.node_rank
@@ -105,9 +107,9 @@ def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:
 
 
 def visible(devices: tuple[Device, ...], variable: str | None) -> tuple[Device, ...]:
-    """The devices that CUDA_VISIBLE_DEVICES leaves, in its order; all when it is not set.
+    """Return the devices that CUDA_VISIBLE_DEVICES leaves, in its order; all devices if it is not set.
 
-    As CUDA reads it: a list of indices or beginnings of UUIDs, cut at the first entry that names no device.
+    Parsed as CUDA does: a list of indices or UUID prefixes, cut at the first entry that names no device.
     """
     if variable is None:
         return devices
@@ -129,7 +131,7 @@ def _named(devices: tuple[Device, ...], entry: str) -> Device | None:
 def _devices(
     node: NodeInfo, distributed: Distributed, environ: Mapping[str, str], problems: list[Problem]
 ) -> tuple[Device, ...]:
-    """The GPUs that ranks on `node` may use, in order."""
+    """Return the GPUs that ranks on `node` may use, in order."""
     asked = distributed.devices
     if asked == "cpu":
         return ()
@@ -177,7 +179,7 @@ def _nproc(
 
 
 def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
-    """Where the node inventory allows fewer ranks than the run names, a sentence for each number of them."""
+    """Return a sentence per rank count if the node inventory allows fewer ranks than the run asks for."""
     if distributed.nproc is None:
         return []
     asked = count_range(distributed.nproc).most
@@ -193,7 +195,7 @@ def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
 
 
 def weaker(shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> list[str]:
-    """Spares whose devices have less memory than those they may replace, a sentence."""
+    """Return a sentence for each spare whose devices have less memory than those they may replace."""
     needed = min((device.memory_bytes for share in shares for device in share.devices), default=0)
     names = [
         spare.node.name for spare in spares if any(device.memory_bytes < needed for device in spare.devices)
@@ -206,7 +208,7 @@ def weaker(shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> list[str
 
 
 def crowding(shares: Sequence[NodeShare]) -> list[str]:
-    """Where ranks share cores, a sentence for each number of them."""
+    """Return a sentence per rank count if ranks share cores."""
     crowded: dict[tuple[int, int], list[str]] = {}
     for share in shares:
         if share.nproc > share.node.cpu_count:
@@ -219,6 +221,6 @@ def crowding(shares: Sequence[NodeShare]) -> list[str]:
 
 
 def _first(names: Sequence[str]) -> str:
-    """`gpu00`, or `gpu00 and 15 more nodes`."""
+    """Return `gpu00`, or `gpu00 and 15 more nodes`."""
     more = len(names) - 1
     return names[0] if not more else f"{names[0]} and {more:,} more node{'' if more == 1 else 's'}"

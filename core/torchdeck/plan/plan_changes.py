@@ -1,4 +1,4 @@
-"""In what two plans differ that execute something different, in words."""
+"""Readable differences between two plans that execute different things."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 LIMIT = 12
-"""Changes that are told one by one."""
+"""Largest number of changes listed individually."""
 CODE = frozenset(
     {".py", ".pyi", ".pyx", ".so", ".sh", ".toml", ".yaml", ".yml", ".json", ".cfg", ".ini", ".txt", ""}
 )
-"""Ends of names of files that a person would want to hear of; others in the folder are logs and results."""
+"""File suffixes of relevant changes; other files in the folder are logs and results."""
 _UNSEEN = ("name", "warnings", "prediction", "smaller", "version")
 
 
 def plan_changes(before: LaunchPlan, after: LaunchPlan) -> tuple[str, ...]:
-    """One sentence a change that matters, the code first; at most `LIMIT` and how many more there are."""
+    """Return one sentence per relevant change, code first: at most `LIMIT`, then the number of the rest."""
     old, new = before.to_json(), after.to_json()
     sentences = [*_code(before.code.files, after.code.files)]
     for name in new:

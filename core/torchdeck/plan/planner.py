@@ -1,4 +1,4 @@
-"""From a config and what the machines have to the plan of a run. Pure."""
+"""Pure function from a config and the machines' facts to the plan of a run."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ def make_plan(
     known: Known | None = None,
     warnings: Sequence[str] = (),
 ) -> LaunchPlan:
-    """Decide a run. `torchdeck.launching.prepare` gathers the facts and calls this.
+    """Plan a run. `torchdeck.launching.prepare` gathers the facts and calls this.
 
     Args:
-        config: what is asked for, as `load_config` and `config_from_dict` give it.
-        inventory: the machines it may name.
+        config: config as returned by `load_config` and `config_from_dict`.
+        inventory: machines it may name.
         code: the user's own code that will be executed.
-        interpreters: the Python of each node, by the node's name.
-        environ: variables of the launching shell; PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES count.
-        known: what was found out of model and data, for the prediction; nothing by default.
-        warnings: what was noticed while facts and code were gathered.
+        interpreters: Python interpreter of each node, by the node's name.
+        environ: variables of the launching shell; PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES are
+            used.
+        known: facts about model and data for the prediction; default: none.
+        warnings: warnings from gathering facts and code.
 
     Raises:
-        PlanError: with every problem there is.
+        PlanError: with every problem found.
     """
     environ = {} if environ is None else environ
     shares, spares = _fitting_shares(config, inventory, environ)
@@ -94,7 +95,7 @@ def make_plan(
 
 
 def describe_placement(plan: LaunchPlan) -> str:
-    """One line for people: `2 ranks on localhost (cpu), ddp over gloo`."""
+    """Return one readable line: `2 ranks on localhost (cpu), ddp over gloo`."""
     parts = []
     placed: dict[int, list[str]] = {}
     for rank in plan.ranks:
@@ -120,7 +121,9 @@ def _what(config: RunConfig) -> tuple[str, str]:
 def _fitting_shares(
     config: RunConfig, inventory: Inventory, environ: Mapping[str, str]
 ) -> tuple[list[NodeShare], list[NodeShare]]:
-    """Every node's share, and those of the spares; raises PlanError if config and machines do not fit."""
+    """Return the shares of every node and of the spares; raise PlanError if config and machines do not
+    fit.
+    """
     shares, problems = place(config.distributed, inventory, environ)
     if config.distributed.backend == "nccl" and not any(share.devices for share in shares) and not problems:
         problems.append(
@@ -139,7 +142,7 @@ def _fitting_shares(
 
 
 def _batch(config: RunConfig, shares: Sequence[NodeShare], known: Known | None) -> Batch | None:
-    """The arithmetic of a recipe run; None for a script, which does its own."""
+    """Return the batch arithmetic of a recipe run; None for a script, which does its own."""
     if config.run.recipe is None:
         return None
     world_size = sum(share.nproc for share in shares)
@@ -156,13 +159,15 @@ def _prediction(
 ) -> Prediction | None:
     if known is None or not known.anything:
         return None
-    from torchdeck.plan.predictions.predict import predict  # numpy comes with it, and a script needs none
+    from torchdeck.plan.predictions.predict import predict  # imports numpy, which a script does not need
 
     return predict(config, shares, backend, known)
 
 
 def _groups(config: RunConfig, shares: Sequence[NodeShare]) -> ShardGroups | None:
-    """How hsdp lies on the nodes; None under another strategy, or where the strategy is the user's own."""
+    """Return hsdp's groups on the nodes; None under another strategy, or if the strategy is the user's
+    own.
+    """
     if config.distributed.strategy != "hsdp" or config.run.recipe is None:
         return None
     return shard_groups(shares, config.distributed.hsdp.shard)
@@ -177,27 +182,27 @@ def _backend(asked: str, shares: Sequence[NodeShare]) -> str:
 def _settings(
     config: RunConfig, batch: Batch | None, backend: str, checkpoints: str, groups: ShardGroups | None
 ) -> str | None:
-    """What the ranks of a recipe are told; None for a script."""
+    """Return the settings passed to the ranks of a recipe; None for a script."""
     if batch is None:
         return None
     return recipe_settings(config, batch, backend, checkpoints, shard=1 if groups is None else groups.shard)
 
 
 def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> dict[str, str]:
-    """The slots that a plan has, each with who fills it."""
+    """Return the slots of a plan, each with the component that fills it."""
 
     def texts() -> Iterator[str]:
         yield checkpoint.directory
         for node in nodes:
             yield from (node.working_dir, *node.argv, *node.env.values())
 
-    # thousands of nodes say the same but for a few words
+    # thousands of nodes have the same text except for a few words
     used = {name for text in set(texts()) for _, name in split(text) if name}
     return {name: filler for name, filler in SLOTS.items() if name in used}
 
 
 def _noticed(config: RunConfig, shares: Sequence[NodeShare], groups: ShardGroups | None) -> tuple[str, ...]:
-    """What is to be said of where the ranks lie."""
+    """Return notes on the placement of the ranks."""
     limited = lowered(config.distributed, shares)
     return (*limited, *crowding(shares), *(() if groups is None else groups.warnings), *_rank_order(config))
 
@@ -208,11 +213,11 @@ def _rank_order(config: RunConfig) -> list[str]:
     return [RANK_ORDER]
 
 
-# What a run file says of restarts, stops, limits, checkpoints and printed numbers, as agents read it.
+# Policies of a run file for restarts, stops, limits, checkpoints and printed numbers, as agents read them.
 
 
 def checkpoint_policy(config: RunConfig) -> CheckpointPolicy:
-    """Where checkpoints lie, and which are made and kept."""
+    """Return where checkpoints are stored, and which are made and kept."""
     directory, every = config.checkpoint.directory, config.checkpoint.every
     return CheckpointPolicy(
         directory=f"{slot('run_dir')}/checkpoints" if directory is None else escape(directory),
@@ -223,14 +228,14 @@ def checkpoint_policy(config: RunConfig) -> CheckpointPolicy:
 
 
 def stdout_policy(config: RunConfig) -> StdoutPolicy:
-    """Which printed numbers are read."""
+    """Return which printed numbers are read."""
     # a recipe's numbers are written by the trainer itself
     enabled = config.telemetry.stdout and config.run.recipe is None
     return StdoutPolicy(enabled, tuple(config.telemetry.patterns))
 
 
 def supervision_policy(config: RunConfig) -> Policy:
-    """What the gang does about failures, hangs, stops and limits."""
+    """Return how the gang handles failures, hangs, stops and limits."""
     launch, limits = config.launch, config.limits
     return Policy(
         max_restarts=launch.max_restarts,
@@ -249,7 +254,7 @@ def supervision_policy(config: RunConfig) -> Policy:
     )
 
 
-# What the ranks of a recipe run are told: the JSON in TORCHDECK_RECIPE.
+# Settings for the ranks of a recipe run: the JSON in TORCHDECK_RECIPE.
 
 RECIPE_VERSION = 1
 _TELEMETRY = {"every", "stats_every", "profile_steps"}
@@ -258,14 +263,14 @@ _TELEMETRY = {"every", "stats_every", "profile_steps"}
 def recipe_settings(
     config: RunConfig, batch: Batch, backend: str, checkpoints: str, *, shard: int = 1
 ) -> str:
-    """Settings of a recipe run as JSON in one line.
+    """Return the settings of a recipe run as single-line JSON.
 
     Args:
-        config: a recipe run's.
-        batch: its arithmetic; the ranks get the scaled learning rate from it.
-        backend: `gloo` or `nccl`, decided.
-        checkpoints: their folder, slots in it, the user's text escaped.
-        shard: ranks of a group of hsdp, decided.
+        config: config of a recipe run.
+        batch: its batch arithmetic; the ranks get the scaled learning rate from it.
+        backend: `gloo` or `nccl`, resolved.
+        checkpoints: their folder, with slots in it and the user's text escaped.
+        shard: ranks per group of hsdp, resolved.
     """
     distributed = config.distributed
     value = {
@@ -292,14 +297,16 @@ def recipe_settings(
 
 
 def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The table without where and what to resume; `every` is a number or none, `auto` a key of its own."""
+    """Return the table without the folder and the checkpoint to resume; `every` is a number or none, `auto` a
+    key of its own.
+    """
     value = checkpoint.model_dump(mode="json", exclude={"directory", "resume"})
     auto = checkpoint.every == "auto"
     return {**value, "every": None if auto else checkpoint.every, "auto": auto}
 
 
 def _escaped(value: Any) -> Any:
-    """`value` with every text in it escaped, so that filling slots leaves it as it was."""
+    """Return `value` with every string in it escaped, so that filling slots does not change it."""
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, dict):

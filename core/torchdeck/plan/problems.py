@@ -1,4 +1,4 @@
-"""Why no plan can be made of a config that is right in itself: the machines do not fit it."""
+"""Errors for configs that are valid but do not fit the machines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from torchdeck.config.problems import ConfigError, Problem
 
 
 class PlanError(ConfigError):
-    """No plan can be made of a config on these machines; `.problems` says all that is in the way."""
+    """The config cannot be planned on these machines; `.problems` lists every reason."""
 
     is_usage = False
 
 
 def problem(path: str, wrong: str, right: str) -> Problem:
-    """A problem with key `path`; a plan knows no files, so its place in one is for the caller to find."""
+    """Return a problem with key `path`. A plan knows no files, so the caller locates the key in a file."""
     return Problem(path=path, file="", line=None, wrong=wrong, right=right)

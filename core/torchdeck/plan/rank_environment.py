@@ -1,4 +1,4 @@
-"""The environment that a node's ranks are started with."""
+"""Environment variables with which a node's ranks are started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from torchdeck.contract.plan.smaller_plan import WITHIN_ONE_MACHINE
 from torchdeck.plan.placement import NodeShare
 
 UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
-"""Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""
+"""Variables removed from the inherited ones: defaults of torchrun's flags, and one that duplicates ranks on
+uneven nodes.
+"""
 
 
 INTERFACE_VARIABLES = tuple(WITHIN_ONE_MACHINE)
@@ -23,19 +25,20 @@ def rank_environment(
     *,
     alone: bool = True,
 ) -> dict[str, str]:
-    """Variables of one node's ranks; values may hold slots.
+    """Return the variables of one node's ranks; values may contain slots.
 
     Args:
-        share: the node's part.
+        share: share of the node.
         own: the config's [run.env].
-        environ: the launching shell's; its PYTHONPATH stays behind ours, its OMP_NUM_THREADS stays.
-        recipe: settings of a recipe run as JSON, slots in it, the user's texts escaped.
+        environ: environment of the launching shell; its PYTHONPATH is appended to ours, its OMP_NUM_THREADS
+            is kept.
+        recipe: settings of a recipe run as JSON, with slots in it and the user's texts escaped.
         alone: there is no other node.
     """
     if share.node.described or share.node.remote:
-        environ = {}  # this shell's paths and threads mean nothing there
+        environ = {}  # this shell's paths and threads do not apply there
     users_path = own.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
-    # torch itself may be found by what an activation script or a module system sets there
+    # torch may only be importable through what an activation script or a module system sets there
     nodes_path = slot("node_path") if share.node.remote else ""
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),
@@ -52,13 +55,15 @@ def rank_environment(
     if not alone:
         env["TORCHDECK_NODE"] = escape(share.node.name)
     if any(not device.uuid for device in share.devices):
-        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # indices are nvidia-smi's; CUDA counts the fastest first
+        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # indices are nvidia-smi's; CUDA puts the fastest first
     if recipe is not None:
         env["TORCHDECK_RECIPE"] = recipe
     return env
 
 
 def _among_nodes(share: NodeShare) -> dict[str, str]:
-    """What a node's ranks find the others by; one value for all nodes would break mixed clusters."""
+    """Return the variables by which a node's ranks find the others; one value for all nodes would break mixed
+    clusters.
+    """
     interface = share.node.interface
     return {name: escape(interface) for name in INTERFACE_VARIABLES} if interface else {}

@@ -1,4 +1,4 @@
-"""The ranks of every node, from a plan that is made already."""
+"""Ranks of every node, derived from an existing plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchdeck.plan.placement import NodeShare
 
 
 def shares_of(plan: LaunchPlan, inventory: Inventory) -> list[NodeShare]:
-    """What `place` decided when `plan` was made for `inventory`.
+    """Return what `place` decided when `plan` was made for `inventory`.
 
     Raises:
         ValueError: the plan was made for other machines.

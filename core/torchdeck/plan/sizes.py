@@ -1,4 +1,4 @@
-"""The sizes below its full one that a run may go on with: from ranges in the config to parts of the plan."""
+"""Smaller sizes with which a run may continue: from ranges in the config to sections of the plan."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import rank_environment
 
 MOST = 64
-"""Sizes that a plan may have: the largest, and the smallest."""
+"""Largest number of sizes in a plan: the largest, and the smallest."""
 SAID = 8
-"""Sizes that a warning names; each attempt says its own."""
+"""Largest number of sizes named in a warning; each attempt reports its own."""
 PREDICTED = 16
-"""Sizes that memory and data are predicted for; of more than these, the largest and the smallest."""
+"""Number of sizes for which memory and data are predicted; beyond it the largest and the smallest."""
 _THREADS = "OMP_NUM_THREADS"
 
 Predict = Callable[[RunConfig, Sequence[NodeShare]], Prediction | None]
@@ -35,16 +35,16 @@ def smaller_sizes(
     standing: Sequence[str] = (),
     spares: Sequence[NodeShare] = (),
 ) -> tuple[tuple[SmallerSize, ...], tuple[str, ...]]:
-    """The sizes that a config's ranges allow, most ranks first; and what is to be said of them.
+    """Return the sizes that a config's ranges allow, most ranks first, and notes on them.
 
     Args:
-        config: what is asked for.
-        shares: every node's part at full size.
-        batch: the arithmetic at full size; None for a script.
-        environ: the launching shell's.
-        predict: what a run of a config on shares is expected to need.
-        standing: what is to be said of each of them.
-        spares: the spare nodes' parts.
+        config: config of the run.
+        shares: every node's share at full size.
+        batch: batch arithmetic at full size; None for a script.
+        environ: environment of the launching shell.
+        predict: prediction for a run of a config on shares.
+        standing: notes that apply to each of them.
+        spares: shares of the spare nodes.
 
     Raises:
         PlanError: the data does not fit a size.
@@ -78,12 +78,12 @@ def smaller_sizes(
 
 
 def may_change(distributed: Distributed) -> bool:
-    """Whether the run may go on without a node or rank that it began with."""
+    """Return whether the run may continue without a node or rank it started with."""
     return isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str) or distributed.spare > 0
 
 
 def check_alike(shares: Sequence[NodeShare]) -> None:
-    """Raise PlanError unless all nodes, spares among them, have as many ranks."""
+    """Raise PlanError unless all nodes, including spares, have the same number of ranks."""
     full = shares[0].nproc
     odd = next((share for share in shares if share.nproc != full), None)
     if odd is not None:
@@ -98,9 +98,9 @@ def check_alike(shares: Sequence[NodeShare]) -> None:
 def beside_the_gang(
     config: RunConfig, sizes: Sequence[SmallerSize], spares: Sequence[NodeShare] = ()
 ) -> list[str]:
-    """That a script's ranks may live on where the others have gone on without them.
+    """Return a note that a script's ranks may keep running after the others have continued without them.
 
-    A recipe's then find that its checkpoints are the others' now, and end.
+    A recipe's ranks notice in that case that their checkpoints now belong to the others, and exit.
     """
     if config.launch.unattended != "continue" or config.run.recipe is not None:
         return []
@@ -115,7 +115,7 @@ def beside_the_gang(
 
 
 def _predicted(predict: Predict, config: RunConfig, shares: Sequence[NodeShare]) -> Prediction | None:
-    """As `predict`; what is in the way says at which size."""
+    """Call `predict`; problems name the size they belong to."""
     try:
         return predict(config, shares)
     except PlanError as error:
@@ -125,7 +125,7 @@ def _predicted(predict: Predict, config: RunConfig, shares: Sequence[NodeShare])
 
 
 def _counts(config: RunConfig, shares: Sequence[NodeShare]) -> list[tuple[int, int]]:
-    """(nodes, ranks on each) of every size below the full one."""
+    """Return (nodes, ranks per node) of every size below the full one."""
     distributed = config.distributed
     if not isinstance(distributed.nproc, str) and not isinstance(distributed.nodes, str):
         return []
@@ -147,7 +147,9 @@ def _shares(shares: Sequence[NodeShare], nodes: int, nproc: int) -> list[NodeSha
 
 
 def _shard(config: RunConfig, nodes: int, nproc: int) -> int | None:
-    """Ranks of a group of hsdp, 1 under another strategy; None where the groups do not come out even."""
+    """Return the ranks per group of hsdp, 1 under another strategy; None if the ranks do not divide into
+    groups.
+    """
     if config.distributed.strategy != "hsdp" or config.run.recipe is None:
         return 1
     shard = config.distributed.hsdp.shard or nproc
@@ -157,7 +159,7 @@ def _shard(config: RunConfig, nodes: int, nproc: int) -> int | None:
 def _threads(
     config: RunConfig, shares: Sequence[NodeShare], nproc: int, environ: Mapping[str, str]
 ) -> dict[str, int]:
-    """OMP_NUM_THREADS by node where fewer ranks leave more cores to each."""
+    """Return OMP_NUM_THREADS by node if fewer ranks leave more cores to each."""
     if nproc == shares[0].nproc:
         return {}
     found = {}
@@ -172,7 +174,7 @@ def _threads(
 
 
 def _at(config: RunConfig, batch: Batch | None) -> RunConfig:
-    """The config with the accumulation of another size."""
+    """Return the config with the accumulation of another size."""
     if batch is None:
         return config
     training = config.training.model_copy(update={"accumulation": batch.accumulation})
@@ -184,7 +186,7 @@ def _left_out(
     possible: Sequence[tuple[tuple[int, int], int]],
     chosen: Sequence[tuple[tuple[int, int], int]],
 ) -> list[str]:
-    """Which sizes of the range the run cannot go on with, and why, a sentence each."""
+    """Return the sizes of the range with which the run cannot continue, and why, one sentence each."""
     even = {size for size, _ in possible}
     odd = [f"{nodes * nproc:,}" for nodes, nproc in counts if (nodes, nproc) not in even]
     found = []

@@ -1,4 +1,4 @@
-"""torchrun's command line, by the version of torch on the node."""
+"""torchrun's command line, depending on the version of torch on the node."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _SIGNALS_FLAG = (2, 10)
 _SHUTDOWN_FLAG = (2, 12)
 LOOPBACK = "127.0.0.1"
 C10D_ENVIRONMENT = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-"""Ranks would meet in torchrun's own store, where a start after a failure reads stale addresses."""
+"""Disables torchrun's own store for ranks, in which a start after a failure reads stale addresses."""
 RANK_ORDER = (
     'rendezvous.backend = "c10d": rank order not guaranteed; the placement is the expected one, and torchrun '
     "numbers the nodes when they meet"
 )
 DEFAULT_PORT = 29500
-"""torchrun's own, where a person starts it by hand."""
+"""torchrun's default port, as for a manual start."""
 TORCHRUN = f"{slot('shipped')}/torchdeck/distributed/torchrun.py"
-"""torchrun as runs start it."""
+"""Path of the torchrun that runs use."""
 _BY_ITS_OWN_NAME = ("-m", "torch.distributed.run")
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """How torchrun's processes find each other."""
+    """Rendezvous of torchrun's processes."""
 
     backend: str = "static"
     """`static` or `c10d`."""
     port: int | None = None
-    """Fixed by the config, or None to choose a free one at launch."""
+    """Port set by the config, or None to choose a free one at launch."""
     least_nodes: int | None = None
-    """Under c10d: nodes that torchrun may begin with; None: all."""
+    """Under c10d: minimum number of nodes with which torchrun may begin; None: all."""
 
 
 def torchrun_argv(
@@ -44,18 +44,19 @@ def torchrun_argv(
     meeting: Meeting,
     shutdown_seconds: float,
 ) -> tuple[str, ...]:
-    """torchrun for one node, up to and including `--no-python`; slots stand where values come at launch.
+    """Return torchrun's argv for one node, up to and including `--no-python`, with slots for values known at
+    launch.
 
-    Static rendezvous, if nothing else is asked for, because ranks are then known beforehand. No restarts,
-    under either: with static torchrun would restart one node's ranks alone, with c10d those of all nodes at a
-    world size that nobody planned for; the gang is started again as a whole, by a plan of its own.
+    Default: static rendezvous, because ranks are then known beforehand. Neither backend restarts ranks. With
+    static, torchrun would restart one node's ranks alone. With c10d, it would restart those of all nodes at
+    an unplanned world size. The gang is restarted as a whole, by a plan of its own.
 
     Args:
-        share: the node's part.
-        shares: all parts, in order of node rank; the first one's address is where ranks meet.
-        interpreter: the node's Python; its torch decides which flags there are.
-        meeting: how they find each other.
-        shutdown_seconds: how long torchrun lets ranks live after it told them to end.
+        share: share of the node.
+        shares: all shares, in order of node rank; ranks meet at the first one's address.
+        interpreter: Python interpreter of the node; its torch determines the available flags.
+        meeting: rendezvous of the processes.
+        shutdown_seconds: seconds that torchrun gives ranks to exit after it signalled them.
     """
     version = interpreter.torch_version or (0, 0)
     return (
@@ -65,11 +66,11 @@ def torchrun_argv(
         *("--nproc-per-node", str(share.nproc)),
         *("--node-rank", str(share.node_rank)),
         *("--rdzv-backend", meeting.backend),
-        # keys of the store carry it, so that a stray connection from another job meets nothing
+        # keys of the store contain it, so that a stray connection from another job matches nothing
         *("--rdzv-id", f"{slot('run_id')}-{slot('attempt')}"),
         *_where(share, shares, meeting),
         *("--max-restarts", "0"),
-        # torchrun makes this folder in any case; here its error files stay with the run
+        # torchrun creates this folder in any case; here its error files stay with the run
         *("--log-dir", f"{slot('run_dir')}/attempts/{slot('attempt')}/torchrun"),
         *_flags_of(version, shutdown_seconds),
         "--no-python",
@@ -77,7 +78,7 @@ def torchrun_argv(
 
 
 def by_its_own_name(argv: Sequence[str]) -> tuple[str, ...]:
-    """`argv` of a torchrun, for a script that need not find Torchdeck beside torch."""
+    """Return `argv` of a torchrun for a script that need not find Torchdeck next to torch."""
     return tuple(word for part in argv for word in (_BY_ITS_OWN_NAME if part == TORCHRUN else (part,)))
 
 
@@ -92,7 +93,7 @@ def _where(share: NodeShare, shares: Sequence[NodeShare], meeting: Meeting) -> t
     port = slot("port") if meeting.port is None else str(meeting.port)
     if meeting.backend == "static":
         return "--master-addr", address, "--master-port", port
-    # torchrun finds out by names whether it is the host, and may find that none is (pytorch#79388)
+    # torchrun determines by hostname whether it is the host, and may conclude that no node is (pytorch#79388)
     host = int(share.node_rank == shares[0].node_rank)
     return (
         *("--rdzv-endpoint", f"{address}:{port}"),

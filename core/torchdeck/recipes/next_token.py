@@ -1,4 +1,4 @@
-"""What all recipes share that predict the next byte or token of a text: data, and loss."""
+"""Data and loss shared by all recipes that predict the next byte or token of a text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from torchdeck.recipes.text_files import STDLIB
 from torchdeck.recipes.token_file import TokenWindows, build_token_windows
 
 CONTEXT = 128
-"""Length of a sample where [model] does not say."""
+"""Default length of a sample if [model] does not set it."""
 
 
 def data_options(model: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """The [data] table with the length of a sample and the vocabulary, which are the model's."""
+    """Return the [data] table with the model's sample length and vocabulary."""
     return {"context": model.get("context", CONTEXT), "vocabulary": model.get("vocabulary", BYTES), **data}
 
 
 def build_data(options: dict[str, Any], split: str) -> ByteWindows | TokenWindows | None:
-    """Windows of a text (source, max_bytes) or of a file of tokens (tokens, token_dtype); both by heldout.
+    """Build windows of a text (source, max_bytes) or of a file of tokens (tokens, token_dtype); both use
+    heldout.
 
     Raises:
-        RecipeError: there is no such text or file, or too little in it.
+        RecipeError: there is no such text or file, or it is too short.
     """
     context, heldout = options["context"], options.get("heldout", 0.05)
     tokens = options.get("tokens")
@@ -38,7 +39,7 @@ def build_data(options: dict[str, Any], split: str) -> ByteWindows | TokenWindow
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
-    """Mean cross entropy in nats a byte or token, and the number of these."""
+    """Return the mean cross entropy in nats per byte or token, and their number."""
     tokens, targets = batch
     logits = model(tokens)
     mean = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -1,4 +1,4 @@
-"""Text as bytes: a corpus read in an order that is the same everywhere, and windows of it as samples."""
+"""Text as bytes: a corpus read in an order that is the same everywhere, and its windows as samples."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
 
 Corpus = npt.NDArray[np.uint8]
-"""Text, one element a byte, shape (bytes,)."""
+"""Text, one element per byte, shape (bytes,)."""
 
 BYTES = 256
-"""Values of a byte."""
+"""Number of values of a byte."""
 
 _SEPARATOR = b"\n"
 _SNIFFED = 4096
 
 
 class ByteWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Windows of `context` bytes that follow each other, each with the bytes that come next.
+    """Consecutive windows of `context` bytes, each with the bytes that come next.
 
-    Sample i is (x, y), both int64 of shape (context,): x = text[i·context : (i+1)·context], y the same one
-    byte on. A rest shorter than a window is left out.
+    Sample i is (x, y), both int64 of shape (context,): x = text[i·context : (i+1)·context], y the same
+    shifted by one byte. A remainder shorter than a window is dropped.
     """
 
     def __init__(self, text: Corpus, context: int) -> None:
@@ -38,7 +38,7 @@ class ByteWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the text, which tells a checkpoint whether it is the same."""
+        """SHA-256 of the text, by which a checkpoint recognises the same text."""
         return f"text-{hashlib.sha256(self._text.data).hexdigest()}"
 
     def __len__(self) -> int:
@@ -55,14 +55,14 @@ class ByteWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 def build_windows(
     source: str, split: str, *, context: int, heldout: float = 0.05, max_bytes: int | None = None
 ) -> ByteWindows | None:
-    """The windows of one split; None for "heldout" where nothing is held out.
+    """Build the windows of one split; None for "heldout" if nothing is held out.
 
     Args:
         source: "stdlib", or the path of a file or folder.
         split: "train" or "heldout".
         context: length of a sample in bytes.
         heldout: fraction of the text, its tail, that is never trained on.
-        max_bytes: use no more text than this; None: all.
+        max_bytes: maximum length of the text used; None: all.
 
     Raises:
         RecipeError: there is no such text, or a split is shorter than one sample.
@@ -72,25 +72,26 @@ def build_windows(
     if part is None:
         return None
     own = text[part.start : part.stop]
-    # a view of the small part would keep all of the text in memory a second time
+    # a view of the small part would keep the whole text in memory a second time
     return ByteWindows(own.copy() if split == "heldout" else own, context)
 
 
 def split_range(
     size: int, split: str, *, context: int, heldout: float, source: str, unit: str
 ) -> range | None:
-    """The part of `size` bytes or tokens that is a split's; None for "heldout" where nothing is held out.
+    """Return the range of `size` bytes or tokens that belongs to a split; None for "heldout" if nothing is
+    held out.
 
     Args:
-        size: of the whole.
+        size: size of the whole.
         split: "train", from the beginning, or "heldout", at the end.
         context: length of a sample.
         heldout: fraction that is held out.
-        source: where they come from, for messages.
+        source: source name for messages.
         unit: "bytes" or "tokens".
 
     Raises:
-        RecipeError: the part is shorter than a sample and what comes after it.
+        RecipeError: the range is shorter than a sample and the element after it.
     """
     cut = size - int(size * heldout)
     if split == "heldout" and cut == size:
@@ -106,10 +107,10 @@ def split_range(
 
 
 def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
-    """All text of `source`, files in the order of the SHA-256 of their relative paths.
+    """Return all text of `source`, files in the order of the SHA-256 of their relative paths.
 
-    That order is the same on every machine and mixes the folders, so a prefix (`max_bytes`) and a tail (what
-    is held out) both look like the whole.
+    That order is the same on every machine and mixes the folders, so a prefix (`max_bytes`) and a tail (the
+    held-out part) are both representative of the whole.
 
     Raises:
         RecipeError: the source does not exist, cannot be read, or holds no text.

@@ -1,4 +1,4 @@
-"""Files of text in an order that is the same everywhere. torch is not needed."""
+"""Text files in an order that is the same everywhere. Does not need torch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STDLIB = "stdlib"
-"""Source that means: the source code of the running Python's standard library, which every machine has."""
+"""Name of the source that is the source code of the running Python's standard library, which every machine
+has.
+"""
 
 _SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
 
 
 def ordered_files(root: Path, suffix: str | None) -> list[Path]:
-    """Files below `root`, or `root` itself, by the SHA-256 of their relative paths.
+    """Return the files below `root`, or `root` itself, by the SHA-256 of their relative paths.
 
     That order mixes the folders and is the same on every machine. Hidden files and folders of installed
-    packages or tests are left out, and where a suffix is given all files without it.
+    packages or tests are left out, and if a suffix is given all files without it.
     """
     if root.is_file():
         return [root]

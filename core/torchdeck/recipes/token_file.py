@@ -1,4 +1,4 @@
-"""Tokens that another program made, read where they lie: a file of whole numbers, mapped into memory."""
+"""Tokens made by another program, read in place: a file of integers, mapped into memory."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.text_bytes import split_range
 
 Tokens = npt.NDArray[np.integer[Any]]
-"""Of shape (tokens,), mapped from a file."""
+"""Shape (tokens,), mapped from a file."""
 
 DTYPES = ("uint8", "uint16", "uint32")
-"""What a number in a file without a header may be; its lowest byte is first (little-endian)."""
+"""Possible types of the numbers in a file without a header, little-endian."""
 
 _PROBES = 64
 _PROBED = 4096
 
 
 class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Windows of `context` tokens that follow each other, each with the tokens that come next.
+    """Consecutive windows of `context` tokens, each with the tokens that come next.
 
-    Sample i is (x, y), both int64 of shape (context,): x = tokens[i·context : (i+1)·context], y the same one
-    token on. A rest shorter than a window is left out. Tokens are compared with the vocabulary as they are
-    read, so that a file of any size opens at once.
+    Sample i is (x, y), both int64 of shape (context,): x = tokens[i·context : (i+1)·context], y the same
+    shifted by one token. A remainder shorter than a window is dropped. Tokens are compared with the
+    vocabulary as they are read, so that a file of any size opens at once.
 
     Args:
-        tokens: of the whole file.
-        part: the tokens of it that are the data set's.
+        tokens: tokens of the whole file.
+        part: range of tokens that belongs to the data set.
         context: length of a sample.
         vocabulary: tokens are below it.
-        path: of the file, for messages.
+        path: path of the file, for messages.
     """
 
     def __init__(self, tokens: Tokens, part: range, context: int, vocabulary: int, path: Path) -> None:
@@ -48,7 +48,9 @@ class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         self._path = path
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the tokens, all of which pickle would write: a worker that is not forked maps them too."""
+        """Return the state without the tokens, all of which pickle would write: a worker that is not forked
+        maps them too.
+        """
         return {**self.__dict__, "_tokens": self._tokens.dtype.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -56,7 +58,7 @@ class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
     @property
     def fingerprint(self) -> str:
-        """Size and type, and a hash over pieces of the file: all of it may be too much to read."""
+        """Size and type, and a hash over pieces of the file: reading all of it may take too long."""
         tokens = self._tokens
         digest = hashlib.sha256()
         for start in sorted({len(tokens) * probe // _PROBES for probe in range(_PROBES)}):
@@ -89,14 +91,14 @@ class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 def build_token_windows(
     path: str, split: str, *, context: int, vocabulary: int, dtype: str = "uint16", heldout: float = 0.05
 ) -> TokenWindows | None:
-    """The windows of one split of a token file; None for "heldout" where nothing is held out.
+    """Build the windows of one split of a token file; None for "heldout" if nothing is held out.
 
     Args:
-        path: of a `.npy` file with one axis of whole numbers, or of numbers without a header.
+        path: path of a `.npy` file with one axis of integers, or of numbers without a header.
         split: "train" or "heldout".
         context: length of a sample in tokens.
         vocabulary: tokens are below it.
-        dtype: one of DTYPES, of a file without a header.
+        dtype: one of DTYPES, for a file without a header.
         heldout: fraction of the tokens, at the end, that is never trained on.
 
     Raises:
@@ -108,10 +110,10 @@ def build_token_windows(
 
 
 def open_tokens(path: Path, dtype: str) -> Tokens:
-    """The tokens of a file, mapped.
+    """Map the tokens of a file.
 
     Raises:
-        RecipeError: it cannot be read, or is no list of whole numbers.
+        RecipeError: it cannot be read, or is not a list of integers.
     """
     try:
         if path.suffix == ".npy":

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from torchdeck.quantities import size
 
 _LONGEST = 500
-"""Characters of a reason that are shown."""
+"""Maximum number of characters of a reason that are shown."""
 
 
 def code_sentence(plan: object) -> str:
-    """That a run executes a copy of its own, or why it does not; empty if the plan says nothing of it.
+    """Return a sentence that a run executes its own copy, or why it does not; empty if the plan has no
+    information.
 
     Args:
-        plan: what plan.json holds, whatever that is.
+        plan: content of plan.json, of any type.
     """
     code = plan.get("code") if isinstance(plan, Mapping) else None
     if not isinstance(code, Mapping) or not isinstance(code.get("files"), Mapping) or not code["files"]:

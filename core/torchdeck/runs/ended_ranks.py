@@ -1,4 +1,6 @@
-"""How an attempt ended by its ranks' exits, if agent and shim were gone before they could write it."""
+"""Outcome of an attempt derived from its ranks' exits, if agent and shim were gone before they could write
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from torchdeck.runs.state import AttemptView, Failure, RankExit
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
 _CANCELLED = (StopCause.USER, StopCause.LIMIT)
-"""Why a run is stopped without having failed."""
+"""Causes for which a run is stopped without having failed."""
 
 
 def read_exit_files(layout: RunLayout, attempt: AttemptView, world_size: int | None) -> list[RankExit]:
-    """Exits of ranks that no journal has, as each rank's parent wrote them."""
+    """Read the exits of ranks that no journal has, as written by each rank's parent."""
     folder, ranks = layout.attempt(attempt.number), attempt.world_size or world_size or 0
     known = {exit_.rank for exit_ in attempt.exits}
     try:
@@ -32,12 +34,12 @@ def read_exit_files(layout: RunLayout, attempt: AttemptView, world_size: int | N
 def judged_by_ranks(
     attempt: AttemptView, world_size: int | None, stopping: tuple[str, str] | None
 ) -> AttemptView:
-    """With the outcome that its ranks' exits say; as it is, unless all of them ended.
+    """Return the attempt with the outcome of its ranks' exits; unchanged unless all of them ended.
 
     Args:
-        attempt: of which no process is alive.
-        world_size: of the run, for attempts that do not say their own.
-        stopping: kind of the stop that was requested and why, if there was one.
+        attempt: attempt without any live process.
+        world_size: world size of the run, for attempts that do not record their own.
+        stopping: kind and cause of the stop request, if there was one.
     """
     ranks = attempt.world_size or world_size or 0
     exits = {exit_.rank: exit_ for exit_ in attempt.exits}
@@ -50,7 +52,7 @@ def judged_by_ranks(
     failed = [exit_ for exit_ in exits.values() if exit_.code != 0]
     if not failed:
         return dataclasses.replace(attempt, outcome=Outcome.SUCCEEDED)
-    # torchrun ends the others with SIGTERM when one fails
+    # torchrun ends the others with SIGTERM if one fails
     first = min(failed, key=lambda exit_: exit_.signal == signal.SIGTERM.name)
     failure = Failure(first.rank, first.code, first.signal, node=first.node)
     return dataclasses.replace(attempt, outcome=Outcome.FAILED, first_failure=failure)

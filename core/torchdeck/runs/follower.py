@@ -1,4 +1,4 @@
-"""Following one run on disk: each look reads only what was appended since the last one."""
+"""Follower of one run on disk: each poll reads only what was appended since the last one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from torchdeck.runs.state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, view
 
 HEARTBEAT_LIMIT = 8 * 1024 * 1024
-"""Bytes of a node's heartbeat; each of its ranks takes some hundreds."""
+"""Maximum bytes of a node's heartbeat; each of its ranks takes some hundreds."""
 
 
 class RunFollower:
-    """The files of one run directory, pulled into a RunView on demand."""
+    """Reader that turns the files of one run directory into a RunView on demand."""
 
     def __init__(self, layout: RunLayout, *, clock: Callable[[], float] = time.time) -> None:
         self.layout = layout
@@ -40,7 +40,7 @@ class RunFollower:
         """How its nodes were reached at the last look; None for a run of this machine alone."""
 
     def refresh(self) -> RunView:
-        """The view as of now. What a node sent never makes it raise.
+        """Return the current view. Data sent by a node never makes it raise.
 
         Raises:
             NewerFormatError: a journal of this machine is from a newer Torchdeck.
@@ -52,7 +52,7 @@ class RunFollower:
         self.links = read_links(self.layout)
         damaged = any(damage.hides_events for damage in self._damage())
         liveness = look(self.run_id, self._history, heartbeats, self.links, now, damaged=damaged)
-        # a process that was dead at the look has written all it ever will: read that before judging
+        # a process that was dead at the probe has finished writing: read its output before judging
         self._read()
         found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
         if found.state is RunState.LOST and not found.end_written and self._read_exit_files(found):
@@ -60,16 +60,16 @@ class RunFollower:
         return found
 
     def has_taken(self, request_id: str) -> bool:
-        """Whether an agent had taken the request at the last look."""
+        """Return whether an agent had taken the request at the last poll."""
         return self._history.has_taken(request_id)
 
     @property
     def controller_pid(self) -> int | None:
-        """Of the run's newest controller, at the last look; it may live no more."""
+        """PID of the run's newest controller at the last poll; it may have exited since."""
         return None if self._history.controller is None else self._history.controller.pid
 
     def _damage(self) -> tuple[JournalDamage, ...]:
-        """What could not be read, the controller's journal first."""
+        """Return damage of the journals, the controller's first."""
         found = [JournalDamage.of(self._journal, self._journal.path.name)]
         for node, reader in self._nodes.items():
             path = reader.path.relative_to(self.layout.root).as_posix()
@@ -89,7 +89,7 @@ class RunFollower:
                 self._history.node_event(node, event)
 
     def _read_exit_files(self, found: RunView) -> bool:
-        """Of a run that nothing is alive of: how its ranks ended; whether that is news."""
+        """Read how the ranks of a run without live processes ended. Return whether that is new."""
         current = next((each for each in found.attempts if each.number == found.attempt), None)
         exits = [] if current is None else read_exit_files(self.layout, current, found.world_size)
         for each in exits:
@@ -97,7 +97,7 @@ class RunFollower:
         return bool(exits)
 
     def _rebuild_created(self) -> None:
-        """The journal's first line may be damaged; the plan has what it said."""
+        """Rebuild the journal's first line from the plan if it is damaged."""
         if self._history.created is None:
             self._rebuilt = self._rebuilt or rebuilt_created(self.layout)
             self._history.created = self._rebuilt
@@ -112,11 +112,11 @@ class RunFollower:
 
 
 def read_run(layout: RunLayout) -> RunView:
-    """The view of one run as of now; raises as `RunFollower.refresh`."""
+    """Return the current view of one run; raises as `RunFollower.refresh`."""
     return RunFollower(layout).refresh()
 
 
-# Which processes of a run are alive, by the identities that its files name.
+# Live processes of a run, by the identities in its files.
 
 
 def look(
@@ -128,14 +128,14 @@ def look(
     *,
     damaged: bool = False,
 ) -> Liveness:
-    """Look at /proc for every process of this machine that `history` and `heartbeats` name.
+    """Check /proc for every process of this machine that `history` and `heartbeats` name.
 
-    Of nodes in `links` it is taken what they said last, if that was heard of lately (`now`, unix seconds).
+    For nodes in `links` their last report is used if it is recent (`now`, unix seconds).
 
-    If the journals are `damaged`, processes that they do not name are looked for, too.
+    If the journals are `damaged`, processes that they do not name are searched for, too.
 
-    Read the journals again after this and before folding: what a process that this call finds dead has
-    written is then complete, so its end is never mistaken for its loss.
+    Read the journals again after this and before folding. The output of a process found dead is complete by
+    then, so its end is never mistaken for its loss.
     """
     known = [*history.agents.values(), *history.holders.values()]
     nodes = {} if links is None else _linked(links, now)

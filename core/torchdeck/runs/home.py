@@ -1,4 +1,4 @@
-"""TORCHDECK_HOME: the one folder that runs, leases, shipped code and trust lie in."""
+"""TORCHDECK_HOME: the folder of runs, leases, runtime bundles and trust."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torchdeck.contract.refusal import Refusal
 
 
 class HomeError(Refusal):
-    """The folder cannot be used; the message says why and what would help."""
+    """The folder cannot be used; the message says why and how to fix it."""
 
     page = "index#where-runs-are-stored"
 
 
 def torchdeck_home(named: Path | None = None) -> Path:
-    """The folder everything of Torchdeck's lies in, made with mode 0700 when it is not there.
+    """Return Torchdeck's home folder, created with mode 0700 if it does not exist.
 
     Args:
-        named: use this one, not what the environment says.
+        named: use this folder instead of the environment's.
 
     Raises:
-        HomeError: it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
+        HomeError: it cannot be created, is not a folder, belongs to another user, or is writable by others.
     """
     home = usual_home() if named is None else named.expanduser().absolute()
     try:
@@ -41,11 +41,12 @@ def torchdeck_home(named: Path | None = None) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a home in which another user could place files that this program would trust, or replace it.
+    """Reject a home that another user could replace, or in which they could place files that this program
+    would trust.
 
     Raises:
         HomeError: it or a folder of ours in it belongs to another user, or its mode lets others write; or all
-            users may rename what is in a folder around it.
+            users may rename entries of a parent folder.
     """
     _check_own(folder)
     for inner in Home(folder).private:
@@ -80,7 +81,7 @@ def _check_own(folder: Path) -> None:
 
 
 def usual_home() -> Path:
-    """Where it is if nobody says otherwise, be it there or not."""
+    """Return its default path, whether or not it exists."""
     variable = os.environ.get(HOME_VARIABLE)
     if variable:
         return Path(variable).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""Whether a run's journals are as they were: a `stat` of each, and nothing read."""
+"""Check whether a run's journals have changed: one `stat` of each, without reading them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torchdeck.contract.layout import RunLayout
 
 @dataclass(frozen=True)
 class JournalFingerprints:
-    """A run's journals at one moment, the controller's first."""
+    """State of a run's journals at one moment, the controller's first."""
 
     paths: tuple[str, ...]
     stamps: tuple[tuple[int, int], ...]
-    """Size in bytes and time of the last change in ns of each; -1 and 0 of one that is not there."""
+    """Size in bytes and modification time in ns of each; -1 and 0 if it does not exist."""
 
     @classmethod
     def taken(cls, layout: RunLayout) -> Self:
@@ -25,12 +25,12 @@ class JournalFingerprints:
 
     @property
     def of_controller(self) -> JournalFingerprints:
-        """Of the controller's journal alone."""
+        """Fingerprint of the controller's journal alone."""
         return JournalFingerprints(self.paths[:1], self.stamps[:1])
 
     @property
     def are_current(self) -> bool:
-        """Nothing was written to these journals since."""
+        """Whether these journals are unchanged since."""
         return self.stamps == _stamps(self.paths)
 
 

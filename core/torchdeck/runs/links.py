@@ -1,4 +1,4 @@
-"""How the links to a run's nodes are: links.json, which the controller replaces once a second."""
+"""State of the links to a run's nodes: links.json, which the controller replaces once a second."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ CONNECTING = "connecting"
 UP = "up"
 LOST = "lost"
 NEEDS_LOGIN = "needs_login"
-"""A password or passphrase is wanted, and nobody is there who could be asked."""
+"""A password or passphrase is needed, and there is no user to prompt."""
 REFUSED = "refused"
-"""The node's host key is not the known one, the node cannot be used, or it sent what it must not."""
+"""The node's host key is not the known one, the node cannot be used, or it sent invalid data."""
 STATES = (CONNECTING, UP, LOST, NEEDS_LOGIN, REFUSED)
 LINKS_LATE = 5.0
-"""Seconds after which links.json, written once a second, is a dead controller's."""
+"""Age in seconds at which links.json, written once a second, is taken for a dead controller's."""
 
 
 @dataclass(frozen=True)
 class LinkState:
-    """One node's link, as the controller sees it. Times are unix seconds on the controller's clock."""
+    """One node's link, as seen by the controller. Times are unix seconds on the controller's clock."""
 
     node: str
     state: str = CONNECTING
     """One of `STATES`."""
     since: float = 0.0
-    """When this state began."""
+    """Time at which this state began."""
     heard: float | None = None
-    """When the node was heard last; None: never."""
+    """Time of the last message from the node; None: never."""
     why: str = ""
-    """What is wrong, as a sentence; empty while it is up."""
+    """Cause of the problem, as a sentence; empty while the link is up."""
     shared: bool = False
-    """The node sees the controller's run directory: nothing is mirrored."""
+    """Whether the node sees the controller's run directory: nothing is mirrored."""
     held: str = ""
-    """What is not mirrored, since the disk here is nearly full: `logs`, or `logs and metrics`."""
+    """Files not mirrored because the disk here is nearly full: `logs`, or `logs and metrics`."""
     behind: int = 0
-    """Bytes on the node that are not here yet, as the node said last."""
+    """Bytes on the node that are not here yet, as last reported by the node."""
     clock_offset: float | None = None
-    """Seconds that the node's clock is ahead of the controller's."""
+    """Seconds by which the node's clock is ahead of the controller's."""
     clock_error: float | None = None
-    """Seconds by which the offset may be wrong."""
+    """Error margin of the offset, in seconds."""
     agent_alive: bool | None = None
-    """As the node said last; None: it did not."""
+    """Last value reported by the node; None: not reported."""
     holder_alive: bool | None = None
     torchrun_alive: bool | None = None
     code_sent: int | None = None
-    """Bytes of the run's code that were sent to the node; None while none is being sent."""
+    """Bytes of the run's code sent to the node; None while none is being sent."""
     code_size: int | None = None
     """Bytes of it that the node did not have."""
 
     @property
     def is_sent_code(self) -> bool:
-        """Code is on its way to the node, and how far it is, is known."""
+        """Whether code is being sent to the node with known progress."""
         return self.state == UP and self.code_sent is not None and bool(self.code_size)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class LinkState:
 
     @classmethod
     def from_json(cls, value: Any) -> LinkState | None:
-        """None where `value` is none."""
+        """Parse `value`; None if it is not a link state."""
         if not isinstance(value, Mapping) or not isinstance(value.get("node"), str):
             return None
         since = _time(value.get("since"))
@@ -92,40 +92,42 @@ class LinkState:
 
 @dataclass(frozen=True)
 class Links:
-    """What links.json says."""
+    """Content of links.json."""
 
     time: float
-    """When it was written, unix seconds: what is old was written by a controller that is gone."""
+    """Time of writing, unix seconds: an old file was written by a controller that is gone."""
     nodes: Mapping[str, LinkState]
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the controller that wrote it was alive lately; `now` in unix seconds."""
+        """Return whether the controller that wrote it was alive recently; `now` in unix seconds."""
         return now - self.time < LINKS_LATE
 
     def lacks_login(self, now: float) -> bool:
-        """The controller lives and has nobody to ask for what a node wants; `now` in unix seconds."""
+        """Return whether the controller is alive without a user to prompt for a node's login; `now` in unix
+        seconds.
+        """
         return self.is_fresh(now) and any(state.state == NEEDS_LOGIN for state in self.nodes.values())
 
     def sent_code(self, now: float) -> tuple[LinkState, ...]:
-        """The nodes to which code is on its way; none where it was written long before `now`."""
+        """Return the nodes to which code is being sent; empty if it was written long before `now`."""
         return (
             tuple(state for state in self.nodes.values() if state.is_sent_code) if self.is_fresh(now) else ()
         )
 
 
 def links_path(layout: RunLayout) -> Path:
-    """Where it lies (controller); a run of this machine alone has none."""
+    """Return its path (controller); a run on this machine alone has none."""
     return layout.root / "links.json"
 
 
 def write_links(layout: RunLayout, states: Mapping[str, LinkState], now: float) -> None:
-    """Replace it; not synced, since it means nothing after a power cut. Raises OSError."""
+    """Replace the file; not synced, since it means nothing after a power cut. Raises OSError."""
     nodes = {name: state.to_json() for name, state in states.items()}
     write_json(links_path(layout), {"v": FORMAT_VERSION, "t": now, "nodes": nodes}, durable=False)
 
 
 def read_links(layout: RunLayout) -> Links | None:
-    """What it says; None where there is none, or none that this version reads."""
+    """Read the file; None if it does not exist, or this version cannot read it."""
     value = read_json(links_path(layout))
     if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION:
         return None
@@ -137,7 +139,7 @@ def read_links(layout: RunLayout) -> Links | None:
 
 
 def _time(value: Any) -> float | None:
-    """Seconds; None where it is none."""
+    """Return seconds; None if the value is not a time."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and abs(value) < LATEST else None
 
@@ -151,5 +153,5 @@ def _truth(value: Any) -> bool | None:
 
 
 def _count(value: Any) -> int | None:
-    """A number of bytes; None where it is none."""
+    """Return a number of bytes; None if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

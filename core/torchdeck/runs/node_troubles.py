@@ -1,4 +1,4 @@
-"""What is to be said of the nodes of a run that goes on: links that are lost, nodes that are silent. Pure."""
+"""Problems of the nodes of an active run: lost links, silent nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from torchdeck.runs.replay.ranks_seen import beat_time
 from torchdeck.runs.state import Liveness, NodeLiveness
 
 HEARTBEAT_LATE = 15.0
-"""A heartbeat older than this many seconds is said to be late."""
+"""Age in seconds at which a heartbeat is reported as late."""
 CLOCK_MATTERS = 1.0
-"""Seconds from which times of another clock are corrected: every measurement of an offset varies."""
+"""Clock difference in seconds from which times are corrected: every measurement of an offset varies."""
 CLOCK_WRONG = 1e9
-"""Seconds from which it is no clock's error but nonsense."""
+"""Clock difference in seconds that cannot be a clock error; such a value is ignored."""
 CONNECTING_LATE = 10.0
-"""Seconds that a node takes to be reached without anything being wrong."""
+"""Seconds that connecting to a node normally takes at most."""
 
 
 @dataclass(frozen=True)
 class NodeTrouble:
-    """Something of one node; while it lasts its age changes, and nothing else."""
+    """Problem of one node; while it lasts only its age changes."""
 
     node: str
     what: Literal["link", "silent", "agent", "disk"]
-    """A node's link to here, its word to the leader, its agent's signs of life, room here for its files."""
+    """A node's link to here, its contact with the leader, its agent's heartbeat, disk space here for its
+    files.
+    """
     state: str
-    """Of that; another one is news."""
+    """State of the problem; a different state is a new event."""
     since: float | None
-    """When it began, unix seconds on this machine's clock; None: nobody knows."""
+    """Time at which it began, unix seconds on this machine's clock; None: unknown."""
     text: str
-    """A sentence as of now, with its age."""
+    """Current description with its age, as a sentence."""
 
     def over(self, now: float) -> str:
-        """What is said once it is no more; `now` in unix seconds."""
+        """Return the text for when it is over; `now` in unix seconds."""
         after = "" if self.since is None else f" after {max(0.0, now - self.since):.0f} s"
         if self.what == "silent":
             return f"node {self.node} is heard by the others again{after}"
@@ -57,7 +59,7 @@ def node_troubles(
     liveness: Liveness,
     now: float,
 ) -> tuple[NodeTrouble, ...]:
-    """All there are, in the order of nodes; arguments as of `view.view`."""
+    """Return all problems, in the order of nodes; arguments as for `view.view`."""
     found = list(_silent(history, liveness, now))
     for node in {**history.agents, **liveness.nodes}:
         alive = liveness.nodes.get(node, NodeLiveness())
@@ -66,7 +68,9 @@ def node_troubles(
 
 
 def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
-    """Seconds that the leader's clock, by which a run's events are, is ahead of ours; 0 if it is hardly."""
+    """Return the seconds by which the leader's clock, used for a run's events, is ahead of ours; 0 if the
+    difference is small.
+    """
     ahead = _ahead(_lead(history), liveness)
     return round(ahead, 1) if CLOCK_MATTERS < abs(ahead) < CLOCK_WRONG else 0.0
 
@@ -81,7 +85,7 @@ def _ahead(node: str, liveness: Liveness) -> float:
 
 
 def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[NodeTrouble]:
-    """Nodes that the leader does not hear; it says so by its own clock."""
+    """Yield nodes that the leader does not hear, timed by the leader's own clock."""
     ahead = _ahead(_lead(history), liveness)
     for node, event in sorted(history.nodes.silent.items()):
         since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
@@ -109,13 +113,13 @@ def _of_node(
 
 
 def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:
-    """A node that is just being reached, or has just been: nothing is wrong."""
+    """Return whether a node is just connecting, or has just connected: no problem."""
     if link.state == UP:
         return followed
     return link.state == CONNECTING and 0.0 <= now - link.since < CONNECTING_LATE
 
 
 def _last_step(heartbeat: Mapping[str, Any]) -> int | None:
-    """The furthest that a rank of the node was when it was last heard of; None where they count no steps."""
+    """Return the furthest step of the node's ranks at its last contact; None if they count no steps."""
     ranks = [value for value in read.mapping(heartbeat, "ranks").values() if isinstance(value, Mapping)]
     return max((step for rank in ranks if (step := read.whole(rank, "step"))), default=None)

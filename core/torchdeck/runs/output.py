@@ -1,4 +1,4 @@
-"""What the ranks print, followed through all attempts."""
+"""Output of the ranks, followed through all attempts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchdeck.contract.layout import RunLayout
 
 STREAMS = ("stdout", "stderr")
 CHUNK = 1 << 20
-"""Bytes read of one file in one look: a burst is caught up with over several."""
+"""Bytes read from one file per poll: a burst takes several polls."""
 LONGEST_LINE = 1 << 16
-"""Bytes after which a line without an end is given in pieces."""
+"""Bytes after which a line without an end is returned in pieces."""
 
 
 @dataclass(frozen=True)
 class OutputLine:
-    """One line that a rank printed."""
+    """One line printed by a rank."""
 
     attempt: int
     rank: int
@@ -35,7 +35,7 @@ class LogTail:
         self._offset = 0
 
     def read_new(self) -> list[str]:
-        """Whole lines that came since the last look, without their ends."""
+        """Return the whole lines added since the last poll, without their ends."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -51,26 +51,26 @@ class LogTail:
 
     @property
     def behind(self) -> bool:
-        """There is more in the file than was read."""
+        """Whether the file has more than was read."""
         try:
             return self._path.stat().st_size > self._offset
         except FileNotFoundError:
             return False
 
     def rest(self) -> list[str]:
-        """What stands after the last line's end, once nothing more will come."""
+        """Return the text after the last line end, once the file is complete."""
         rest, self._rest = self._rest, b""
         return [_shown(rest)] if rest else []
 
 
 def _shown(line: bytes) -> str:
-    """A line as a terminal would leave it: progress bars overwrite it with carriage returns."""
+    """Return a line as a terminal would show it: progress bars overwrite it with carriage returns."""
     text = line.decode("utf-8", "replace").rstrip("\r")
     return text.rpartition("\r")[2]
 
 
 class OutputFollower:
-    """All ranks' output in the order of attempts; each look gives what came since the last."""
+    """All ranks' output in the order of attempts; each poll returns what was added since the last."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class OutputFollower:
         self._tails: dict[tuple[int, int, str], LogTail] = {}
 
     def read_new(self) -> list[OutputLine]:
-        """Whole lines that came since the last look."""
+        """Return the whole lines added since the last poll."""
         self._discover()
         return [
             OutputLine(attempt, rank, stream, text)
@@ -95,7 +95,7 @@ class OutputFollower:
         ]
 
     def read_rest(self) -> Iterator[OutputLine]:
-        """Everything that is left, once nothing more will come, unfinished last lines included."""
+        """Yield everything that is left once the output is complete, including unfinished last lines."""
         yield from self.read_new()
         for (attempt, rank, stream), tail in self._tails.items():
             while tail.behind:
@@ -109,7 +109,7 @@ class OutputFollower:
         newest = max(known, default=0)
         for number in self._layout.attempt_numbers():
             if number < newest:
-                continue  # an earlier attempt starts no more ranks
+                continue  # an earlier attempt starts no further ranks
             for rank in _ranks(self._layout.attempt(number).ranks):
                 if self._rank in (None, rank):
                     self._open(number, rank)

@@ -1,4 +1,4 @@
-"""Why a run is in its state, in one sentence each."""
+"""Reasons for a run's state, one sentence each."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ STOP_REASONS: Mapping[str, str] = {
 
 
 SHOWN_LOGS = 4
-"""Logs that one sentence names."""
+"""Maximum number of logs named in one sentence."""
 UNFOLLOWED = "nobody follows it here: `torchdeck runs attach` does"
-"""Of a node that was up when its controller was heard of last."""
+"""For a node that was up when its controller last reported."""
 
 
 def of_phase(history: RunHistory) -> str:
-    """What a run in this phase is doing; empty when the state says it all."""
+    """Return the activity of a run in this phase; empty if the state says it all."""
     if history.phase is RunState.QUEUED:
         return f"waits for {held_by(history.held_by)}"
     if history.phase is RunState.STOPPING and history.stopping is not None:
@@ -50,12 +50,12 @@ def of_phase(history: RunHistory) -> str:
 
 
 def held_by(holders: tuple[DeviceHolder, ...]) -> str:
-    """`GPU-1 (run 2026…-gpt-0a1b2c, "gpt")` and so on."""
+    """Return `GPU-1 (run 2026…-gpt-0a1b2c, "gpt")` and so on."""
     return "; ".join(f"{item.device} (run {item.run_id}, {item.name!r})" for item in holders) or "its devices"
 
 
 def link(found: LinkState, step: int | None, now: float) -> str:
-    """`node b: link lost 12 s ago, last seen step 840`."""
+    """Return `node b: link lost 12 s ago, last seen step 840`."""
     what = UNFOLLOWED if found.state == UP else link_word(found, now)
     seen = f", last seen step {step}" if step is not None else ""
     why = f" ({found.why})" if found.state in (NEEDS_LOGIN, REFUSED) and found.why else ""
@@ -63,7 +63,7 @@ def link(found: LinkState, step: int | None, now: float) -> str:
 
 
 def link_word(found: LinkState, now: float) -> str:
-    """`connected`, `link lost 12 s ago`."""
+    """Return `connected`, `link lost 12 s ago`."""
     since = link_since(found)
     ago = "" if since is None else f" {max(0.0, now - since):.0f} s ago"
     return {
@@ -76,51 +76,55 @@ def link_word(found: LinkState, now: float) -> str:
 
 
 def unfollowed(seconds: float) -> str:
-    """Of a run whose controller here is gone, after so many seconds; what its nodes do, only they can say."""
+    """Describe a run whose controller here has been gone for so many seconds; only its nodes know its
+    state.
+    """
     return f"nobody has followed it here for {duration(seconds)}; whether it goes on, only its nodes know"
 
 
 def unfollowed_node(found: LinkState, now: float) -> str:
-    """The same of a node, with when it was heard of last."""
+    """Describe the same for a node, with the time of its last contact."""
     return f"{UNFOLLOWED}{heard_of(found, now)}"
 
 
 def heard_of(found: LinkState, now: float) -> str:
-    """`, heard of last 3 min ago`; empty for a node that never was."""
+    """Return `, heard of last 3 min ago`; empty for a node that was never heard."""
     return "" if found.heard is None else f", heard of last {ago(max(0.0, now - found.heard))}"
 
 
 def link_since(found: LinkState) -> float | None:
-    """When a link's state began; of one that is lost, when the node was heard last, as it shows later."""
+    """Return when a link's state began; for a lost link, when the node was last heard, as the loss shows
+    later.
+    """
     if found.state == LOST and found.heard is not None and found.heard < found.since:
         return found.heard
     return found.since or None
 
 
 def held_back(node: str, what: str) -> str:
-    """Files that stay on their node."""
+    """Describe files that stay on their node."""
     return f"this machine's disk is nearly full: {what} of node {node} are not copied until there is room"
 
 
 def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) -> str:
-    """A node that the leader does not hear, since when, and what comes of it."""
+    """Describe a node that the leader does not hear: since when, and the consequence."""
     after = "launch.node_grace" if grace is None else f"{grace:g} s"
     what = f"after {after} it was given up" if given_up else f"given up after {after}"
     return f"node {node} has been silent to the others for {max(0.0, seconds):.0f} s ({what})"
 
 
 def agent_gone(node: str) -> str:
-    """Its agent does not live, and something else of the run does there."""
+    """Describe a node whose agent is dead while another process of the run is alive there."""
     return f"the agent on {node} is gone; the ranks go on without it"
 
 
 def agent_late(node: str, seconds: float) -> str:
-    """Its agent gives no signs of life."""
+    """Describe a node whose agent sends no heartbeat."""
     return f"no sign of the agent on {node} for {seconds:.0f} s"
 
 
 def leaderless(node: str, unattended: str) -> str:
-    """What the ranks of a node do whose agent has given up the leader."""
+    """Describe what the ranks of a leaderless node do."""
     do = "go on without it" if unattended == "continue" else "are ended"
     return (
         f"node {node} has not heard from the leading node for launch.node_grace: its ranks {do} "
@@ -129,14 +133,14 @@ def leaderless(node: str, unattended: str) -> str:
 
 
 def alone(node: str) -> str:
-    """Where ranks go on though the run is over."""
+    """Describe ranks that continue though the run is over."""
     return (
         f"ranks on node {node} were going on without the leader when it was heard of last: a stop ends them"
     )
 
 
 def untold(nodes: Sequence[str]) -> str:
-    """What a controller waits for that took the run over and lacks the gang's token."""
+    """Describe what a controller waits for that took over the run without the gang's token."""
     who = f"the agent on {nodes[0]} lives" if len(nodes) == 1 else f"the agents on {', '.join(nodes)} live"
     return (
         f"an agent is missing and waits for the gang's token: {who} and did not say it yet, and "
@@ -145,12 +149,12 @@ def untold(nodes: Sequence[str]) -> str:
 
 
 def code_to(found: LinkState) -> str:
-    """`sending code to node b: 34.0 MiB of 120.0 MiB`."""
+    """Return `sending code to node b: 34.0 MiB of 120.0 MiB`."""
     return f"sending code to node {found.node}: {size(found.code_sent or 0)} of {size(found.code_size or 0)}"
 
 
 def code_to_all(found: Sequence[LinkState]) -> str:
-    """The same of one node, or of several together; empty of none."""
+    """Return the same for one node, or for several together; empty for none."""
     if len(found) < 2:
         return code_to(found[0]) if found else ""
     sent = sum(each.code_sent or 0 for each in found)
@@ -173,33 +177,33 @@ def hang(found: Hang) -> str:
 
 
 def failure(found: Failure) -> str:
-    """`rank 1 failed with exit code 1`, or what there is to say."""
+    """Return `rank 1 failed with exit code 1`, or the failure's message."""
     who = failed(found)
     if found.signal:
         return f"{who} was ended by {found.signal}"
     if found.code is not None:
         return f"{who} failed with exit code {found.code}"
     if found.rank is None and found.message:
-        return found.message.splitlines()[0]  # a node that is lost, say: torchrun has not failed
+        return found.message.splitlines()[0]  # for example a lost node: torchrun has not failed
     return f"{who} failed"
 
 
 def failed(found: Failure) -> str:
-    """Who: `rank 1`, `rank 1 on node b` in a run of several nodes, or torchrun itself."""
+    """Return what failed: `rank 1`, `rank 1 on node b` in a run of several nodes, or torchrun itself."""
     if found.rank is None:
         return "torchrun"
     return f"rank {found.rank} on node {found.node}" if found.node else f"rank {found.rank}"
 
 
 def placed(why: str, found: Failure | None) -> str:
-    """A sentence of the agent's that names the rank that failed first, with its node."""
+    """Add the node to an agent's sentence that names the rank that failed first."""
     if found is None or found.rank is None or not found.node:
         return why
     return re.sub(rf"\brank {found.rank}\b(?! on node)", lambda _: failed(found), why, count=1)
 
 
 def agent_failed(errors: Mapping[str, str]) -> str:
-    """Agents that ended by errors of their own; empty if there are none."""
+    """Describe agents that ended with internal errors; empty if there are none."""
     return "; ".join(
         f"the agent on {node} ended by an error of its own, {error} (traceback in nodes/{node}/agent.log)"
         for node, error in sorted(errors.items())[:SHOWN_LOGS]
@@ -207,7 +211,7 @@ def agent_failed(errors: Mapping[str, str]) -> str:
 
 
 def never_started(agents: Mapping[str, object]) -> str:
-    """Nothing of the run is alive and no attempt was made."""
+    """Describe a run without live processes and without an attempt."""
     if agents:
         logs = ", ".join(f"nodes/{node}/agent.log" for node in sorted(agents)[:SHOWN_LOGS])
         return f"the agent ended before it started the ranks; {logs} in its directory may say why"
@@ -215,36 +219,36 @@ def never_started(agents: Mapping[str, object]) -> str:
 
 
 def of_outcome(attempt: AttemptView) -> str:
-    """The last attempt's end is known, though nobody wrote the run's."""
+    """Describe a run whose last attempt's end is known, though the run's own end was never written."""
     if attempt.outcome == Outcome.FAILED and attempt.first_failure is not None:
         return f"{failure(attempt.first_failure)}; the agent ended before it could decide what follows"
     return f"attempt {attempt.number} {attempt.outcome}; the agent ended before it could write the run's end"
 
 
 def lost(*, same_boot: bool) -> str:
-    """Nothing is alive and nothing says how it ended."""
+    """Describe a run without live processes and without a record of its end."""
     if same_boot:
         return "all of its processes are gone and none of them wrote how it ended"
     return "the machine was started anew (a power cut or a reboot) while the run was going"
 
 
 def stopped_unread(path: str) -> str:
-    """The run was being stopped, and the line that says how it ended cannot be read."""
+    """Describe a run that was being stopped, and whose final journal line cannot be read."""
     return f"stop requested; how it ended cannot be read (damaged lines in {path})"
 
 
 def end_unread(paths: Sequence[str]) -> str:
-    """Nothing is alive, and the line that says how it ended may be damaged."""
+    """Describe a run without live processes whose final journal line may be damaged."""
     return f"how it ended cannot be read: {', '.join(paths)} {'is' if len(paths) == 1 else 'are'} damaged"
 
 
 def damaged(path: str, why: str) -> str:
-    """A checkpoint that was not loaded, because it is not what was saved."""
+    """Describe a checkpoint that was not loaded because it differs from what was saved."""
     return f"checkpoint {path} is damaged and was not used: {why}"
 
 
 def numbers_left_out(ranks: Sequence[int]) -> str:
-    """Ranks that print more lines than the agent can look through for numbers."""
+    """Describe ranks that print more lines than the agent can search for numbers."""
     numbers = ", ".join(map(str, ranks))
     who = f"rank {numbers} prints" if len(ranks) == 1 else f"ranks {numbers} print"
     return (
@@ -254,7 +258,7 @@ def numbers_left_out(ranks: Sequence[int]) -> str:
 
 
 def strangers(event: Mapping[str, Any]) -> str:
-    """Connections to torchrun's store that were refused, as an event `strangers` counts them."""
+    """Describe rejected connections to torchrun's store, as counted by an event `strangers`."""
     return (
         f"{read.whole(event, 'count') or 0} or more connections to the run's store were refused, one from "
         f"{read.text(event, 'address')}: {read.text(event, 'why')}"

@@ -1,4 +1,4 @@
-"""All runs of a home: listing them and finding one by what a person types."""
+"""All runs of a home: listing them, and finding one by user input."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ LATEST = "latest"
 
 
 class RunNotFoundError(Refusal):
-    """No run, or more than one, fits what was asked for; the message says what would."""
+    """No run, or more than one, matches; the message says how to fix it."""
 
     is_usage = True
 
 
 @dataclass(frozen=True)
 class UnreadableRun:
-    """A run directory that cannot be shown, and why."""
+    """Run directory that cannot be shown, and why."""
 
     id: str
     why: str
 
 
 def why_unreadable(error: Exception) -> str:
-    """Why a run cannot be read; an error that nothing foresees is named as a fault of this program."""
+    """Return why a run cannot be read; an unexpected error is reported as a bug of this program."""
     if isinstance(error, (RunDirectoryError, NewerFormatError, OSError)):
         return str(error)
     return f"it cannot be read, by a fault in Torchdeck: {type(error).__name__}: {error}"
 
 
 class RunRegistry:
-    """The runs that lie in one home."""
+    """Runs of one home."""
 
     def __init__(self, home: Path) -> None:
         self.folder = Home(home).runs
 
     def ids(self) -> list[str]:
-        """Ids of all runs, oldest first (an id begins with the time it was made)."""
+        """Return the ids of all runs, oldest first (an id begins with its creation time)."""
         try:
-            # names are all that is wanted, and of a thousand runs a list is asked for again and again
+            # only names are needed, and the list of a thousand runs is requested often
             return sorted(filter(RUN_ID.fullmatch, os.listdir(self.folder)))  # noqa: PTH208
         except FileNotFoundError:
             return []
 
     def all(self) -> list[RunView | UnreadableRun]:
-        """Every run as of now, oldest first."""
+        """Return the current view of every run, oldest first."""
         found: list[RunView | UnreadableRun] = []
         for run_id in self.ids():
             try:
@@ -62,11 +62,11 @@ class RunRegistry:
         return found
 
     def find(self, asked: str) -> RunLayout:
-        """The one run that `asked` names: an id, the beginning of one, a run's name, or `latest`.
+        """Return the one run that `asked` names: an id, a prefix of one, a run's name, or `latest`.
 
         Raises:
-            RunNotFoundError: none does, or several do.
-            RunDirectoryError: it is there and is no run directory.
+            RunNotFoundError: none matches, or several do.
+            RunDirectoryError: it exists and is not a run directory.
             NewerFormatError: it is from a newer Torchdeck.
         """
         return open_run_directory(self.folder / self._id_of(asked))
@@ -91,7 +91,7 @@ class RunRegistry:
         raise RunNotFoundError(f"there is no run {asked!r} in {self.folder}; `torchdeck runs list` shows all")
 
     def _newest(self, ids: list[str]) -> str:
-        """The id made last; ids say the second, and the journals of those of one second say the rest."""
+        """Return the id created last; ids give the second, and journals decide within the same second."""
         same = [run_id for run_id in ids if run_id.startswith(ids[-1].partition("-")[0])]
         if len(same) == 1:
             return same[0]

@@ -1,4 +1,4 @@
-"""All runs of a home, looked at again and again: only what goes on, or was written to, costs anything."""
+"""Repeatedly polled list of all runs of a home: only active or modified runs cost anything."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 
 BUDGET = 0.15
-"""Seconds of one look that may go into runs seen for the first time; the others wait for the next look."""
+"""Seconds per poll for runs seen for the first time; the others wait for the next poll."""
 CURVE_INTERVAL = 4.0
-"""Seconds between two looks at the loss curve of a run that goes on."""
+"""Seconds between two reads of the loss curve of an active run."""
 RETRY = 5.0
-"""Seconds between two tries to read a run that cannot be read."""
+"""Seconds between two attempts to read an unreadable run."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class RunEntry:
     id: str
     layout: RunLayout
     view: RunView | None = None
-    """None where it has not been read yet, or cannot be."""
+    """None if it has not been read yet, or cannot be."""
     progress: TrainingProgress | None = None
     loss_curve: tuple[float, ...] = ()
-    """The loss over the run's steps in a few points, NaN where there is none."""
+    """Loss over the run's steps in a few points, NaN if there is none."""
     why: str = ""
     """Why it cannot be read; else empty."""
     living_alone: tuple[str, ...] = ()
-    """Other nodes on which ranks of it may go on though it is over."""
+    """Other nodes on which ranks of it may continue though it is over."""
 
     @property
     def state(self) -> RunState | None:
@@ -52,29 +52,29 @@ class RunEntry:
 
     @property
     def is_live(self) -> bool:
-        """Something of it runs or is about to."""
+        """Whether a process of it runs or is about to."""
         return self.view is not None and not self.view.is_over
 
     @property
     def name(self) -> str:
-        """The run's name; its id where that cannot be read."""
+        """The run's name; its id if the name cannot be read."""
         return self.id if self.view is None else self.view.name
 
 
 @dataclass(frozen=True)
 class RunsSeen:
-    """What one look found."""
+    """Result of one poll."""
 
     entries: tuple[RunEntry, ...]
-    """The newest first."""
+    """Newest first."""
     unread: int = 0
-    """Runs among them that were not read yet; the next looks do it."""
+    """Number of runs not read yet; the next polls read them."""
 
 
 class RunList:
-    """Looks at the runs of a home. For one thread at a time.
+    """Poller of the runs of a home. Use it from one thread at a time.
 
-    A run that is over, with nothing of it alive, is read once; from then on a look costs it one `stat`.
+    A run that is over, without live processes, is read once; from then on a poll costs it one `stat`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RunList:
         self._runs: dict[str, _Followed] = {}
 
     def look(self) -> RunsSeen:
-        """The runs as of now.
+        """Return the current runs.
 
         Raises:
             OSError: the folder of the runs cannot be listed.
@@ -118,7 +118,7 @@ class RunList:
 
 
 class _Followed:
-    """One run of the list and what is needed to look at it again."""
+    """One run of the list and the state needed to poll it again."""
 
     def __init__(self, layout: RunLayout, followers: SharedFollowers) -> None:
         self.entry = RunEntry(layout.root.name, layout)
@@ -156,13 +156,13 @@ class _Followed:
         self.is_gone = not layout.root.exists()
         quiet = view.is_over and not (view.controller_alive or view.agent_alive or view.processes_alive)
         curve = self._curve(self._follower, now, last=quiet)
-        # of nearly no run is another file read for it
+        # hardly any run needs this extra file
         alone = living_alone(view, read_links(layout)) if view.nodes_alone else ()
         self._take(RunEntry(self.entry.id, layout, view, found.progress, curve, living_alone=alone))
         self._settled = None
         if quiet:
-            # a resume begins in the controller's; an agent may come back and write first only where nobody
-            # wrote the run's end
+            # a resume begins in the controller's journal; an agent may come back and write first only if the
+            # run's end was never written
             self._settled = found.before.of_controller if view.end_written else found.before
             self._follower = None
 
@@ -173,6 +173,6 @@ class _Followed:
         return follower.loss_curve()
 
     def _take(self, entry: RunEntry) -> None:
-        """The old object stays where nothing changed: comparing two lists is then quick."""
+        """Keep the old object if nothing changed: comparing two lists is then fast."""
         if entry != self.entry:
             self.entry = entry

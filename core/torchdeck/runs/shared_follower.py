@@ -1,4 +1,6 @@
-"""One run followed for several that look at it at about the same time, such as a list and a page."""
+"""Follower of one run shared by several readers that poll at about the same time, such as a list and a
+page.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,23 @@ from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView
 
 AS_GOOD = 0.1
-"""Seconds before it was asked for in which another's look may have begun, to do for this one."""
+"""Maximum age in seconds of another reader's poll whose result is reused."""
 
 
 @dataclass(frozen=True)
 class RunLook:
-    """A run as one look found it."""
+    """Result of one poll of a run."""
 
     view: RunView
     progress: TrainingProgress | None
     links: Links | None
-    """How its nodes were reached; None for a run of this machine alone."""
+    """Links to its nodes; None for a run on this machine alone."""
     before: JournalFingerprints
-    """The journals just before they were read: what was written since, this look may not know."""
+    """Journals just before they were read: later writes may be missing from this poll."""
 
 
 class SharedFollower:
-    """Looks at one run for whoever asks, in any thread; who asks when a look has just begun gets that one."""
+    """Polls one run for callers in any thread; a caller shares a poll that has just begun."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class SharedFollower:
         self._began = 0.0
 
     def look(self) -> RunLook:
-        """The run as of now, or as of `AS_GOOD` seconds before at most.
+        """Return the state of the run, at most `AS_GOOD` seconds old.
 
         Raises:
             NewerFormatError: a journal is from a newer Torchdeck.
@@ -69,13 +71,13 @@ class SharedFollower:
             return self._last
 
     def loss_curve(self) -> tuple[float, ...]:
-        """As `ProgressReader.loss_curve`, as of the last look."""
+        """Return the same as `ProgressReader.loss_curve`, as of the last poll."""
         with self._one_at_a_time:
             return self._progress.loss_curve()
 
 
 class SharedFollowers:
-    """One for each run that somebody follows."""
+    """One shared follower per followed run."""
 
     def __init__(
         self, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
@@ -86,7 +88,7 @@ class SharedFollowers:
         self._kept: WeakValueDictionary[Path, SharedFollower] = WeakValueDictionary()
 
     def of(self, layout: RunLayout) -> SharedFollower:
-        """That of this run; it is forgotten when nobody keeps it."""
+        """Return the follower of this run; it is dropped once it is no longer referenced."""
         with self._one_at_a_time:
             found = self._kept.get(layout.root)
             if found is None:

@@ -1,4 +1,4 @@
-"""The states of a run, and what one rank, attempt, hang and failure looks like from outside."""
+"""States of a run, and the external view of one rank, attempt, hang and failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.runs.links import LinkState
 
 
 class RunState(StrEnum):
-    """Where a run is; DESIGN names them."""
+    """State of a run, named as in DESIGN."""
 
     PENDING = "PENDING"
     QUEUED = "QUEUED"
@@ -25,7 +25,7 @@ class RunState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing runs any more, and nothing will without a person."""
+        """Whether nothing runs any more, and nothing will without user action."""
         return self in ENDED
 
 
@@ -34,33 +34,33 @@ ENDED = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunS
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong first in an attempt."""
+    """First failure of an attempt."""
 
     rank: int | None
     code: int | None
     signal: str | None
-    """Its name, such as `SIGKILL`."""
+    """Name of the signal, such as `SIGKILL`."""
     message: str = ""
     traceback: str = ""
     time: float | None = None
     node: str = ""
-    """Of its rank, in a run of several; empty where it is not known."""
+    """Node of its rank, in a run of several; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class RankExit:
-    """How one rank ended: an exit code, or the signal that ended it."""
+    """End of one rank: an exit code, or the signal that ended it."""
 
     rank: int
     code: int | None
     signal: str | None
     node: str = ""
-    """Whose agent said so."""
+    """Node whose agent reported it."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """A rank that stands still; durations in seconds."""
+    """Hung rank; durations in seconds."""
 
     rank: int
     phase: str
@@ -72,7 +72,7 @@ class Hang:
 
 @dataclass(frozen=True)
 class CheckpointSeen:
-    """A complete checkpoint that the agent saw."""
+    """Complete checkpoint seen by the agent."""
 
     step: int | None
     path: str
@@ -80,12 +80,12 @@ class CheckpointSeen:
     size: int | None = None
     time: float | None = None
     node: str = ""
-    """Whose agent saw it, under this path; empty where it is not known."""
+    """Node whose agent saw it, under this path; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class DeviceHolder:
-    """Whose a device is."""
+    """Holder of a device."""
 
     device: str
     run_id: str
@@ -107,14 +107,14 @@ class AttemptView:
     exits: tuple[RankExit, ...] = ()
     world_size: int | None = None
     global_batch: int | None = None
-    """Samples of a step; None for a script's."""
+    """Samples per step; None for a script's."""
     accumulation: int | None = None
     rendezvous: str = ""
-    """torchrun's: `static` or `c10d`; empty where the journal is of an older agent."""
+    """torchrun's rendezvous: `static` or `c10d`; empty if the journal is of an older agent."""
     notes: tuple[str, ...] = ()
-    """What is to be said of its size, such as that the global batch is another."""
+    """Notes on its size, such as that the global batch differs."""
     given_up: str = ""
-    """Who was left out from here on, and why; empty where nobody was."""
+    """Slot given up from here on, and why; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,15 @@ class RankView:
 
 @dataclass(frozen=True)
 class NodeLiveness:
-    """Which processes of a run are alive on one node."""
+    """Live processes of a run on one node."""
 
     agent: bool = False
     holder: bool = False
     torchrun: bool = False
     link: LinkState | None = None
-    """How the node is reached; None for this machine."""
+    """Link to the node; None for this machine."""
     known: bool = True
-    """False where nobody can say: the link to the node is not there now."""
+    """False if unknown: the link to the node is currently down."""
 
     @property
     def any(self) -> bool:
@@ -151,26 +151,27 @@ class NodeLiveness:
 
 @dataclass(frozen=True)
 class Liveness:
-    """Which processes of a run are alive, and whether the machine has been started anew since."""
+    """Live processes of a run, and whether the machine has been rebooted since."""
 
     controller: bool = False
     nodes: dict[str, NodeLiveness] = field(default_factory=dict)
     orphans: bool = False
-    """None of the named processes is alive, and others that carry the run's id are."""
+    """Whether none of the named processes is alive, but others with the run's id are."""
     same_boot: bool = True
-    """False where every process the journals name was of an earlier boot."""
+    """False if every process in the journals was of an earlier boot."""
     followed_until: float | None = None
-    """When a controller here told of the run's nodes last, unix seconds, where none does now; None where one
-    does, and of a run of this machine alone."""
+    """Time of the last report of a controller here on the run's nodes, unix seconds, if none reports now.
+    None if one does, and for a run on this machine alone.
+    """
 
     @property
     def nodes_alive(self) -> bool:
-        """Something lives, or may: what nobody can see is not taken for dead."""
+        """Whether any process is or may be alive: what cannot be seen is not taken for dead."""
         return self.orphans or any(node.any or not node.known for node in self.nodes.values())
 
     @property
     def seen_alive(self) -> bool:
-        """Something is known to live."""
+        """Whether any process is known to be alive."""
         return self.orphans or any(node.any for node in self.nodes.values())
 
     @property

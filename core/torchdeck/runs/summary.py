@@ -1,4 +1,4 @@
-"""What a person reads when a run has ended, or asks how it is."""
+"""Readable summary of a run, at its end or on request."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
 THIS_MACHINE = "localhost"
-"""What a plan calls the machine that it is made on; every other node has a disk of its own."""
+"""A plan's name of the machine that it is made on; every other node has a disk of its own."""
 TRACEBACK_LINES = 40
-"""A longer traceback is cut in its middle; the whole of it is in the rank's stderr.log."""
+"""Lines above which the middle of a traceback is omitted; the whole is in the rank's stderr.log."""
 
 
 def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None) -> list[str]:
-    """State, why, the first failing rank with its traceback, and what to type next; one line each.
+    """Return state, reason, the first failing rank with its traceback, and the next commands; one line each.
 
     Args:
-        view: of the run.
-        directory: where it is, if that is to be said.
-        audit: whether it used the samples that were planned, if that is to be said.
+        view: view of the run.
+        directory: its directory, if it is to be shown.
+        audit: whether it used the planned samples, if that is to be shown.
     """
     lines = [f"{view.state}  {view.name}  ({view.id})"]
     if view.why:
@@ -62,12 +62,12 @@ def _failure_lines(view: RunView) -> list[str]:
 
 
 def _below(path: str, directory: str) -> str:
-    """`path`, seen from `directory` where it lies in it: the same long path twice is hard to read."""
+    """Return `path` relative to `directory` if it is in it: the same long path twice is hard to read."""
     return path.removeprefix(f"{directory}/") if directory else path
 
 
 def shortened(traceback: str) -> list[str]:
-    """The lines of a traceback, without its middle where it is long."""
+    """Return the lines of a traceback, without its middle if it is long."""
     lines = traceback.rstrip().splitlines()
     if len(lines) <= TRACEBACK_LINES:
         return lines
@@ -76,7 +76,7 @@ def shortened(traceback: str) -> list[str]:
 
 
 def next_lines(view: RunView) -> list[str]:
-    """What to type next, as commands."""
+    """Return the next commands to run."""
     if view.state is RunState.SUCCEEDED:
         return [f"metrics: torchdeck runs metrics {view.id}", f"output:  torchdeck runs logs {view.id}"]
     if not view.is_over:

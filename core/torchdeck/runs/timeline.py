@@ -1,4 +1,4 @@
-"""The journals of a run as a list that a person reads: one line an event, attempts as headings."""
+"""Readable timeline of a run's journals: one line per event, attempts as headings."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Happening:
     kind: Kind
     text: str
     attempt: int
-    """During which it happened; 0 before the first."""
+    """Attempt during which it happened; 0 before the first."""
     event: str
-    """Its name in the journal."""
+    """Event name in the journal."""
     details: tuple[tuple[str, str], ...] = ()
-    """Everything else that the journal says of it."""
+    """Other fields of the journal event."""
 
 
 class TimelineReader:
-    """Follows the journals of a run; each look gives what was appended."""
+    """Follows the journals of a run; each poll reads what was appended."""
 
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
@@ -46,7 +46,7 @@ class TimelineReader:
         self._events: list[tuple[str, Event]] = []
 
     def refresh(self) -> tuple[Happening, ...] | None:
-        """The whole timeline as of now; None where nothing is new.
+        """Return the whole current timeline; None if nothing is new.
 
         Raises:
             NewerFormatError: the controller's journal is from a newer Torchdeck.
@@ -65,10 +65,10 @@ class TimelineReader:
 
 
 def timeline(events: Iterable[tuple[str, Event]]) -> tuple[Happening, ...]:
-    """What happened in the order of time, each with the attempt it belongs to.
+    """Return the events in order of time, each with the attempt it belongs to.
 
     Args:
-        events: who wrote it (`controller`, or a node), and the event.
+        events: writer (`controller`, or a node), and event.
     """
     attempt = 0
     found = []
@@ -87,7 +87,7 @@ def timeline(events: Iterable[tuple[str, Event]]) -> tuple[Happening, ...]:
 
 
 def _places(events: Iterable[tuple[str, Event]]) -> Mapping[tuple[int | None, int | None], str]:
-    """(attempt, rank) → its node, in a run of several."""
+    """Return (attempt, rank) → its node, in a run of several."""
     exits = [(who, event.fields) for who, event in events if event.name == "rank_exited"]
     nodes = {who for who, event in events if event.name == "agent_started"}
     if len(nodes) < 2:

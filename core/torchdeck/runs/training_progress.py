@@ -1,4 +1,4 @@
-"""How far training is: from the run's view and, where there are any, its metrics."""
+"""Progress of training, from the run's view and its metrics, if any."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 LOSS = "loss"
 CURVE_COLUMNS = 48
-"""Of the small curve in a list of runs."""
+"""Points of the small curve in a list of runs."""
 SERIES = ("loss", "heldout_loss", "tokens_per_s", "samples_per_s", "step_time", "memory_bytes")
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Where rank 0 is; None where nothing is known. Durations in seconds."""
+    """Progress of rank 0; None if unknown. Durations in seconds."""
 
     phase: str
     step: int | None
@@ -35,26 +35,27 @@ class TrainingProgress:
     tokens_per_s: float | None = None
     eta: float | None = None
     memory_bytes: float | None = None
-    """Of the rank that uses most."""
+    """Memory of the rank that uses most."""
     checkpoint_step: int | None = None
     samples_per_s: float | None = None
 
     @property
     def throughput(self) -> str:
-        """`12.3k tokens/s`, or samples where no tokens are counted; empty where neither is."""
+        """`12.3k tokens/s`, or samples if no tokens are counted; empty if neither is."""
         if self.tokens_per_s is not None:
             return f"{rate(self.tokens_per_s)} tokens/s"
         return "" if self.samples_per_s is None else f"{rate(self.samples_per_s)} samples/s"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields; null for what is not a finite number, which JSON cannot say."""
+        """Return its fields; null for numbers that are not finite, which JSON cannot represent."""
         fields = dataclasses.asdict(self).items()
         return {name: None if _is_odd(value) else value for name, value in fields}
 
     def text(self, width: int | None = None) -> str:
-        """`step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint 100`.
+        """Return `step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint
+        100`.
 
-        With a `width` in characters: broken between two of these, where it is wider.
+        With a `width` in characters, wider text is broken between two of these.
         """
         lines = [""]
         for part in self._parts():
@@ -95,9 +96,10 @@ class ProgressReader:
         self._looked_for_total = False
 
     def loss_curve(self, columns: int = CURVE_COLUMNS) -> tuple[float, ...]:
-        """The training loss over the run's steps in `columns` points, as of the last `read`; else empty.
+        """Return the training loss over the run's steps in `columns` points, as of the last `read`; else
+        empty.
 
-        A point is the middle between the least and the greatest loss there; NaN where none is finite.
+        A point is the midpoint of the lowest and highest loss there; NaN if none is finite.
         """
         metrics = self._metrics
         if metrics is None or not metrics.ranks(LOSS):
@@ -107,24 +109,24 @@ class ProgressReader:
         if extent is None:
             return ()
         window = metrics.window(LOSS, rank, *extent, columns)
-        # Python's numbers: numpy's warn of what infinities add up to
+        # Python's numbers: numpy's warn when infinities are added
         ends = zip(window.low.tolist(), window.high.tolist(), strict=True)
         middles = (low / 2 + high / 2 for low, high in ends)
         return tuple(value if math.isfinite(value) else math.nan for value in middles)
 
     def read(self, view: RunView) -> TrainingProgress | None:
-        """Progress as of now; None while nothing is known."""
+        """Return the current progress; None while nothing is known."""
         rows = self._rows()
         leader = view.ranks[0] if view.ranks else None
         if not rows and not any(rank.step for rank in view.ranks):
-            # loading and compiling may take minutes; "starting" the state says already
+            # loading and compiling may take minutes; the state already shows "starting"
             if leader is None or leader.phase in ("", "starting") or view.kind != "recipe" or view.is_over:
                 return None
             return TrainingProgress(leader.phase, None, None)
-        # the heartbeat is a second old, and gone at the end: metrics may know better
+        # the heartbeat is a second old, and gone at the end: metrics may be newer
         steps = [row.step for row in rows.values()] + [leader.step or 0 if leader is not None else 0]
         step, total = max(steps), self._total_of(leader)
-        # one object for every NaN: only that equals itself where two looks are compared
+        # one object for every NaN: only that compares equal between two polls
         values = {name: math.nan if math.isnan(row.value) else row.value for name, row in rows.items()}
         resident = [rank.rss_bytes for rank in view.ranks if rank.rss_bytes is not None]
         left = math.nan
@@ -144,7 +146,7 @@ class ProgressReader:
         )
 
     def _total_of(self, leader: RankView | None) -> int | None:
-        """Its heartbeat is gone once the run is over; what is on disk is looked at once."""
+        """Return the total steps. The heartbeat is gone once the run is over; the disk is read once."""
         if leader is not None and leader.total is not None:
             self._total = leader.total
         if self._total is None and not self._looked_for_total:
@@ -158,7 +160,9 @@ class ProgressReader:
         return seconds_a_step(self._metrics, "step_time", self._metrics.ranks("step_time")[0])
 
     def _rows(self) -> dict[str, Latest]:
-        """The newest row of each series, of its first rank; of memory that of the rank that uses most."""
+        """Return the newest row of each series for its first rank; for memory, for the rank that uses
+        most.
+        """
         if self._metrics is None:
             if not any(self._layout.attempts.glob("*/ranks/*/metrics/*")):
                 return {}
@@ -176,7 +180,7 @@ class ProgressReader:
 
 
 def _most(rows: list[Latest]) -> Latest:
-    """The largest, of ranks of the newest attempt: one that was given up uses nothing any more."""
+    """Return the largest of the newest attempt's ranks: a rank that was given up uses nothing any more."""
     newest = max(row.attempt for row in rows)
     return max((row for row in rows if row.attempt == newest), key=attrgetter("value"))
 

@@ -1,4 +1,4 @@
-"""How many steps training takes in all and how long the rest of them takes, from what is on disk."""
+"""Total number of training steps and estimated time left, from files on disk."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     from torchdeck.metrics import RunMetrics
 
 PLAIN = 600.0
-"""Seconds from which a remaining time is said without its seconds."""
+"""Remaining time in seconds from which it is shown without seconds."""
 ROWS = 1024
-"""Newest rows that may count for the pace."""
+"""Maximum number of newest rows used for the pace."""
 PACE_SECONDS = 300.0
-"""How far back they count, but `FEWEST` always do."""
+"""Maximum age of rows used for the pace; `FEWEST` are always used."""
 FEWEST = 32
 LONGEST_PAUSE = 100.0
-"""A pause counts as no more than so many usual steps: an evaluation counts, a suspended machine does not."""
+"""A pause counts as at most this many usual steps: an evaluation counts, a suspended machine does not."""
 
 
 def time_left(seconds: float) -> str:
-    """`42 s`, `3 min 20 s`, `37 min`, `2 h 5 min`: no more of it than an estimate can know."""
+    """Return `42 s`, `3 min 20 s`, `37 min`, `2 h 5 min`: no more precise than an estimate can be."""
     if seconds < PLAIN:
         return duration(seconds)
     return duration(60.0 * round(seconds / 60.0)).removesuffix(" 0 s")
 
 
 def total_steps(layout: RunLayout) -> int | None:
-    """What the newest attempt that knew it wrote of it, else what the plan says; None where neither does."""
+    """Return the total that the newest attempt with that value wrote, else the plan's; None if neither has
+    it.
+    """
     for number in reversed(layout.attempt_numbers()):
         progress = read_progress(layout.attempt(number).rank(0).progress)
         if progress is not None and progress.total is not None:
@@ -45,9 +47,9 @@ def total_steps(layout: RunLayout) -> int | None:
 
 
 def seconds_a_step(metrics: RunMetrics, name: str, rank: int) -> float | None:
-    """The pace of the last minutes by the times at which rows of the metric `name` were written.
+    """Return the pace of the last minutes, from the times at which rows of the metric `name` were written.
 
-    What stands between steps (evaluations, saves) is in it. None where fewer than two steps are known.
+    Time between steps (evaluations, saves) is included. None if fewer than two steps are known.
 
     Raises:
         OSError: a file cannot be read.

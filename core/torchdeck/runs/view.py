@@ -1,4 +1,6 @@
-"""RunView: what a run is doing, as a pure fold over its journals, heartbeats, liveness and the time now."""
+"""RunView: the state of a run, as a pure fold over its journals, heartbeats, liveness and the current
+time.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,22 @@ from torchdeck.runs.state import (
 )
 
 START_GRACE = 10.0
-"""Seconds after the last event in which nothing may be alive yet: a process is between two others."""
+"""Seconds after the last event in which no process need be alive: one process hands over to another."""
 
 
 AGENT_ERROR_SINCE = 600.0
-"""Seconds before a failure in which an error of an agent may have led to it."""
+"""Seconds before a failure in which an agent's error may have caused it."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run as seen from outside; times in seconds since the epoch."""
+    """External view of one run; times in seconds since the epoch."""
 
     id: str
     name: str
     state: RunState
     why: str
-    """Why it is in this state, where there is something to say; else empty."""
+    """Reason for this state, if there is one to show; else empty."""
     created: float | None
     started: float | None
     ended: float | None
@@ -52,19 +54,19 @@ class RunView:
     kind: str
     target: str
     source: str
-    """The run file it was started from, where that was; empty for a command line without one."""
+    """Run file it was started from, with its original path; empty for a command line without one."""
     strategy: str
     world_size: int | None
-    """Of its plan; an attempt may have fewer ranks."""
+    """World size of its plan; an attempt may have fewer ranks."""
     fingerprint: str
     first_failure: Failure | None
     resumable: bool
     checkpoint: CheckpointSeen | None
-    """The newest complete one that the agent reported."""
+    """Newest complete checkpoint that the agent reported."""
     devices: tuple[str, ...]
     held_by: tuple[DeviceHolder, ...]
     refused: bool
-    """It did not start, because another run has its devices."""
+    """Whether it did not start because another run has its devices."""
     hangs: tuple[Hang, ...]
     ranks: tuple[RankView, ...]
     requests_waiting: tuple[str, ...]
@@ -73,24 +75,26 @@ class RunView:
     processes_alive: bool
     warnings: tuple[str, ...]
     finishes: int
-    """How often it has finished; a resume names this number."""
+    """Number of times it has finished; a resume names this number."""
     end_written: bool
-    """The end of this life stands in a journal; that of a run whose processes are all gone does not."""
+    """Whether a journal has the end of this session; if all its processes are gone it may be missing."""
     troubles: tuple[NodeTrouble, ...] = ()
-    """Of nodes, while it goes on; their texts are among `warnings`."""
+    """Problems of nodes while it is active; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
-    """Whose ranks go on without the leader, and after the end of the run, as far as it is told here."""
+    """Nodes whose ranks continue without the leader, and after the end of the run, as far as is known here.
+    """
     unfenced: tuple[str, ...] = ()
-    """Nodes that did not answer when the run was given up: something of it may still live there."""
+    """Nodes that did not answer when the run was given up: processes of it may still be alive there."""
     agent_error: str = ""
-    """Agents that ended by errors of their own, as a sentence; empty if none did, or long ago."""
+    """Agents that ended with internal errors, as a sentence; empty if none did, or long ago."""
     followed_until: float | None = None
-    """Of a run that may go on and that nobody follows here: when its nodes were told of last; else None.
-    Everything else is as it was then."""
+    """Time of the last report on its nodes, for a run that may be active without a controller here; else
+    None. Everything else is as of that time.
+    """
 
     @property
     def exit_code(self) -> int:
-        """What the command line's exit status says of it; 0 while it goes on."""
+        """Exit status of the command line for it; 0 while it is active."""
         if self.state is RunState.CANCELLED:
             return 130
         if self.state in (RunState.FAILED, RunState.LOST):
@@ -108,13 +112,13 @@ class RunView:
 
     @property
     def needs_controller(self) -> bool:
-        """Whether it goes on, or may on some node."""
+        """Whether it is active, or may be on some node."""
         return not self.is_over or bool(self.nodes_alone or self.unfenced)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; `exit_code` is null while the run goes on."""
+        """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
         value = dataclasses.asdict(self)
-        del value["unfenced"]  # for controllers; `runs show` says it in words
+        del value["unfenced"]  # for controllers; `runs show` has it as text
         value["state"] = self.state.value
         value["exit_code"] = self.exit_code if self.is_over else None
         return value
@@ -129,16 +133,16 @@ def fold(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """The state of a run. Pure: the same arguments give the same view, and no history makes it raise.
+    """Return the state of a run. Pure: the same arguments give the same view, and no history makes it raise.
 
     Args:
         run_id: the run's id.
         journal: the controller's events in the order of its file.
         nodes: the agents' events by node, in the order of their files.
         heartbeats: content of each node's heartbeat file, as read.
-        liveness: which of the processes that the journals name are alive.
+        liveness: which of the processes in the journals are alive.
         now: seconds since the epoch.
-        damage: what could not be read of the journals.
+        damage: unreadable sections of the journals.
     """
     history = RunHistory()
     for event in journal:
@@ -157,7 +161,7 @@ def view(
     now: float,
     damage: Sequence[JournalDamage] = (),
 ) -> RunView:
-    """The view of a history that was fed event by event; otherwise as `fold`."""
+    """Return the view of a history that was fed event by event; otherwise as `fold`."""
     created = history.created.fields if history.created else {}
     ahead = clock_ahead(history, liveness)
     attempts = tuple(
@@ -171,7 +175,7 @@ def view(
     state, why = _state(history, current, liveness, now, damage)
     agent_error = _agent_error(history, current)
     if state in (RunState.FAILED, RunState.LOST):
-        # what ranks say then may follow from it
+        # later reports of ranks may be a consequence
         why = "; ".join(filter(None, (agent_error, why)))
     last = attempts[-1].first_failure if attempts else None
     end = history.end
@@ -206,7 +210,7 @@ def view(
         requests_waiting=history.requests_waiting,
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
-        # the leader writes the end last: who cannot be seen after it is taken to be gone
+        # the leader writes the end last: a process that cannot be seen after it is taken to be gone
         processes_alive=liveness.nodes_alive if end is None and history.is_begun else liveness.seen_alive,
         warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
         agent_error=agent_error,
@@ -222,7 +226,9 @@ def view(
 def _whole_attempt(
     begun: AttemptView, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], ahead: float
 ) -> AttemptView:
-    """With its ranks' exits, times by our clock and, in a run of several nodes, that of the first failure."""
+    """Return the attempt with its ranks' exits, times by our clock and, in a run of several nodes, the node
+    of the first failure.
+    """
     ended = None if begun.ended is None else begun.ended - ahead
     attempt = dataclasses.replace(
         begun, exits=history.exits(begun.number), started=begun.started - ahead, ended=ended
@@ -241,7 +247,7 @@ def _whole_attempt(
 
 
 def _agent_error(history: RunHistory, current: AttemptView | None) -> str:
-    """Which agents ended by errors of their own, not long before the current attempt ended."""
+    """Return which agents ended with internal errors, not long before the current attempt ended."""
     since = 0.0
     if current is not None:
         failed = current.first_failure.time if current.first_failure is not None else None
@@ -251,7 +257,7 @@ def _agent_error(history: RunHistory, current: AttemptView | None) -> str:
 
 
 def _created(history: RunHistory, started: float | None) -> float | None:
-    """A directory made later, on a machine that attaches to the run, says when that was."""
+    """Return the creation time. A directory made later, on a machine that attaches to the run, records it."""
     if history.created is None:
         return None
     return history.created.time if started is None else min(history.created.time, started)
@@ -266,7 +272,7 @@ def _state(
 ) -> tuple[RunState, str]:
     if history.end is not None:
         return ENDS[read.text(history.end.fields, "state")], read.text(history.end.fields, "why")
-    # before any agent was started, nothing can live where nothing is seen
+    # before any agent was started, nothing unseen can be alive
     alive = liveness.nodes_alive if liveness.controller and history.is_begun else liveness.seen_alive
     if history.transport_failure is not None and not alive:
         return RunState.FAILED, history.transport_failure
@@ -282,14 +288,14 @@ def _state(
 
 
 def _hidden_end(history: RunHistory, hidden: Sequence[JournalDamage]) -> tuple[RunState, str]:
-    """Nothing says that the run failed; the line that says how it ended may be one that cannot be read."""
+    """Return the state if the final line may be an unreadable one: nothing shows that the run failed."""
     if history.stopping is not None and history.stopping[1] == StopCause.USER:
         return RunState.CANCELLED, reasons.stopped_unread(hidden[0].path)
     return RunState.LOST, reasons.end_unread([each.path for each in hidden])
 
 
 def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> tuple[RunState, str]:
-    """Nothing of the run is alive and nobody wrote its end: what can still be known."""
+    """Return what is still known if no process is alive and the run's end was never written."""
     if current is None:
         return RunState.FAILED, reasons.never_started(history.agents)
     outcomes: dict[str, RunState] = {
@@ -312,7 +318,7 @@ def _ended(history: RunHistory, current: AttemptView | None, state: RunState, ah
         return history.end.time  # a controller's, by this machine's clock
     if current is not None and current.ended is not None:
         return current.ended
-    # nobody wrote when; the last thing that was written is the latest time known
+    # the time was not recorded; the last event is the latest time known
     return history.last_time or None
 
 

@@ -27,11 +27,11 @@ def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
             kept.
         step: the x value. Default: one more than the last.
     """
-    # this is what it is outside a run; inside, torchdeck.log is the method of a writer
+    # the definition outside a run; inside, torchdeck.log is the method of a writer
 
 
 def log_of_this_process(environ: Mapping[str, str] = os.environ) -> LogFunction:
-    """What `torchdeck.log` is in a process with these variables."""
+    """Return `torchdeck.log` for a process with these variables."""
     try:
         layout = rank_layout(environ)
     except LauncherVariableError as error:

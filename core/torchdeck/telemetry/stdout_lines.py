@@ -1,4 +1,4 @@
-"""Lines out of the bytes of a growing log. Standard library, Python 3.10."""
+"""Lines from the bytes of a growing log. Standard library, Python 3.10."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import re
 from collections.abc import Iterator
 
 UNENDED_LIMIT = 64 * 1024
-"""Bytes without a line end after which what is there is taken for a line, so that a reader always gets on."""
+"""Bytes without a line end that are taken for a line, so that a reader always makes progress."""
 
 _END = re.compile(rb"[\r\n]")
 
 
 def split_lines(chunk: bytes) -> Iterator[tuple[str, int]]:
-    """The ended lines in `chunk`; a carriage return ends a line too, as progress bars draw over themselves.
+    """Split `chunk` into its ended lines; a carriage return ends a line too, as progress bars overwrite
+    themselves.
 
     Args:
         chunk: bytes from where the last call stopped.
 
     Yields:
-        A line without its end (undecodable bytes replaced, empty lines left out), and how many bytes of
-        `chunk` it and all before it take. Reading goes on after the last one; with none, once there is more.
+        A line without its end (undecodable bytes replaced, empty lines left out), and the number of bytes of
+        `chunk` up to its end. Continue reading after the last one; if there is none, once there is more data.
     """
     start = 0
     for match in _END.finditer(chunk):

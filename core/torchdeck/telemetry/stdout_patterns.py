@@ -1,10 +1,10 @@
-"""Numbers read from what training scripts print: the known formats, and patterns a user gave.
+"""Numbers parsed from the output of training scripts: known formats, and user-defined patterns.
 
 Standard library, Python 3.10: the agent does this. Formats as printed by nanoGPT (train.py), the Hugging Face
 Trainer (dict lines), Lightning (tqdm and rich bars), torchtitan (its metrics line, ANSI colours in it), tqdm
-with a postfix, and by hand ("loss: 1.23", "loss=1.23 step=5"). Names come out in lower case with `_` for
-spaces, and with the unit as printed behind them ("time 12ms" is time_ms, "mfu: 5%" is mfu_percent); keys of
-dict lines stay.
+with a postfix, and by hand ("loss: 1.23", "loss=1.23 step=5"). Names are converted to lower case with `_` for
+spaces, and the printed unit is appended ("time 12ms" is time_ms, "mfu: 5%" is mfu_percent); keys of dict
+lines stay.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from collections.abc import Iterator
 from typing import Optional
 
 Reading = tuple[Optional[int], dict[str, float]]  # noqa: UP045 - evaluated here, where Python 3.10 reads it
-"""The step, where the line names one, and the metrics."""
+"""The step, if the line names one, and the metrics."""
 
 LINE_LIMIT = 4096
-"""Characters of a line that are looked at; no script prints its loss further to the right."""
+"""Maximum number of characters parsed per line; no script prints its loss further to the right."""
 NAME_LIMIT = 128
 
-# every repeat has a bound, and none stands in another that could take the same text: no line costs more than
-# its length times a constant
+# every repeat has a bound, and none is nested in another that could match the same text: no line costs more
+# than its length times a constant
 _NUMBER = (
     r"[-+]?(?:\d{1,3}(?:,\d{3}){1,6}(?![\d,])(?:\.\d{1,30})?|\d{1,30}(?:\.\d{0,30})?(?:e[-+]?\d{1,4})?"
     r"|\.\d{1,30}(?:e[-+]?\d{1,4})?|nan\b|inf(?:inity)?\b)"
 )
 _UNIT = r"(?P<unit>%|ms|us|µs|min|s|[KMGT]i?B)?"
-# what must not stand behind a number: more of a word, a clock time, a version, a date, a fraction
+# not allowed after a number: more of a word, a clock time, a version, a date, a fraction
 _END = r"(?![\w%]|[:/.-]\d)"
 _STAGE = r"(?:(?:train|training|val|valid|validation|test|eval|dev|total|mean|avg|average|running) )?"
 _FLAGS = re.IGNORECASE | re.ASCII
@@ -54,7 +54,7 @@ _PAIR = re.compile(
     rf"(?P<number>{_NUMBER}){_UNIT}{_END}",
     _FLAGS,
 )
-# with neither ":" nor "=" between, only what is known is believed: "train loss 2.1", "time 12.3ms"
+# without ":" or "=" between, only known names are accepted: "train loss 2.1", "time 12.3ms"
 _SPACED = re.compile(
     rf"(?<![\w./-])(?P<name>{_STAGE}loss|time|mfu|lr|ppl|perplexity|acc|accuracy)[ \t]{{1,8}}"
     rf"(?P<number>{_NUMBER}){_UNIT}{_END}",
@@ -72,9 +72,9 @@ _UNIT_NAMES = {"%": "percent", "µs": "us"}
 
 
 def parse_line(line: str) -> Reading | None:
-    """The step and the metrics in one printed line; None when there are none. Never raises.
+    """Return the step and the metrics in one printed line; None if there are none. Never raises.
 
-    Of a progress bar drawn over and over (carriage returns), the last drawing counts.
+    For a progress bar that is redrawn (carriage returns), the last drawing counts.
     """
     text = _last_drawing(line)
     if _DICT.search(text) and (reading := _from_dict(text)) is not None:
@@ -89,7 +89,7 @@ def _last_drawing(line: str) -> str:
 
 
 def _from_dict(text: str) -> Reading | None:
-    """Hugging Face: {'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.1}; JSON lines alike."""
+    """Parse Hugging Face's {'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.1}, and similar JSON lines."""
     metrics = {match["name"]: number_in(match["number"]) for match in _DICT_PAIR.finditer(text)}
     if not any("loss" in name or name == "epoch" or name in _STEP_KEYS for name in metrics):
         return None
@@ -102,7 +102,7 @@ def _from_dict(text: str) -> Reading | None:
 
 
 def _from_pairs(text: str) -> Reading | None:
-    """Lines that name a loss, or a step and something beside it."""
+    """Parse lines that name a loss, or a step and another value."""
     metrics = dict(_pairs(text))
     step, epoch = _step_in(text), _EPOCH.search(text)
     if not metrics or (step is None and not any("loss" in name for name in metrics)):
@@ -133,9 +133,9 @@ def _pairs(text: str) -> Iterator[tuple[str, float]]:
 
 
 def number_in(text: str) -> float:
-    """The number a pattern found: thousands separators are left out.
+    """Return the number that a pattern matched, without thousands separators.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a number.
     """
     return float(text.replace(",", ""))

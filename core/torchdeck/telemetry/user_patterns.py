@@ -1,4 +1,4 @@
-"""A user's own regular expressions for stdout, kept from costing more than a line is worth.
+"""User-defined regular expressions for stdout, with limited cost per line.
 
 Standard library, Python 3.10: checked with the config, used by the agent.
 """
@@ -18,10 +18,11 @@ from typing import Any
 from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, parse_line
 
 LINE_LIMIT = 1024
-"""Most characters of a line that users' patterns see; the cost grows with a power of it."""
+"""Maximum number of characters of a line that users' patterns see; the cost grows with a power of it."""
 SLOW_MATCH = 0.2
-"""Seconds of the processor, which others may have meanwhile; a pattern that took longer for one line is not
-used again."""
+"""Seconds of elapsed processor time, possibly shared with others; a pattern that took longer for one line is
+not used again.
+"""
 _RUN = 32
 _RUNS = re.compile(rf"(.{{1,3}}?)\1{{{_RUN // 2},}}")
 _REPEATS = frozenset(("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"))
@@ -29,27 +30,27 @@ _log = logging.getLogger("torchdeck")
 
 
 class PatternError(ValueError):
-    """A text cannot be used as a pattern; the message says why and what would be right."""
+    """A text cannot be used as a pattern; the message says why and what is valid."""
 
 
 class LineParser:
-    """Reads lines by the user's patterns first, then by the known formats."""
+    """Parses lines by the user's patterns first, then by the known formats."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """Make a parser.
 
         Args:
             patterns: regular expressions with named groups, searched for anywhere in a line. The group
-                `step` is the step, every other one a metric by its name. The first that finds a number is
-                believed alone.
+                `step` is the step, every other one a metric by its name. Only the first that finds a number
+                is used.
 
-        A pattern that `compile_pattern` refuses is said and left out: a run's config was checked before it
-        began.
+        A pattern that `compile_pattern` rejects is reported and left out: a run's config was checked before
+        it began.
         """
         self._patterns = [pattern for text in patterns if (pattern := _usable(text)) is not None]
 
     def parse(self, line: str) -> Reading | None:
-        """The step and the metrics in one printed line; None when there are none. Never raises."""
+        """Return the step and the metrics in one printed line; None if there are none. Never raises."""
         text = _shortened(line) if self._patterns else ""
         for pattern in tuple(self._patterns):
             begun = time.thread_time()
@@ -71,15 +72,15 @@ def _usable(text: str) -> re.Pattern[str] | None:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """A user's pattern, checked.
+    """Check and compile a user's pattern.
 
     Raises:
-        PatternError: it is no regular expression, names no group, or repeats within a repeat, which can take
-            longer than the universe lasts for a line that almost matches.
+        PatternError: it is not a regular expression, names no group, or has nested repeats, which can take
+            practically forever for a line that almost matches.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of what a later Python may read differently
+            warnings.simplefilter("ignore", FutureWarning)  # about syntax a later Python may read differently
             pattern = re.compile(text)
             tree = _parse_tree(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -99,7 +100,9 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def _shortened(line: str) -> str:
-    """What users' patterns see: of a rule of 200 dashes, 32, since `.*-.*-.*-` costs their fourth power."""
+    """Return the line for users' patterns: a rule of 200 dashes becomes 32, since `.*-.*-.*-` costs their
+    fourth power.
+    """
     text = line[:LINE_LIMIT]
     return text if len(text) <= _RUN else _RUNS.sub(lambda run: run[0][:_RUN], text)
 
@@ -126,10 +129,10 @@ def _parse_tree(text: str) -> Any:
 
 
 def _repeats_within(tree: Any, *, inside: bool) -> bool:
-    """Whether a part of varying length, or a choice, stands inside something repeated.
+    """Return whether a part of varying length, or a choice, is inside a repeat.
 
     Args:
-        tree: a sequence of (operation, argument), as Python's own parser makes it.
+        tree: a sequence of (operation, argument), as produced by Python's own parser.
         inside: whether `tree` is itself repeated.
     """
     for operation, argument in tree:
@@ -146,7 +149,7 @@ def _repeats_within(tree: Any, *, inside: bool) -> bool:
 
 
 def _parts(argument: Any) -> Iterator[Any]:
-    """The subpatterns in an operation's argument: of a group, a choice, a look-ahead, whatever it is."""
+    """Yield the subpatterns in an operation's argument: of a group, a choice, a look-ahead, or any other."""
     if hasattr(argument, "getwidth"):
         yield argument
     elif isinstance(argument, (tuple, list)):

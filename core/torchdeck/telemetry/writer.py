@@ -1,4 +1,4 @@
-"""Writes metrics so that a call that returned is on file, whatever happens to the process next.
+"""Metrics writer: rows are on file when a call returns, whatever happens to the process next.
 
 Standard library, Python 3.10: this runs in the ranks and in the agent. segment_format.py describes the files.
 """
@@ -23,11 +23,13 @@ from typing import Any, NamedTuple, SupportsFloat
 from torchdeck.contract.metrics.segment_format import NAME_LIMIT, SEGMENT_SUFFIX, SOURCES, encode_header
 
 KEY_SET_LIMIT = 64
-"""Sets of names that get a table of their own, held open; later sets are split into one table a name."""
+"""Sets of names that get a table of their own, held open; later sets are split into one table per name."""
 TABLE_LIMIT = 4096
-"""Tables in all. Names made from data ("loss_of_sample_17") would else fill the disk with files."""
+"""Maximum number of tables. Names made from data ("loss_of_sample_17") would otherwise fill the disk with
+files.
+"""
 SHAPE_LIMIT = 512
-"""Orders of names remembered for the fast path."""
+"""Number of name orders cached for the fast path."""
 
 _PLAIN = frozenset((float, int, bool))
 _log = logging.getLogger("torchdeck")
@@ -37,23 +39,23 @@ _Pick = Callable[[Mapping[str, Any]], "tuple[Any, ...]"]
 class MetricsWriter:
     """Appends rows of named numbers to segments in one folder.
 
-    One row is one `pwrite` at an offset of its own, so the kernel has it when `log` returns; a row cut by a
-    full disk is overwritten by the next. Threads, signal handlers and forked children (which write segments
-    of their own) may all log at any moment.
+    One row is one `pwrite` at an offset of its own, so the kernel has it when `log` returns; a row truncated
+    by a full disk is overwritten by the next. Threads, signal handlers and forked children (which write
+    segments of their own) may all log at any moment.
 
-    Nothing that is logged raises: what is not a number is left out, and a disk that cannot be written loses
-    rows, both said once through the `torchdeck` logger.
+    No logged value raises: values that are not numbers are left out, and a disk that cannot be written loses
+    rows. Both are reported once through the `torchdeck` logger.
 
     Attributes:
         lost: rows that could not be written.
     """
 
     def __init__(self, folder: Path, source: str = "log") -> None:
-        """Make a writer; the folder and the files appear with the first row.
+        """Make a writer; the folder and the files are created with the first row.
 
         Args:
-            folder: where segments go; made if absent.
-            source: who writes, one of `SOURCES`.
+            folder: folder for segments; created if absent.
+            source: kind of writer, one of `SOURCES`.
 
         Raises:
             ValueError: there is no such source.
@@ -74,7 +76,7 @@ class MetricsWriter:
 
         Args:
             values: name → number: Python and numpy numbers, tensors of one element. NaN and infinities stay.
-            step: the x value. Without one, the row after this set's last, or the newest step that was logged,
+            step: the x value. Default: the row after this set's last, or the newest step that was logged,
                 whichever is later.
         """
         try:
@@ -94,7 +96,7 @@ class MetricsWriter:
         try:
             self._log_carefully(values, step)
         except Exception as error:  # noqa: BLE001 - metrics never break a training
-            with contextlib.suppress(Exception):  # a logging handler of the script's own may raise, too
+            with contextlib.suppress(Exception):  # the script's own logging handler may raise, too
                 self._warn("", f"metrics could not be written: {type(error).__name__}: {error}")
 
     def close(self) -> None:
@@ -111,10 +113,12 @@ class MetricsWriter:
         self.close()
 
     def _begin_incarnation(self) -> None:
-        """Forget every table: in a forked child the files are the parent's, and nobody will free its lock."""
+        """Drop every table: in a forked child the files are the parent's, and its lock will never be
+        released.
+        """
         for table in self._tables.values():
             table.close()
-        self._lock = threading.RLock()  # for making tables only; reentrant, as a signal handler may log too
+        self._lock = threading.RLock()  # for creating tables only; reentrant for signal handlers
         self._tables = {}
         self._shapes: dict[tuple[str, ...], tuple[Table, _Pick]] = {}
         self._last_step = 0
@@ -123,7 +127,7 @@ class MetricsWriter:
         self._incarnation = f"{self._source}-{os.getpid()}-{time.time_ns()}-{secrets.token_hex(4)}"
 
     def _log_carefully(self, values: Any, step: Any) -> None:
-        """What `log` does, for names seen for the first time and for values that need a closer look."""
+        """Log like `log`, for names seen for the first time and for values that need closer checks."""
         if not isinstance(values, Mapping):
             self._warn(
                 "", f"log() takes a mapping of names to numbers, not {type(values).__name__}: left out"
@@ -160,7 +164,7 @@ class MetricsWriter:
         self._failing = 0
 
     def _tables_for(self, keys: tuple[str, ...]) -> list[Table]:
-        """The table of this set of names, or where there are too many sets, one table for each name."""
+        """Return the table of this set of names, or if there are too many sets, one table for each name."""
         table = self._tables.get(keys)
         if table is not None:
             return [table]
@@ -186,7 +190,7 @@ class MetricsWriter:
         return self._folder / f"{self._incarnation}-{number}{SEGMENT_SUFFIX}"
 
     def _remember_shape(self, keys: tuple[str, ...]) -> None:
-        """Let later rows with these names in this order take the fast path, where their table stays open."""
+        """Let later rows with these names in this order take the fast path, if their table stays open."""
         table = self._tables.get(tuple(sorted(keys)))
         if table is None or table.spilled:
             return
@@ -202,7 +206,7 @@ class MetricsWriter:
         return operator.index(step)
 
     def _step_number(self, step: Any) -> int | None:
-        """`step` as a 64-bit integer; None, said once, when it is none."""
+        """Return `step` as a 64-bit integer; None, reported once, if it is not one."""
         if step is None:
             return None
         try:
@@ -214,7 +218,7 @@ class MetricsWriter:
             return None
 
     def _numbers(self, values: Mapping[Any, Any]) -> dict[str, float]:
-        """The values that are numbers, by usable names; the others are said once and left out."""
+        """Return the values that are numbers, by usable names; the others are reported once and left out."""
         numbers = {}
         for name, value in values.items():
             if not (isinstance(name, str) and 0 < len(name) <= NAME_LIMIT):
@@ -232,19 +236,22 @@ class MetricsWriter:
             _log.warning("torchdeck.log: %s%s", f"{name}: " if name else "", message)
 
 
-# What counts as a number in a metric. Standard library: tensors are known by what they do.
+# Accepted numbers of a metric. Standard library: tensors are recognised by their behaviour.
 
 _DOUBLE = struct.Struct("<d")
 _LONG = struct.Struct("<q")
 
 
 def outside_autograd(value: Any) -> Any:
-    """`value`, out of autograd where it is in it: torch warns about floats of what requires grad."""
+    """Return `value`, detached from autograd if attached: torch warns about floats of tensors that require
+    grad.
+    """
     return value.detach() if getattr(value, "requires_grad", False) else value
 
 
 def as_float(value: Any) -> float:
-    """`value` as a float, by the rule of the writer's fast path: a text is no number, even one that reads so.
+    """Return `value` as a float, by the rule of the writer's fast path: a string is not a number, even a
+    numeric one.
 
     Raises:
         Exception: it is not one number; a foreign `__float__` may raise anything.
@@ -253,7 +260,7 @@ def as_float(value: Any) -> float:
 
 
 def as_step(value: Any) -> int:
-    """`value` as a 64-bit integer, rounded towards zero.
+    """Return `value` as a 64-bit integer, rounded towards zero.
 
     Raises:
         Exception: it is not one number or does not fit; a foreign `__int__` may raise anything.
@@ -266,7 +273,7 @@ def as_step(value: Any) -> int:
 
 
 def describe(value: Any) -> str:
-    """A few words on a value that may be anything, calling no more of it than its shape."""
+    """Describe a value of any type briefly, accessing only its shape."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"{type(value).__name__} of shape {tuple(shape)}"
@@ -275,7 +282,7 @@ def describe(value: Any) -> str:
     return type(value).__name__
 
 
-# One metrics segment being written: rows at offsets of their own.
+# A metrics segment being written: each row at its own offset.
 
 
 class _File(NamedTuple):
@@ -283,18 +290,19 @@ class _File(NamedTuple):
     descriptor: int
     """-1 while it is closed."""
     offsets: Iterator[int]
-    """Where rows go. `next` of a count is one step to threads and signal handlers: no lock is needed."""
+    """Offsets of rows. `next` of a count is atomic for threads and signal handlers: no lock is needed."""
 
 
 class Table:
-    """The rows of one set of names. Its file is made by `open` and is always a new one."""
+    """The rows of one set of names. Its file is created by `open` and is always a new one."""
 
     def __init__(self, keys: tuple[str, ...], *, spilled: bool) -> None:
-        """A table without a file.
+        """Create a table without a file.
 
         Args:
             keys: sorted names.
-            spilled: open the file anew for each row, as one of thousands; a process may often have 1,024
+            spilled: open the file again for each row, as one of thousands; a process can often have only
+                1,024
                 open.
         """
         layout = struct.Struct(f"<qd{len(keys)}d")
@@ -329,13 +337,13 @@ class Table:
             raise OSError(f"only {written} of {self._row_bytes} bytes of a row could be written")
 
     def open(self, source: str, new_path: Callable[[], Path]) -> None:
-        """Make the file unless there is one.
+        """Create the file unless there is one.
 
-        A signal handler that logs in the middle of this makes a file too. Each is new, and the one that is
-        kept is kept in one step, so whatever was written stays.
+        A signal handler that logs in the middle of this creates a file too. Each is new, and the one to keep
+        is stored atomically, so whatever was written stays.
 
         Raises:
-            OSError: nothing is then left behind.
+            OSError: nothing is left behind in this case.
         """
         if self._file is not None:
             return

@@ -1,1 +1,1 @@
-"""A model traced without its memory: built on the meta device and run once, in a process of its own."""
+"""Model tracing without memory: the model is built on the meta device and run once, in a separate process."""

@@ -1,9 +1,9 @@
-"""The process that traces a model: `python -m torchdeck.tracing.entry`.
+"""Process that traces a model: `python -m torchdeck.tracing.entry`.
 
-Reads one request from standard input, JSON on one line, and ends with all it started when that is closed, as
-whoever asked is gone then. Answers on what was standard output when it started, one JSON object a line:
+Reads one request from standard input, JSON on one line. It exits with all its children when standard input is
+closed, as the caller is gone then. Answers on its original standard output, one JSON object per line:
 {"progress": words} any number of times, then {"profile": …} or {"error": sentence, "certain": each rank would
-fail so}. Whatever the recipe itself prints goes to standard error.
+fail so}. Output of the recipe itself goes to standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 _GRACE = 5
-"""Seconds after which the limit counts although nobody ended the process."""
+"""Seconds after the limit at which the process ends itself if it has not been killed."""
 
 
 def main() -> int:
@@ -49,14 +49,14 @@ def _answer(value: Any, progress: Any) -> dict[str, Any]:
 
 
 def _sentence(error: BaseException) -> str:
-    """What is said of `error`; our own errors are sentences already."""
+    """Return the message for `error`; our own errors are sentences already."""
     if type(error).__module__.startswith("torchdeck."):
         return str(error)
     return f"tracing failed by {type(error).__name__}: {error}"
 
 
 def _take_stdout() -> IO[str]:
-    """Standard output for answers alone: prints of the recipe, and of any library, go to standard error."""
+    """Reserve standard output for answers: prints of the recipe, and of any library, go to standard error."""
     sys.stdout.flush()
     own = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -64,7 +64,7 @@ def _take_stdout() -> IO[str]:
 
 
 def _take_stdin() -> int:
-    """A descriptor of standard input for requests alone; the recipe finds it at its end."""
+    """Reserve a descriptor of standard input for requests; the recipe sees end of file."""
     own = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -80,7 +80,7 @@ def _line(requests: int) -> bytes:
 
 
 def _end_with(requests: int) -> None:
-    """End this process and its children once `requests` is closed; not where the recipe closed it itself."""
+    """End this process and its children once `requests` is closed, unless the recipe closed it itself."""
     with suppress(OSError):
         while os.read(requests, 1):
             pass
@@ -95,4 +95,4 @@ def _say(answers: IO[str], answer: dict[str, Any]) -> None:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # threads of a recipe's libraries are not waited for
+    os._exit(code)  # does not wait for threads of a recipe's libraries

@@ -1,4 +1,4 @@
-"""What went wrong in a recipe while it was traced, as a sentence that its author can act on."""
+"""Errors of a recipe during tracing, as sentences that its author can act on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torchdeck.tracing.no_gpu import GpuNeededError
 
 
 class TracingError(Exception):
-    """The model cannot be traced; the message says why and what would help.
+    """The model cannot be traced; the message says why and how to fix it.
 
-    `certain`: not only tracing fails, but what every rank would do as well.
+    `certain`: every rank would fail the same way, not only tracing.
     """
 
     def __init__(self, message: str, *, certain: bool = False) -> None:
@@ -23,13 +23,13 @@ class TracingError(Exception):
 
 
 class ValuesNeededError(TracingError):
-    """What the recipe computes depends on values in tensors, and a trace without memory has none."""
+    """The recipe's computation depends on values in tensors, and a trace without memory has none."""
 
 
 _FAKE_TENSORS = ("torch._subclasses", "torch.fx.experimental.symbolic_shapes")
-"""Modules whose exceptions say what tensors without memory cannot do."""
+"""Modules whose exceptions report limits of tensors without memory."""
 _NO_VALUES = ("meta tensor", "faketensor", "fake tensor", "data is not allocated", "tensor subclass")
-"""In messages about operations that asked such a tensor for its values."""
+"""Parts of error messages about operations that need the values of such a tensor."""
 _NO_GPU = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver", "No CUDA GPUs are available",
            "not linked with support for cuda", "CUDA driver initialization failed",
            "Cannot access accelerator device when none is available")  # fmt: skip
@@ -45,16 +45,16 @@ _UNLIKE_RANKS = (
     "process group",
     "distributed",
 )
-"""In messages and lines about what only ranks have."""
+"""Parts of messages and lines about features that only ranks have."""
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory")
 
 
 @contextmanager
 def explained(what: str, recipe: str, *, as_in_ranks: bool = False) -> Iterator[None]:
-    """Turn what the recipe's own code raises into a TracingError that names its line.
+    """Turn exceptions of the recipe's own code into a TracingError that names its line.
 
     Args:
-        what: which of its functions runs, like `build_model(options)`.
+        what: the function being run, like `build_model(options)`.
         recipe: name or path of the recipe.
         as_in_ranks: ranks call it with the same arguments, before anything else may fail.
     """
@@ -78,7 +78,7 @@ def explained(what: str, recipe: str, *, as_in_ranks: bool = False) -> Iterator[
 
 
 def import_fault(error: RecipeImportError, recipe: str) -> TracingError:
-    """What is said of a recipe file that raised while it was imported, with the line that did."""
+    """Return the error for a recipe file that raised while it was imported, with the line that did."""
     cause = error.__cause__
     if not isinstance(cause, Exception):
         return TracingError(str(error))
@@ -86,10 +86,10 @@ def import_fault(error: RecipeImportError, recipe: str) -> TracingError:
 
 
 def _fails_anywhere(error: Exception, recipe: str) -> bool:
-    """Whether the recipe's own code raised, and nothing that only tracing lacks can be why.
+    """Return whether the recipe's own code raised, and no limit of tracing can be the cause.
 
-    Files may be elsewhere than on the nodes; a GPU and the variables of a rank are not here; and what torch
-    raises of tensors without memory it might not raise of others.
+    Files may be stored elsewhere than on the nodes. A GPU and the variables of a rank are missing here. An
+    exception of torch about tensors without memory might not occur with others.
     """
     chain = _chain(error)
     if any(isinstance(one, (OSError, MemoryError, NotImplementedError)) for one in chain):
@@ -122,7 +122,7 @@ def _sentence(error: Exception, what: str, recipe: str) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """`error` and what led to it."""
+    """Return `error` and its causes."""
     found: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and following not in found:
@@ -141,7 +141,7 @@ def _lacks_gpu(error: BaseException) -> bool:
 
 
 def _place(error: BaseException, recipe: str) -> str:
-    """Where it was raised: the last line in the recipe's folder, else the last of all."""
+    """Return where it was raised: the last line in the recipe's folder, else the last of all."""
     frames = _own_frames(traceback.extract_tb(error.__traceback__), recipe)
     if not frames:
         return ""
@@ -151,7 +151,7 @@ def _place(error: BaseException, recipe: str) -> str:
 
 
 def _own_frames(frames: Sequence[traceback.FrameSummary], recipe: str) -> list[traceback.FrameSummary]:
-    """Those in the recipe's folder; of a built-in recipe all."""
+    """Return the frames in the recipe's folder; for a built-in recipe, all."""
     if not recipe.endswith(".py"):
         return list(frames)
     folder = f"{Path(recipe).resolve().parent}/"

@@ -1,4 +1,4 @@
-"""One forward and backward of one microbatch, as `distributed.trainer.step` does it."""
+"""One forward and backward of one microbatch, as in `distributed.trainer.step`."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ _WORKSPACE = {
     "convolution": "kernels of convolutions take workspace of their own while they run, which is not counted",
     "mkldnn_rnn_layer": "an LSTM keeps a workspace until backward, not counted here: real memory is higher",
 }
-"""Operation → note: what is not seen, as it never passes through Python."""
+"""Operation → note on memory that is not seen, as it never passes through Python."""
 
 
 @dataclass(frozen=True)
 class TracedMicrobatch:
-    """What one forward and backward told."""
+    """Result of one forward and backward."""
 
     trace: Trace
     samples: int
     tokens: float | None
-    """That the loss says it is a mean over; None where it counts samples, or only real data could tell."""
+    """Tokens that the loss reports as the base of its mean; None if it counts samples, or only real data
+    could tell.
+    """
     notes: tuple[str, ...]
 
     @property
     def peak(self) -> int:
-        """Bytes at once, weights not counted."""
+        """Peak bytes, without weights."""
         return int(np.cumsum(self.trace.values).max())
 
 
@@ -57,16 +59,16 @@ def trace_microbatch(
     samples: int,
     precision: str,
 ) -> TracedMicrobatch:
-    """Run `model` once and tell what was allocated.
+    """Run `model` once and record its allocations.
 
     Args:
-        wanted: what the trace is to be called; `model` was brought into that state already.
-        recipe: its loss.
+        wanted: name of the trace; `model` was brought into that state already.
+        recipe: recipe with the loss.
         model: in training mode, without gradients.
-        units: of `model`.
-        batch: holds the batch alone, and is emptied, as it must not outlive the step.
-        samples: in the batch.
-        precision: of the run.
+        units: units of `model`.
+        batch: holds only the batch, and is emptied, as the batch must not outlive the step.
+        samples: number of samples in the batch.
+        precision: precision of the run.
 
     Raises:
         RecipeError, TracingError: the loss or backward fails.
@@ -97,7 +99,9 @@ def run_microbatch(
     precision: str,
     marks: Marks | None = None,
 ) -> float | None:
-    """Loss and backward; gradients are left in the parameters. `batch` as above; the result is `tokens`."""
+    """Run loss and backward; gradients are left in the parameters. `batch` as above; the result is
+    `tokens`.
+    """
     device = torch.device("cpu")
     whole = batch.pop()
     with explained("loss(model, batch)", recipe.name):
@@ -107,7 +111,7 @@ def run_microbatch(
         checked = checked_loss(counted, samples)
         if marks is not None:
             marks.begin_backward()
-        # the trainer's usual step multiplies it by nothing
+        # in its usual step the trainer does not scale it
         checked.loss.backward()  # type: ignore[no-untyped-call]
         if marks is not None:
             marks.end_backward()
@@ -115,7 +119,7 @@ def run_microbatch(
 
 
 def _counted(returned: Any, samples: int) -> tuple[Any, float | None]:
-    """What the loss returned, with a number of tokens that can be read, and that number if there is one."""
+    """Return the loss's result with a readable number of tokens, and that number if there is one."""
     if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
         return returned, None
     loss, tokens, *metrics = returned
@@ -125,13 +129,15 @@ def _counted(returned: Any, samples: int) -> tuple[Any, float | None]:
 
 
 def _workspace_notes(operations: Collection[str]) -> tuple[str, ...]:
-    """What kernels of `operations` take that a trace does not see."""
+    """Return notes on memory of `operations`' kernels that a trace does not see."""
     return tuple(note for name, note in _WORKSPACE.items() if name in operations)
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection: when cycles are found is chance, and a rank's peak has them all."""
+    """Disable garbage collection: when cycles are collected is random, and a rank's peak includes them
+    all.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -140,7 +146,7 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-# From storages to events: what each allocation was for, known only when all is over.
+# Conversion of storages to events: the purpose of each allocation is known only at the end.
 
 
 def make_trace(
@@ -151,13 +157,13 @@ def make_trace(
     gradients: Mapping[int, int],
     weights: Mapping[int, int],
 ) -> Trace:
-    """The log of one forward and backward as columns.
+    """Return the log of one forward and backward as columns.
 
     Args:
-        wanted: what was traced.
-        log: all that happened.
+        wanted: traced settings.
+        log: all recorded events.
         inputs: numbers of the batch's storages.
-        gradients: numbers of the storages that hold a gradient in the end → the parameter's unit.
+        gradients: numbers of the storages that hold a gradient at the end → the parameter's unit.
         weights: numbers of the parameters' storages → unit.
     """
     logits = _logits_span(log.entries)
@@ -192,7 +198,9 @@ def _follow(inside: list[int], mark: Mark) -> None:
 
 
 def _logits_span(entries: list[Change | Mark]) -> range:
-    """Positions after the last unit's forward (the root's where there is no other) and before backward."""
+    """Return the positions after the last unit's forward (the root's if there is no other) and before
+    backward.
+    """
     marks = [(i, entry) for i, entry in enumerate(entries) if isinstance(entry, Mark)]
     end = next((i for i, mark in marks if mark.kind == Event.BACKWARD_BEGIN), len(entries))
     ends = [(i, mark.unit) for i, mark in marks if i < end and mark.kind == Event.FORWARD_END]
@@ -203,15 +211,16 @@ def _logits_span(entries: list[Change | Mark]) -> range:
 # Hooks on the FSDP units that mark where forward and backward of each begin and end.
 
 Note = Callable[[Event, int], None]
-"""(what, unit)."""
+"""Arguments: event, unit."""
 
 
 class Marks:
-    """Tells `note` of each unit's forward and backward.
+    """Notifies `note` of each unit's forward and backward.
 
     Backward of the root is the whole of it, from `begin_backward` to `end_backward`, where FSDP reduces its
-    gradients too. A unit's backward ends when all of its trainable parameters have their gradient; that of a
-    unit without any, when the gradient of what came in is there; and of a unit for which neither comes, with
+    gradients too. A unit's backward ends when all of its trainable parameters have their gradient. Without
+    trainable parameters it ends when the gradient of the unit's input exists. If neither arrives, it ends
+    with
     `end_backward`.
     """
 
@@ -229,16 +238,16 @@ class Marks:
             self._attach(index, module, units.parameters[index])
 
     def begin_backward(self) -> None:
-        """The loss is there."""
+        """Record that the loss exists."""
         self._begin(ROOT)
 
     def end_backward(self) -> None:
-        """Nothing will follow; units that wait for a gradient that never came end now, the root last."""
+        """Finish. Units that still wait for a gradient end now, the root last."""
         for unit in sorted(self._open, reverse=True):
             self._end(unit)
 
     def remove(self) -> None:
-        """Take all hooks off."""
+        """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
 
@@ -265,7 +274,7 @@ class Marks:
 
     @staticmethod
     def _watch(tree: Any, act: Callable[[], None]) -> None:
-        """Call `act` when the gradient of any tensor in `tree` is there."""
+        """Call `act` when the gradient of any tensor in `tree` exists."""
         for leaf in tree_leaves(tree):
             if isinstance(leaf, Tensor) and leaf.requires_grad:
                 leaf.register_hook(lambda _: act())  # type: ignore[no-untyped-call]
@@ -289,7 +298,7 @@ class Marks:
 
 @contextmanager
 def marked(units: UnitMap, note: Note) -> Iterator[Marks]:
-    """Hooks on all units for as long as the block lasts."""
+    """Hook all units for the duration of the block."""
     marks = Marks(units, note)
     try:
         yield marks

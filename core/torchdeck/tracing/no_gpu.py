@@ -1,4 +1,4 @@
-"""Refuses a GPU while a model is traced: it would need one, or abort the process where torch has none."""
+"""Block GPU use while a model is traced: it would need a GPU, or abort the process if torch has no CUDA."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.overrides import TorchFunctionMode
 
 
 class GpuNeededError(RuntimeError):
-    """A recipe asked for a GPU itself."""
+    """A recipe requested a GPU itself."""
 
 
 class WithoutGpu(TorchFunctionMode):
-    """While active, what asks for a CUDA device raises GpuNeededError at its own line."""
+    """Mode in which a request for a CUDA device raises GpuNeededError at its own line."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

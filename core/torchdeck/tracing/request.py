@@ -1,4 +1,4 @@
-"""What the process that traces is asked, as JSON. Standard library only."""
+"""Request to the tracing process, as JSON. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ REQUEST_VERSION = 1
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """A microbatch of a batch plan."""
+    """Microbatch of a batch plan."""
 
     samples: tuple[int, ...]
-    """Their ids."""
+    """Sample ids."""
     max_len: int
-    """Tokens that rows are padded to."""
+    """Number of tokens to which rows are padded."""
     row_sizes: tuple[int, ...] | None = None
-    """Samples in each row; None where each has a row of its own."""
+    """Samples in each row; None if each has a row of its own."""
 
 
 @dataclass(frozen=True)
 class WantedTrace:
-    """One trace to make; see `torchdeck.contract.plan.model_profile.Trace`."""
+    """Requested trace; see `torchdeck.contract.plan.model_profile.Trace`."""
 
     microbatch: int
-    """Samples; with a batch plan just the trace's name."""
+    """Number of samples; with a batch plan only the trace's name."""
     cast: bool = False
     checkpointing: bool = False
     batches: tuple[PlannedBatch, ...] = ()
-    """The trace is of the one that takes the most memory; empty: of the first samples of the data."""
+    """Candidates, of which the one with the highest memory use is traced; empty: the first samples of the
+    data.
+    """
 
 
 @dataclass(frozen=True)
 class TraceRequest:
-    """A recipe, and the traces of it that are wanted."""
+    """Recipe and its requested traces."""
 
     version: int
     recipe: str
@@ -47,16 +49,16 @@ class TraceRequest:
     fsdp: FsdpSettings
     seed: int = 0
     heldout: bool = False
-    """Whether the held-out data is looked at too."""
+    """Whether the held-out data is read too."""
     needs_layout: str = ""
-    """Why a batch plan's samples do not tell what a microbatch is, as a clause; empty where they do."""
+    """Why a batch plan's samples do not define a microbatch, as a clause; empty if they do."""
     limit: float | None = None
-    """Seconds after which the process is to end by itself, whoever started it being gone."""
+    """Seconds after which the process exits by itself, in case its parent is gone."""
     traces: tuple[WantedTrace, ...] = ()
 
     @classmethod
     def from_json(cls, value: Any) -> TraceRequest:
-        """The request in `value`.
+        """Return the request in `value`.
 
         Raises:
             SettingsError: another version, or a field is missing, unknown or of the wrong type.

@@ -1,4 +1,4 @@
-"""Every allocation and its end, seen from Python: storages are followed from operation to operation."""
+"""Log of all allocations and frees as seen from Python: storages are followed from operation to operation."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _CAST = torch.ops.aten._to_copy.default  # noqa: SLF001 - the operation's public
 
 @dataclass(frozen=True)
 class Change:
-    """Memory taken, or given back."""
+    """Memory allocated or freed."""
 
     storage: int
-    """Number of the storage, in order of first sight."""
+    """Number of the storage, in order of first use."""
     size: int
-    """Bytes, negative when given back."""
+    """Bytes, negative if freed."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point in time with a meaning: an `Event` value and the unit it is about."""
+    """Marker of a point in time: an `Event` value and the unit it is about."""
 
     kind: int
     unit: int
 
 
 class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: __init_subclass__
-    """While active, notes each new storage that an operation returns, and when it is freed.
+    """Log of each new storage that an operation returns while active, and of its release.
 
-    A storage that is first seen as an argument was there before and is left out. Works alike on real tensors
-    and under FakeTensorMode, when entered after it.
+    A storage that is first seen as an argument existed before and is left out. Works alike on real tensors
+    and under FakeTensorMode, if entered after it.
 
     Attributes:
-        entries: what happened, in order.
+        entries: events in order.
         operations: names of all operations, without namespace and overload.
-        casts: numbers of storages that hold a copy of another one in another type → what they are a copy of.
+        casts: numbers of storages that hold a copy of another one in another dtype → number of the original.
     """
 
     def __init__(self) -> None:
@@ -72,18 +72,18 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
         return result
 
     def number(self, tensor: Tensor) -> int:
-        """The number of the storage that `tensor` lies in; one that is new here counts as 0 bytes."""
+        """Return the number of the storage of `tensor`; one that is new here counts as 0 bytes."""
         storage = tensor.untyped_storage()
         known = self._known.get(storage._cdata)  # noqa: SLF001 - the only identity a storage has
         return known[1] if known is not None else self._add(storage, 0)
 
     def allocated(self, tensors: Iterable[Tensor]) -> None:
-        """Count what `tensors` lie in as allocated now."""
+        """Count the storages of `tensors` as allocated now."""
         for tensor in tensors:
             self._note(tensor)
 
     def mark(self, kind: int, unit: int) -> None:
-        """Note that something begins or ends."""
+        """Log the begin or end of a phase."""
         self.entries.append(Mark(int(kind), unit))
 
     def _note(self, tensor: Tensor) -> None:
@@ -110,7 +110,9 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
 
 
 def _collect(value: Any, into: list[Tensor]) -> None:
-    """The tensors of an operation's arguments or result; half the time of torch's own tree_leaves."""
+    """Collect the tensors of an operation's arguments or result, in half the time of torch's own
+    tree_leaves.
+    """
     if isinstance(value, Tensor):
         into.append(value)
     elif isinstance(value, (tuple, list)):

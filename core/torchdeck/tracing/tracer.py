@@ -1,4 +1,4 @@
-"""Traces a recipe: builds its model without memory, and follows what forward and backward allocate."""
+"""Traces a recipe: builds its model without memory, and records the allocations of forward and backward."""
 
 from __future__ import annotations
 
@@ -34,25 +34,26 @@ from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
 
-# The data set, for its size and the shapes of a batch; nothing of its content is kept.
+# Data set of a recipe, for its size and the shapes of a batch; its content is not kept.
 
 _TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
 class TracingData:
-    """A recipe's data as a rank would build it."""
+    """Data of a recipe as a rank would build it."""
 
     recipe: Recipe
     train: SizedDataset
     heldout_samples: int | None
-    """None where nothing is evaluated, or nothing held out."""
+    """None if nothing is evaluated or held out."""
 
     def batch(self, wanted: int | PlannedBatch) -> Any:
-        """So many samples from the first on (again where there are fewer), or those of a plan, as a batch.
+        """Return that many samples from the first on (repeated if there are fewer), or those of a plan, as a
+        batch.
 
         Raises:
-            RecipeError, TracingError: a sample is not there, cannot be read, or does not go with the others.
+            RecipeError, TracingError: a sample is missing, cannot be read, or does not fit the others.
         """
         size = len(self.train)
         layout: Layout | None = None
@@ -73,10 +74,10 @@ class TracingData:
 
 
 def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
-    """The data that `request` names.
+    """Return the data that `request` names.
 
     Raises:
-        RecipeError, TracingError: it cannot be read, is not a data set, or its batches cannot be made.
+        RecipeError, TracingError: it cannot be read, is not a data set, or its batches cannot be created.
     """
     with explained("collate(samples)", recipe.name, as_in_ranks=True):
         check_collate(request.needs_layout, recipe)
@@ -93,14 +94,14 @@ def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
 
 
 Progress = Callable[[str], None]
-"""Told what is being done, in a few words."""
+"""Called with a short description of the current work."""
 
 
 def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
-    """The profile that `request` asks for.
+    """Return the profile that `request` asks for.
 
     Raises:
-        RecipeError, TracingError: the recipe cannot be traced; the message says why.
+        RecipeError, TracingError: the recipe cannot be traced; the message has the reason.
     """
     progress("loading the recipe")
     try:
@@ -112,10 +113,10 @@ def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
 
 
 def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> ModelProfile:
-    """As `trace_recipe`, of a recipe whose functions are at hand.
+    """Same as `trace_recipe`, for a recipe whose functions are already loaded.
 
-    A model whose building depends on values is built with real memory, and traced without. Where the loss
-    does, a model of up to 200M parameters is traced with real memory too.
+    A model whose construction depends on values is built with real memory, and traced without. If the loss
+    depends on values, a model of up to 200M parameters is traced with real memory too.
     """
     progress("reading the data")
     data = open_data(recipe, request)
@@ -153,7 +154,7 @@ def _trace_with_memory(tracer: _Tracer, reason: str, progress: Progress) -> Mode
 
 @dataclass(frozen=True)
 class _Tracer:
-    """One recipe with its data, and the kind of tensors its model is made of."""
+    """Recipe with its data and the kind of tensors of its model."""
 
     recipe: Recipe
     request: TraceRequest
@@ -162,7 +163,7 @@ class _Tracer:
     """None: real tensors."""
 
     def build(self) -> nn.Module:
-        """The model, ready to train."""
+        """Build the model, ready to train."""
         seed_all(self.request.seed)
         building = nullcontext() if self.fake is None else fake_building()
         own = explained("build_model(options)", self.recipe.name, as_in_ranks=True)
@@ -202,7 +203,7 @@ class _Tracer:
     def _trace(
         self, wanted: WantedTrace, model: nn.Module, units: UnitMap, progress: Progress
     ) -> TracedMicrobatch:
-        """The wanted microbatch; of several that with the highest peak."""
+        """Trace the requested microbatch; of several, the one with the highest peak."""
         batches = wanted.batches or (wanted.microbatch,)
         traced = [self._trace_batch(batch, wanted, model, units, progress) for batch in batches]
         return max(traced, key=lambda one: one.peak)
@@ -230,12 +231,12 @@ class _Tracer:
         return nullcontext() if self.fake is None else self.fake
 
     def _like(self, batch: Any) -> Any:
-        """`batch` of the tensors that the model is made of."""
+        """Convert `batch` to the model's kind of tensors."""
         if self.fake is None:
             return batch
         try:
             return tree_map_only(Tensor, self.fake.from_tensor, batch)
-        except Exception as error:  # of whatever kind: torch has no rule for these
+        except Exception as error:  # of any type: torch has no rule for these
             raise ValuesNeededError(f"the batch has tensors that need their values: {error}") from error
 
 
@@ -246,12 +247,12 @@ def _tokens_per_sample(traced: list[TracedMicrobatch]) -> float | None:
     return largest.tokens / largest.samples
 
 
-# A bound on memory for traces that need real tensors.
+# Memory limit for traces that need real tensors.
 
 MAX_PARAMETERS = 200_000_000
-"""Models up to this size are traced with real tensors where tensors without memory do not do."""
+"""Maximum parameters of models traced with real tensors if tensors without memory are not enough."""
 MAX_BYTES = 8 * 2**30
-"""Memory that building and tracing so may take, and at most half of what is available."""
+"""Maximum memory for that building and tracing, and at most half of what is available."""
 
 _STATUS = Path("/proc/self/status")
 _MEMINFO = Path("/proc/meminfo")
@@ -259,8 +260,9 @@ _MEMINFO = Path("/proc/meminfo")
 
 @contextmanager
 def bounded_memory(size: int = MAX_BYTES) -> Iterator[None]:
-    """Let allocations fail that would take `size` bytes more than this process has, or half of what the
-    machine has left; better than swapping."""
+    """Make allocations fail beyond `size` bytes more than this process has, or half of the machine's free
+    memory, to avoid swapping.
+    """
     before = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = _kilobytes(_STATUS, "VmData", 0) + min(size, _kilobytes(_MEMINFO, "MemAvailable", 2 * size) // 2)
     if before[1] != resource.RLIM_INFINITY:
@@ -273,7 +275,7 @@ def bounded_memory(size: int = MAX_BYTES) -> Iterator[None]:
 
 
 def _kilobytes(file: Path, wanted: str, default: int) -> int:
-    """The value of a line like `VmData: 5 kB`, in bytes; `default` where there is none."""
+    """Return the value of a line like `VmData: 5 kB` in bytes; `default` if there is none."""
     for line in file.read_text(encoding="ascii", errors="replace").splitlines():
         name, _, rest = line.partition(":")
         if name == wanted:
@@ -281,18 +283,19 @@ def _kilobytes(file: Path, wanted: str, default: int) -> int:
     return default
 
 
-# Weights in the type that FSDP gathers them in, as a forward under its mixed precision sees them.
+# Weights in the dtype in which FSDP gathers them, as seen by a forward under its mixed precision.
 
 
 def gathered_dtype(precision: torch.dtype, options: FsdpSettings) -> torch.dtype:
-    """The type that FSDP gathers weights in."""
+    """Return the dtype in which FSDP gathers weights."""
     return precision if options.param_dtype == "auto" else DTYPES[options.param_dtype]
 
 
 @contextmanager
 def gathered(model: nn.Module, units: UnitMap, dtype: torch.dtype) -> Iterator[None]:
-    """`model` as it is in a forward under FSDP: floating-point weights in `dtype`, and what comes into a unit
-    cast to it (MixedPrecisionPolicy's cast_forward_inputs). Undone afterwards; gradients are dropped."""
+    """Convert `model` as for a forward under FSDP: floating-point weights in `dtype`, and inputs of a unit
+    cast to it (MixedPrecisionPolicy's cast_forward_inputs). Undone afterwards; gradients are dropped.
+    """
 
     def cast(_: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
         return tree_map_only(Tensor, _cast, args), tree_map_only(Tensor, _cast, kwargs)
@@ -317,16 +320,18 @@ def gathered(model: nn.Module, units: UnitMap, dtype: torch.dtype) -> Iterator[N
             parameter.data = data
 
 
-# Models without memory: what torch does not let fake tensors do while one is built, and ways around it.
+# Models without memory: operations that torch does not allow on fake tensors during construction, and
+# workarounds.
 
 
 @contextmanager
 def fake_building() -> Iterator[None]:
-    """Let models be built of fake tensors in two more ways, as they are of tensors on the meta device.
+    """Allow two more operations when building models of fake tensors, as with tensors on the meta device.
 
     `model.to(…)`, `.half()` and the like would swap fake parameters for others, which torch refuses for any
-    that something refers to weakly. And `trunc_normal_` draws again what lies outside of its bounds until
-    nothing does (since torch 2.13), which a tensor without values cannot tell.
+    with weak
+    references. And `trunc_normal_` redraws values outside of its bounds until there are none (since torch
+    2.13), which a tensor without values cannot decide.
     """
     with ExitStack() as restored:
         for owner, name, placeholder_node in (
@@ -340,7 +345,7 @@ def fake_building() -> Iterator[None]:
 
 
 def forget_values(model: nn.Module, fake: FakeTensorMode) -> None:
-    """Put a fake tensor in the place of each parameter and buffer of `model`; a shared one stays shared."""
+    """Replace each parameter and buffer of `model` by a fake tensor; a shared one stays shared."""
     made: dict[Tensor, Tensor] = {}
     for module in model.modules():
         own = (module.named_parameters(recurse=False, remove_duplicate=False),

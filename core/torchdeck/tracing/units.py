@@ -1,4 +1,4 @@
-"""A model's FSDP units, and which of them each parameter and buffer belongs to."""
+"""FSDP units of a model, and the unit of each parameter and buffer."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class UnitMap:
     """Units in the order in which they are sharded, the root first."""
 
     names: tuple[str, ...]
-    """As modules of the model; the root's is ''."""
+    """Module names in the model; the root's is ''."""
     modules: tuple[nn.Module, ...]
     parameters: tuple[tuple[nn.Parameter, ...], ...]
-    """Of each unit; no parameter is in two."""
+    """Parameters of each unit; none is in two."""
     of_tensor: dict[int, int]
     """id of a parameter or buffer → unit."""
 
 
 def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[UnitMap, tuple[str, ...]]:
-    """The units of `model` as FSDP would choose them, and a note where it could not.
+    """Return the units of `model` as FSDP would choose them, and a note if it could not.
 
     Raises:
-        RecipeError: `blocks` names what is no module of the model.
+        RecipeError: `blocks` returns something that is not a module of the model.
     """
     notes: tuple[str, ...] = ()
     if options.wrap == "block" and recipe.blocks is None:
@@ -40,7 +40,7 @@ def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[
         units = units_of(model, recipe.blocks, options)
     names = {module: name for name, module in model.named_modules()}
     of_tensor: dict[int, int] = {}
-    # as fully_shard does: what an earlier unit has is not taken again, and the root takes the rest
+    # as in fully_shard: parameters of an earlier unit are not taken again, and the root takes the rest
     for index, unit in [*enumerate(units, 1), (ROOT, model)]:
         for tensor in [*unit.parameters(), *unit.buffers()]:
             of_tensor.setdefault(id(tensor), index)
@@ -56,7 +56,7 @@ def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[
 
 
 def check_tensors(model: nn.Module) -> None:
-    """Refuse what cannot be sharded or trained: tensors without a shape yet, or that never have values.
+    """Reject tensors that cannot be sharded or trained: those without a shape yet, or that never have values.
 
     Raises:
         RecipeError: there is one.
@@ -75,20 +75,21 @@ def check_tensors(model: nn.Module) -> None:
 
 
 def parameter_infos(model: nn.Module, units: UnitMap) -> tuple[TensorInfo, ...]:
-    """What `model` trains and holds frozen; a shared parameter stands once, by its first name.
+    """Return the trained and the frozen parameters of `model`; a shared one is listed once, by its first
+    name.
 
     Raises:
-        RecipeError: one has a type that is not known here.
+        RecipeError: one has an unsupported dtype.
     """
     named = model.named_parameters()
     return tuple(_info(name, tensor, units, trainable=tensor.requires_grad) for name, tensor in named)
 
 
 def buffer_infos(model: nn.Module, units: UnitMap) -> tuple[TensorInfo, ...]:
-    """The buffers of `model`, each once.
+    """Return the buffers of `model`, each once.
 
     Raises:
-        RecipeError: as of `parameter_infos`.
+        RecipeError: see `parameter_infos`.
     """
     return tuple(_info(name, tensor, units, trainable=False) for name, tensor in model.named_buffers())
 

@@ -1,1 +1,1 @@
-"""What the user has said may run, and who else could change it."""
+"""Code that the user has trusted, and detection of others who could change it."""

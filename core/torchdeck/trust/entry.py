@@ -1,4 +1,4 @@
-"""One folder or file that is trusted: what it was like then, and whether it is another now."""
+"""Trusted folder or file: its state when trusted, and whether it has changed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.trust.writers import other_writers
 
 MOST_BYTES = 8 << 20
-"""Of a file that is trusted by its content."""
+"""Maximum bytes of a file that is trusted by its content."""
 MOST_FILES = 4096
-"""Files right in a folder that are written down with it, the first by name."""
+"""Maximum files directly in a folder that are recorded with it, the first by name."""
 MOST_CONTENTS = 256
-"""Those of which the content is, too."""
+"""Maximum of those whose content is recorded, too."""
 _CODE = (".py", ".so", ".sh")
 
 
 class Condition(StrEnum):
-    """How what is in the list stands now."""
+    """Current condition of an entry."""
 
     TRUSTED = "trusted"
     CHANGED = "asked for again"
@@ -35,21 +35,21 @@ class Condition(StrEnum):
 
 
 class State(NamedTuple):
-    """Whether an entry counts now."""
+    """Whether an entry applies now."""
 
     condition: Condition
     why: str = ""
-    """A sentence without its full stop; empty if it counts."""
+    """Sentence without its period; empty if it applies."""
 
     def __str__(self) -> str:
         return f"{self.condition}: {self.why}" if self.why else str(self.condition)
 
 
 class Seen(NamedTuple):
-    """What a file or folder was like."""
+    """Recorded state of a file or folder."""
 
     owner: int
-    """User number."""
+    """User id."""
     mode: int
     content: str = ""
     """SHA-256 of a file; empty for a folder."""
@@ -57,24 +57,24 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Trusted:
-    """One folder or file, and what it was like when it was trusted."""
+    """Folder or file, and its state when it was trusted."""
 
     path: str
-    """Without symbolic links."""
+    """Path without symbolic links."""
     seen: Seen | None = None
-    """None in a list of the first version, which did not say it."""
+    """None in a list of the first version, which did not record it."""
     files: Mapping[str, Seen] = field(default_factory=dict)
-    """The code right in a folder, by name."""
+    """Code directly in the folder, by name."""
 
     @classmethod
     def of(cls, path: str) -> Trusted:
-        """What lies at `path` now. Raises OSError."""
+        """Create an entry for the current state of `path`. Raises OSError."""
         seen = _look(path)
         return cls(path, seen, {} if seen.content else _code_in(path))
 
     @classmethod
     def from_json(cls, value: Any) -> Trusted | None:
-        """An entry as it is written; None for what is none."""
+        """Return an entry from its JSON form; None if invalid."""
         if not isinstance(value, Mapping) or not is_path(value.get("path")) or "seen" not in value:
             return None
         seen, files = _seen_from(value["seen"]), value.get("files")
@@ -85,24 +85,24 @@ class Trusted:
         return cls(str(value["path"]), seen, whole)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the entry as JSON values."""
         return {"path": self.path, "seen": self.seen, "files": dict(self.files)}
 
     def completed(self) -> Trusted:
-        """An entry of the first version as it is now; any other as it was."""
+        """Add the current state to an entry of the first version; return others unchanged."""
         if self.seen is None:
             with suppress(OSError):
                 return Trusted.of(self.path)
         return self
 
     def change(self, file: Path | None = None) -> str:
-        """What has changed since; empty if nothing has that it is asked for again for.
+        """Return what has changed since; empty if nothing has that requires confirmation.
 
-        The content of a file that is trusted counts. Code in a folder is edited all day: it counts only once
-        its owner or mode is another as well.
+        For a trusted file the content counts. Code in a folder is edited all day: it counts only if its owner
+        or mode has changed as well.
 
         Args:
-            file: that is to be executed, without symbolic links.
+            file: file to be executed, without symbolic links.
         """
         try:
             now = _look(self.path, content=self.seen is not None and self.seen.content != "")
@@ -114,7 +114,7 @@ class Trusted:
             return "it is not there any more, or cannot be read"
 
     def state(self) -> State:
-        """Whether it counts now, and why not."""
+        """Return whether it applies now, and why not."""
         try:
             writers = other_writers(Path(self.path))
         except OSError:
@@ -126,12 +126,12 @@ class Trusted:
 
 
 def is_path(value: Any) -> bool:
-    """Whether it may be the path of an entry."""
+    """Return whether it may be the path of an entry."""
     return isinstance(value, str) and value.startswith("/") and "\0" not in value and is_written(value)
 
 
 def is_written(name: str) -> bool:
-    """Whether a list in UTF-8 can have the name of a file, which is bytes."""
+    """Return whether a UTF-8 list can hold a file name, which is bytes."""
     return name == name.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -150,7 +150,7 @@ def _replacement(name: str, before: Seen, now: Seen) -> str:
 
 
 def _look(path: str, *, content: bool = True) -> Seen:
-    """A file or folder as it is now. Raises OSError."""
+    """Return the current state of a file or folder. Raises OSError."""
     found = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a text
     seen = Seen(found.st_uid, stat.S_IMODE(found.st_mode))
     if stat.S_ISDIR(found.st_mode) or not content:
@@ -159,7 +159,7 @@ def _look(path: str, *, content: bool = True) -> Seen:
 
 
 def _code_in(folder: str) -> dict[str, Seen]:
-    """The code right in a folder: what is named like it, and what is executable."""
+    """Return the code directly in a folder: files named like code, and executables."""
     found: dict[str, Seen] = {}
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda each: each.name):

@@ -1,7 +1,7 @@
-"""`trusted.json`: folders and files whose code the user has said may run.
+"""`trusted.json`: folders and files whose code the user has trusted.
 
-A folder is trusted with all that is and will be below it; a file as it is, by its content. Both are asked for
-again after their owner or mode has changed, and none counts that others can write.
+A folder is trusted with all its present and future content; a file by its content. Both need confirmation
+again after their owner or mode has changed, and entries that others can write do not apply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VERSION = 2
 
 
 class TrustError(Refusal):
-    """Something cannot be trusted, or the list cannot be used; the message says why and what would help."""
+    """Something cannot be trusted, or the list cannot be used; the message has the reason and the fix."""
 
     page = "recipes#trust"
 
@@ -35,13 +35,13 @@ class Standing(NamedTuple):
 
     trusted: bool
     never: Writers | None = None
-    """Why it cannot be trusted as it is: others can write it."""
+    """Why it cannot be trusted in its state: others can write it."""
     changed: str = ""
-    """Why it is asked for again; empty if it was never trusted."""
+    """Why confirmation is needed again; empty if it was never trusted."""
 
 
 class TrustList:
-    """The list in a Torchdeck home. Read at every call; any process may change it meanwhile.
+    """Trust list in a Torchdeck home. Read on each call; any process may change it meanwhile.
 
     Args:
         home: TORCHDECK_HOME.
@@ -51,7 +51,7 @@ class TrustList:
         self._file = Home(home).trusted
 
     def entries(self) -> list[Trusted]:
-        """What is trusted, in order; nothing if the list is missing or damaged, which errs on the safe side.
+        """Return the entries in order; none if the list is missing or damaged, which is the safe choice.
 
         Raises:
             TrustError: the list was written by a newer Torchdeck, or others can write it.
@@ -79,14 +79,14 @@ class TrustList:
         return [entry for entry in map(Trusted.from_json, written) if entry is not None]
 
     def standing(self, path: Path, file: Path | None = None) -> Standing:
-        """Whether what lies at `path`, or a folder around it, is trusted; links are followed first.
+        """Return whether `path` or a folder around it is trusted; links are followed first.
 
         Args:
             path: a folder or file.
-            file: in it, that is to be executed.
+            file: file in it to be executed.
 
         Raises:
-            TrustError: as `entries`.
+            TrustError: see `entries`.
         """
         try:
             real = path.resolve(strict=True)
@@ -103,10 +103,10 @@ class TrustList:
         return Standing(trusted=False, changed=changes[0] if changes else "")
 
     def add(self, path: Path) -> Trusted:
-        """Trust a folder, or a file as it is now; one that is in the list already is looked at again.
+        """Trust a folder, or a file with its current content; an existing entry is updated.
 
         Raises:
-            TrustError: it is not there, others can write it, or the list cannot be written.
+            TrustError: it does not exist, others can write it, or the list cannot be written.
         """
         try:
             never = other_writers(path)
@@ -124,7 +124,7 @@ class TrustList:
         return entry
 
     def remove(self, path: Path) -> bool:
-        """Trust it no more; whether it was in the list by this path."""
+        """Remove it from the list; return whether the list had it by this path."""
         names = {str(path.resolve()), str(path.absolute())}
         with self._changing() as entries:
             found = [name for name in names if entries.pop(name, None) is not None]
@@ -132,7 +132,7 @@ class TrustList:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Trusted]]:
-        """The entries by path, written when the block ends. Raises TrustError."""
+        """Yield the entries by path, and write them when the block ends. Raises TrustError."""
         try:
             with changing(self._file, LOCK_LIMIT):
                 before = {entry.path: entry for entry in self.entries()}

@@ -1,4 +1,4 @@
-"""Who could change a file or folder: only its user and root, or others too."""
+"""Check whether a file or folder can be changed only by its user and root, or by others too."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 MOST_ENTRIES = 20_000
-"""Names below a folder that are looked at, the upper ones first: a tenth of a second for as many modules."""
+"""Maximum names checked below a folder, upper levels first: a tenth of a second for that many modules."""
 MOST_LINKS = 40
-"""Symbolic links on the way to a file, as Linux has it."""
+"""Maximum symbolic links on the way to a file, as in Linux."""
 _CODE = (".py", ".pyc", ".so", ".pth")
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _COPY = "copy it to a folder of your own"
@@ -23,7 +23,7 @@ _ACL = "system.posix_acl_access"
 
 
 class Writers(NamedTuple):
-    """That others could change something."""
+    """Reason why others could change something."""
 
     what: str
     fix: str
@@ -33,13 +33,13 @@ class Writers(NamedTuple):
 
 
 def other_writers(path: Path) -> Writers | None:
-    """Why others could change what `path` leads to; None if only this user and root can.
+    """Return why others could change the target of `path`; None if only this user and root can.
 
-    Looked at are the file or folder itself, every folder above it, and every folder with a symbolic link on
-    the way: who can write there decides where the path leads.
+    The check covers the file or folder itself, all folders above it, and all folders with a symbolic link on
+    the way: write access there determines where the path leads.
 
     Raises:
-        OSError: it is not there, or its links lead in a circle.
+        OSError: it does not exist, or its links form a cycle.
     """
     for place in (*_link_folders(path), path.resolve(strict=True)):
         if found := _others_at(place, place.stat()) or _others_above(place):
@@ -48,21 +48,22 @@ def other_writers(path: Path) -> Writers | None:
 
 
 def other_writers_of_file(path: Path) -> Writers | None:
-    """As `other_writers`, of the file alone: who can write the folders above it is checked elsewhere."""
+    """Same as `other_writers`, for the file only: the folders above it are checked elsewhere."""
     return _others_at(path, path.stat())
 
 
 def other_writers_below(folder: Path) -> Writers | None:
-    """Why others could change code that Python may import from `folder`; None if only this user and root can.
+    """Return why others could change code that Python may import from `folder`; None if only this user and
+    root can.
 
-    Links to files are followed, links to folders are not. At most `MOST_ENTRIES` names are looked at.
+    Links to files are followed, links to folders are not. At most `MOST_ENTRIES` names are checked.
     """
     first: Writers | None = None
     for entry in _importable_below(folder):
         try:
             why = other_writers(Path(entry.path)) if entry.is_symlink() else _others_at_entry(entry)
         except OSError:
-            continue  # what is gone, or leads nowhere, is not imported either
+            continue  # a missing file or dangling link is not imported either
         if why is None:
             continue
         if entry.is_symlink() or why.fix == _COPY:
@@ -76,7 +77,7 @@ def other_writers_below(folder: Path) -> Writers | None:
 
 
 def _importable_below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """What Python may import from `folder`, and folders in it; by what the file system says of their kind."""
+    """Return what Python may import from `folder`, and folders in it, by their file type."""
     waiting = deque([str(folder)])
     seen = 0
     while waiting and seen < MOST_ENTRIES:
@@ -98,12 +99,12 @@ def _importable_below(folder: Path) -> Iterator[os.DirEntry[str]]:
 def _others_at_entry(entry: os.DirEntry[str]) -> Writers | None:
     found = entry.stat(follow_symlinks=False)
     if found.st_uid in _own_users() and not found.st_mode & _OTHERS:
-        return None  # as nearly all are
+        return None  # the usual case
     return _others_at(Path(entry.path), found)
 
 
 def _link_folders(path: Path) -> list[Path]:
-    """The folders of all symbolic links on the way to `path`."""
+    """Return the folders of all symbolic links on the way to `path`."""
     folders: list[Path] = []
     at, rest = Path("/"), deque(path.absolute().parts[1:])
     while rest:
@@ -125,12 +126,12 @@ def _link_folders(path: Path) -> list[Path]:
 
 
 def _others_above(place: Path) -> Writers | None:
-    """Why others could put something else in the place of `place`, which is no link."""
+    """Return why others could replace `place`, which is not a link."""
     below = place.stat()
     owners = _owners_above()
     for folder in place.parents:
         found = folder.stat()
-        # with the sticky bit, as /tmp has it, only the owners of an entry and of the folder change the entry
+        # with the sticky bit, as on /tmp, only the owners of an entry and of the folder can change the entry
         is_sticky = bool(found.st_mode & stat.S_ISVTX) and below.st_uid in _own_users()
         why = _others_at(folder, found, owners)
         if why is not None and not (is_sticky and found.st_uid in owners):
@@ -152,10 +153,11 @@ def _others_at(path: Path, found: os.stat_result, owners: tuple[int, ...] = ()) 
 
 
 def _owners_above() -> tuple[int, ...]:
-    """Who may own the folders above: this user, root, and whoever the kernel shows root as.
+    """Return the allowed owners of the folders above: this user, root, and the user id that the kernel shows
+    for root.
 
-    In a user namespace without root (rootless Apptainer, bubblewrap) what is root's outside is shown as the
-    overflow user's, and no process inside can write it.
+    In a user namespace without root (rootless Apptainer, bubblewrap), files of the outer root appear as owned
+    by the overflow user, and no process inside can write them.
     """
     try:
         overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
@@ -171,7 +173,9 @@ def _own_users() -> tuple[int, int]:
 
 
 def _is_private_group(path: Path, found: os.stat_result) -> bool:
-    """Whether the group is one user's alone, as many systems give every user a group of the same name."""
+    """Return whether the group belongs to a single user, as on systems with a group of the same name per
+    user.
+    """
     try:
         group = grp.getgrgid(found.st_gid)
         own = {pwd.getpwuid(user).pw_name for user in (found.st_uid, os.geteuid())}
@@ -179,10 +183,10 @@ def _is_private_group(path: Path, found: os.stat_result) -> bool:
         return False
     if group.gr_name not in own or not set(group.gr_mem) <= own:
         return False
-    try:  # with an access list the bits of the group are those of all who stand in the list
+    try:  # with an ACL the group bits are the mask of all its entries
         return _ACL not in os.listxattr(path)
     except OSError:
-        return True  # of a file system without access lists
+        return True  # file system without ACLs
 
 
 def _user_name(number: int) -> str:

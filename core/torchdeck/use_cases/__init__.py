@@ -1,1 +1,1 @@
-"""What a user can do with runs. Terminal, `torchdeck.launch` and window call these."""
+"""Use cases: what a user can do with runs. Terminal, `torchdeck.launch` and window call these."""

@@ -1,4 +1,4 @@
-"""`torchdeck.launch`: what the command does, from Python."""
+"""`torchdeck.launch`: the command as a Python function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchdeck.nodes.ssh.target import SshTarget
 
 Ask = Callable[[str], str | None]
-"""Called with a question in plain text; returns what was answered, or None for no answer."""
+"""Called with a question in plain text; returns the answer, or None for no answer."""
 
 
 def launch(
@@ -33,7 +33,7 @@ def launch(
     ask: Ask | None,
     on_warning: Callable[[str], None] | None,
 ) -> Run:
-    """`torchdeck.launch`, which has the description of arguments and errors."""
+    """Implement `torchdeck.launch`, which documents arguments and errors."""
     loaded, source = _loaded(config, overrides)
     request = StartRequest(
         loaded,
@@ -50,17 +50,17 @@ def launch(
 
 
 class CallbackAsker:
-    """Asks for logins by a function that takes a question and returns the answer."""
+    """Asker that prompts for logins by a function from question to answer."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:
-        """The password of `target.login`."""
+        """Return the password of `target.login`."""
         return self._ask(f"{'Wrong. ' if again else ''}Password of {target.user}@{target.host}: ") or None
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:
-        """The passphrase of a private key."""
+        """Passphrase of a private key, entered by the user."""
         return self._ask(f"{'Wrong. ' if again else ''}Passphrase of {path}: ") or None
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
@@ -81,7 +81,7 @@ def _print_note(text: str) -> None:
 
 
 def _loaded(config: Any, overrides: Sequence[str]) -> tuple[LoadedConfig, str]:
-    """The config with the text to keep, and the file it came from; empty: none."""
+    """Return the config with the text to keep, and its source file; empty: none."""
     if isinstance(config, str | os.PathLike):
         config = load_config(Path(config), overrides)
     elif overrides and not isinstance(config, Mapping):
@@ -99,7 +99,7 @@ def _loaded(config: Any, overrides: Sequence[str]) -> tuple[LoadedConfig, str]:
 
 
 def _made_by_code(config: RunConfig, table: Mapping[str, Any]) -> LoadedConfig:
-    """What code said, with a run file of it that can be kept."""
+    """Create a config from code, with a run file that can be kept."""
     import tomlkit
 
     return LoadedConfig(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Attached", "attach", "attach_elsewhere", "ensure_controller", "wants_controller"]
 
 FOLLOWED_LIMIT = 15.0
-"""Seconds for a controller to show itself; a busy machine takes some to start it."""
+"""Seconds for a controller to appear; a busy machine needs some to start it."""
 _POLL = 0.1
 
 
@@ -34,7 +34,7 @@ class Attached:
     controller: DetachedProcess | None
     """None: it is over, or has one."""
     unreached: Mapping[str, str]
-    """Node → why nothing of it is here yet."""
+    """Node → why none of its data is here yet."""
 
 
 def attach(layout: RunLayout, ui: Ui, *, until_followed: bool = False) -> DetachedProcess | None:

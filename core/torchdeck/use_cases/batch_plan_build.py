@@ -17,59 +17,60 @@ from torchdeck.config.starts.run_file import run_file_table, run_file_text
 from torchdeck.contract.refusal import Refusal
 
 RECIPE = "byte-finetune"
-"""The built-in recipe whose samples `batchplan build --run` knows."""
+"""Built-in recipe whose samples `batchplan build --run` supports."""
 BATCH_PLAN = "training.batch_plan"
 _GLANCE = 0.25
-"""Seconds between two looks whether it is still wanted."""
+"""Seconds between two checks for cancellation."""
 _GRACE = 2.0
-"""Seconds that it gets to take away what it has begun."""
+"""Seconds that the process gets to remove partial output."""
 _SAYS = "torchdeck batchplan build: "
 
 
 class BuildError(Refusal):
-    """There is no batch plan; the message says why."""
+    """No batch plan was built; the message has the reason."""
 
     page = "data#batch-plans"
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How the plan is made, where the run file does not say."""
+    """Options of the plan that the run file does not set."""
 
     token_budget: int
-    """Tokens of a microbatch, at most."""
+    """Maximum tokens of a microbatch."""
     pack: bool = True
-    """Lay several samples in one row, so that less is padding."""
+    """Pack several samples into one row to reduce padding."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As options of the command."""
+        """Return the options as command-line arguments."""
         return (*(("--pack",) if self.pack else ()), "--token-budget", str(self.token_budget))
 
 
 def can_be_built(config: RunConfig) -> bool:
-    """Whether the run names a batch plan that can be made of its own data."""
+    """Return whether the run names a batch plan that can be built from its own data."""
     return config.run.recipe == RECIPE and config.training.batch_plan is not None
 
 
 def usual_options(config: RunConfig) -> PlanOptions:
-    """What suits a run to begin with: microbatches of eight of its longest samples."""
+    """Return reasonable defaults for a run: microbatches of eight of its longest samples."""
     return PlanOptions(8 * int(config.model["context"]))
 
 
 def by_hand(run_file: str, options: PlanOptions) -> str:
-    """The command that does the same, on two lines."""
+    """Return the equivalent command, on two lines."""
     command = shlex.join(["torchdeck", "batchplan", "build", "--run", run_file])
     return f"{command} \\\n    {shlex.join(options.words)}"
 
 
 def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Callable[[str], None]) -> None:
-    """Build the plan of `config` where it names it; a plan that lies there is replaced.
+    """Build the plan of `config` at the path it names; an existing plan is replaced.
 
     Args:
-        config: a run file that is right, its paths absolute.
-        options: how.
-        on_progress: told what is done, often; what it raises ends the building, and nothing is written.
+        config: a valid run file, its paths absolute.
+        options: how to build it.
+        on_progress: called often with the current work; an exception from it ends the building, and nothing
+            is written.
 
     Raises:
         BuildError: it cannot be built.
@@ -77,7 +78,7 @@ def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Calla
     """
     with TemporaryDirectory(prefix="torchdeck-") as name:
         run_file, said = Path(name, "run.toml"), Path(name, "said")
-        # what is edited may lie in no file; written anew its paths hold wherever it lies
+        # an edited config may be in no file; a rewritten one has paths that hold anywhere
         run_file.write_text(run_file_text(_essence(config)), encoding="utf-8")
         argv = (sys.executable, "-P", "-m", "torchdeck.cli.main", "batchplan", "build", "--overwrite")
         with said.open("wb") as errors:
@@ -93,7 +94,7 @@ def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Calla
 
 
 def _essence(config: RunConfig) -> dict[str, Any]:
-    """What of a run its batch plan is made of."""
+    """Return the part of a run's config that determines its batch plan."""
     table = run_file_table(config)
     training = {key: table["training"].get(key) for key in ("batch_plan", "epochs", "steps")}
     parts = {"run": {"recipe": RECIPE}, "model": config.model, "data": config.data, "training": training}

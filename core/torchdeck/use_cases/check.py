@@ -1,4 +1,4 @@
-"""Look for what would stop a run, and start nothing."""
+"""Checks a run for problems without starting it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What is to be checked."""
+    """Parameters of a check."""
 
     loaded: LoadedConfig
     trust: bool = False
-    """Trust what the run executes, first."""
+    """Trust the code of the run first."""
     measure: bool = False
-    """Try torchrun on the nodes, which takes seconds; what was measured is remembered."""
+    """Test torchrun on the nodes, which takes seconds; measurements are cached."""
     again: bool = False
-    """Measure the nodes though nothing has changed."""
+    """Measure the nodes even if nothing has changed."""
     home: Path | None = None
-    """TORCHDECK_HOME; None: the usual one."""
+    """TORCHDECK_HOME; None: the default one."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found."""
+    """Result of a check."""
 
     checks: tuple[Check, ...]
     misfit: PlanError | None = None
@@ -42,16 +42,16 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """Nothing would stop the run."""
+        """Return whether nothing would stop the run."""
         return self.misfit is None and all(check.status != "failed" for check in self.checks)
 
 
 def check(request: CheckRequest, ui: Ui) -> Checked:
-    """Every check before a start, failed ones among them.
+    """Return the results of all checks before a start, including failed ones.
 
     Raises:
-        TrustError: what the run executes cannot be trusted.
-        HomeError: it cannot be written down what is trusted.
+        TrustError: the code of the run cannot be trusted.
+        HomeError: the trust list cannot be written.
     """
     from torchdeck.launching.all_checks import all_checks
     from torchdeck.launching.facts.fact_sources import FactSources
@@ -91,7 +91,7 @@ def _measured(
     *,
     again: bool,
 ) -> list[Check]:
-    """What takes seconds: torchrun on the nodes."""
+    """Run the checks that take seconds: torchrun on the nodes."""
     from torchdeck.launching.preflight.remote.further import check_further
     from torchdeck.launching.prepare import plan_from
 

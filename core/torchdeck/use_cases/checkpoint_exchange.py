@@ -1,4 +1,4 @@
-"""Starts the process that exports and converts checkpoints, hears how far it is, and reads its answer."""
+"""Runs the process that exports and converts checkpoints, follows its progress, and reads its answer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
 
 SILENCE = 300.0
-"""Seconds without a word after which it is taken for stuck: a disk may be slow, and tensors large."""
+"""Seconds without output until it counts as hung: a disk may be slow, and tensors large."""
 _LAST_WORDS = 10.0
-"""Seconds it may take to remove what is half written."""
+"""Seconds that the process gets to remove partial output."""
 _ENTRY = ("-m", "torchdeck.distributed.exchange.tool")
 
 
 class ExchangeFailedError(Refusal):
-    """Nothing was made; the message says why."""
+    """Nothing was written; the message has the reason."""
 
     page = "checkpoints#inspect-verify-convert"
 
@@ -34,19 +34,20 @@ def exchange_in_process(
     progress: Callable[[str, int, int], None],
     silence: float = SILENCE,
 ) -> dict[str, Any]:
-    """What `torchdeck.distributed.exchange.tool` answers `request` with.
+    """Return the answer of `torchdeck.distributed.exchange.tool` to `request`.
 
-    There is no limit for how long it takes, only for how long it says nothing.
+    There is no limit on the total time, only on the time without output.
 
     Args:
-        request: what is to be made of what.
+        request: the source and the target.
         interpreter: one that has torch.
-        progress: called with what is done, how much of it, and out of how much (0: nobody knows); what it
-            raises ends the process, and is raised here.
-        silence: seconds without a word.
+        progress: called with the current work, the amount done, and the total (0: unknown); an exception from
+            it ends
+            the process and is raised here.
+        silence: seconds without output.
 
     Raises:
-        ExchangeFailedError: it says that it cannot, ends without an answer, or is stuck.
+        ExchangeFailedError: it reports failure, ends without an answer, or hangs.
     """
     with tempfile.TemporaryFile() as said, _started(interpreter, said) as process:
         process.send(json.dumps(request).encode() + b"\n")
@@ -67,13 +68,13 @@ def exchange_in_process(
 
 @contextmanager
 def _started(interpreter: str, said: IO[bytes]) -> Iterator[ChildProcess]:
-    """The process; at the end it is let go, and killed if it does not."""
+    """Yield the process; at the end it is asked to exit, and killed if it does not."""
     package = str(Path(FOLDER).parent)
     users_path = os.environ.get("PYTHONPATH", "")
     environment = {
         **os.environ,
         "PYTHONPATH": f"{package}:{users_path}" if users_path else package,
-        "PYTHONSAFEPATH": "1",  # what lies in the folder it is started in is not imported
+        "PYTHONSAFEPATH": "1",  # modules in its working directory are not imported
         "CUDA_VISIBLE_DEVICES": "",
     }
     try:
@@ -110,11 +111,11 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 
 def export_request(source: Path, target: Path) -> dict[str, Any]:
-    """What asks for a checkpoint's weights as safetensors and JSON, as they were saved, in a new folder.
+    """Return a request to export a checkpoint's weights as saved, as safetensors and JSON in a new folder.
 
     Args:
         source: the checkpoint's folder.
-        target: the folder to make.
+        target: the folder to create.
     """
     return {
         "source": str(source.absolute()),

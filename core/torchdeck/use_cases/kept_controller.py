@@ -1,4 +1,4 @@
-"""For who watches a run: its controller is started again if it was killed."""
+"""Watchdog for processes that follow a run: restarts its controller if it was killed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torchdeck.launching.taking_over import Logins, ensure_controller
 from torchdeck.runs.view import RunView
 
 FIRST_DELAY = 2.0
-"""Seconds without a controller until one is started; doubles each time, as it may end again at once."""
+"""Seconds without a controller until one is started; doubles each time, as it may exit again at once."""
 LAST_DELAY = 60.0
 STEADY = 60.0
-"""Seconds that a controller must live for the delay to begin anew."""
+"""Seconds that a controller must live to reset the delay."""
 
 Start = Callable[[RunLayout, Logins], DetachedProcess | None]
 
 
 class KeptController:
-    """Keeps the controller of one run, once it was seen to have one: attaching is a person's wish.
+    """Watchdog of one run's controller, once one was seen: attaching is the user's decision.
 
-    A lost run gets one in any case, until all its nodes have said that nothing of it lives there.
+    A lost run gets one in any case, until all its nodes have reported that no process of it is left.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class KeptController:
         clock: Callable[[], float] = time.monotonic,
         start: Start = ensure_controller,
     ) -> None:
-        """Nothing is started before `look`.
+        """Create it; nothing is started before `look`.
 
         Args:
             layout: the run.
-            logins: what was given so far, for a controller that is started; must not ask.
+            logins: the logins entered so far, for a controller that is started; must not prompt.
             clock: seconds.
             start: starts one unless there is one; raises LaunchError.
         """
@@ -48,17 +48,17 @@ class KeptController:
         self._started: DetachedProcess | None = None
 
     def look(self, found: RunView) -> bool:
-        """Start a controller if the one that was there is gone; whether it did.
+        """Start a controller if the previous one is gone; return whether it did.
 
         Raises:
-            LaunchError: it cannot be started; it is tried again later.
+            LaunchError: it cannot be started; it is retried later.
             NewerFormatError: the run is from a newer Torchdeck.
         """
         if self._started is not None:
-            self._started.exit_code()  # reaps it, so that it does not look alive
+            self._started.exit_code()  # reaps it, so that it does not appear alive
         now = self._clock()
         if found.is_over and not (found.unfenced and self._delay < LAST_DELAY):
-            return False  # one for a lost run that ends again and again cannot reach its nodes
+            return False  # if it keeps exiting for a lost run, it cannot reach its nodes
         if found.controller_alive:
             self._seen, self._due = True, None
             self._alive_since = now if self._alive_since is None else self._alive_since

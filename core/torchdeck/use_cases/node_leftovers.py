@@ -1,4 +1,4 @@
-"""Folders of runs on nodes of which this machine has none: of deleted runs, or of other machines."""
+"""Folders of runs on nodes that are not on this machine: of deleted runs, or of other machines."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ STAYS = "something of the run lives there, or it was started there"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A run's folder on a node, in which nothing lives."""
+    """A run's folder on a node without live processes."""
 
     node: str
-    """By which it was noted, where it was; else the first name of its host."""
+    """Name under which the deletion was noted, if it was; otherwise the first name of its host."""
     run_id: str
     size: int
     """Bytes of its files."""
     was_deleted: bool
-    """It was deleted here; of others nobody can say whether somebody wants them."""
+    """It was deleted here; whether others are still wanted is unknown."""
 
 
 class Found(NamedTuple):
-    """What nodes have of runs that are not in this home."""
+    """Data on nodes of runs that are not in this home."""
 
     folders: Sequence[Leftover]
     problems: Sequence[str]
-    """Why a node could not be asked, or a deleted run must stay there."""
+    """Reasons why a node could not be probed, or a deleted run must stay there."""
     gone: Sequence[tuple[str, str]]
-    """(node, run) that were noted to go, and of which nothing is there or another name of the host tells."""
+    """(node, run) noted for deletion that no longer exist, or that another name of the host reports."""
 
 
 class _Said(NamedTuple):
-    """What one node said of its folder of runs."""
+    """One node's report on its folder of runs."""
 
     place: str
     sizes: Mapping[str, int]
@@ -56,13 +56,13 @@ class _Said(NamedTuple):
 
 
 def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
-    """What lies on nodes of runs that are not in this home, each folder once, however many names it has.
+    """Return data on nodes of runs that are not in this home, each folder once under any number of names.
 
-    Runs that were started on a node itself are left out.
+    Runs that were started on a node itself are excluded.
 
     Args:
-        names: of nodes.
-        reach: how they are connected to.
+        names: names of nodes.
+        reach: connector for the nodes.
     """
     known = _known(reach.home)
     with ThreadPoolExecutor(max(1, min(AT_ONCE, len(names))), thread_name_prefix="folders") as pool:
@@ -87,7 +87,7 @@ def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
 
 
 def _known(home: Path) -> set[str]:
-    """Runs that are here; those that are set aside can be put back."""
+    """Return the runs that are here; trashed ones can be restored."""
     folder = Home(home).runs
     return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 

@@ -1,4 +1,4 @@
-"""Plan a run, and start nothing."""
+"""Plans a run without starting it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is to be planned."""
+    """Parameters of a plan."""
 
     loaded: LoadedConfig
     trust: bool = False
-    """Trust what the run executes, first."""
+    """Trust the code of the run first."""
     trace: bool = True
     """Trace the model of a recipe if it is not known yet."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan, and what a preview of it shows."""
+    """Plan, and the data of its preview."""
 
     plan: LaunchPlan
     inventory: Inventory
-    """The machines that were looked at."""
+    """Inventory of the probed machines."""
     known: Known
-    """What is known of model and data."""
+    """Facts about model and data."""
 
 
 def plan(request: PlanRequest, ui: Ui) -> Planned:
-    """The plan of a run. What may not be executed yet is noted, and not executed.
+    """Return the plan of a run. Untrusted code is noted and not executed.
 
     Raises:
         PlanError: no plan can be made on these machines.
-        HomeError, TrustError: what the run executes cannot be trusted.
+        HomeError, TrustError: the code of the run cannot be trusted.
     """
     from torchdeck.launching.facts.fact_sources import FactSources
     from torchdeck.launching.prepare import cluster_facts, plan_from

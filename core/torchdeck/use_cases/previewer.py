@@ -1,4 +1,4 @@
-"""From a run file that was just edited to its preview, at once: for who shows it while it is written."""
+"""Previews of a run file that is being edited, without delay."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ UNTRACED = "memory is not known yet: estimating memory"
 
 @dataclass(frozen=True)
 class Previewed:
-    """What could be said at once."""
+    """Preview that is available at once."""
 
     preview: Preview | None
-    """None where no plan can be made, as `problems` say."""
+    """None if no plan can be made; `problems` has the reasons."""
     inventory: Inventory
-    """The machines that were looked at, or are described; the run may use a part of them."""
+    """Inventory of the probed or described machines; the run may use only some of them."""
     problems: tuple[Problem, ...] = ()
     untraced: str = ""
-    """Key of a profile that would tell more and that `Previewer.trace` traces; empty where none would."""
+    """Key of a missing profile that `Previewer.trace` can create; empty if none would help."""
     held: Held | None = None
-    """What would have to run to say more, and may not yet."""
+    """Code that would have to run to show more, and is not trusted yet."""
     given_up: bool = False
-    """Memory is not known as somebody has given it up."""
+    """Whether memory is unknown because the trace was cancelled."""
 
 
 class Previewer:
-    """Makes previews again and again; remembers what takes long to find out. For several threads.
+    """Source of repeated previews; caches what is slow to determine. Thread-safe.
 
     Args:
-        home: TORCHDECK_HOME, where profiles of models and the list of trusted folders are.
-        reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
+        home: TORCHDECK_HOME, with profiles of models and the trust list.
+        reach: connects to nodes of the node inventory; None: without prompting for logins.
     """
 
     def __init__(self, home: Path, reach: Connector | None = None) -> None:
@@ -65,11 +65,11 @@ class Previewer:
         self._profiles = RememberedProfiles(home, digest)
 
     def preview(self, loaded: LoadedConfig, check: Callable[[], None] = lambda: None) -> Previewed:
-        """What `loaded` would do, as far as it is known without tracing a model.
+        """Return what `loaded` would do, as far as known without tracing a model.
 
         Args:
-            loaded: a run file that is right.
-            check: called between parts; what it raises ends it.
+            loaded: a valid run file.
+            check: called between steps; an exception from it ends the preview.
         """
         config = resolved(loaded.config) if is_here_alone(loaded.config) else loaded.config
         loaded = replace(loaded, config=config)  # as a launch has it
@@ -81,27 +81,27 @@ class Previewer:
         return self._laid_out(loaded, found, check)
 
     def trace(self, loaded: LoadedConfig, on_progress: OnProgress) -> None:
-        """Trace the model, so that `preview` knows it from then on, or why it cannot be.
+        """Trace the model, so that later previews have its profile, or why it cannot be traced.
 
         Args:
-            loaded: a run file that is right.
-            on_progress: told what is done, often; what it raises ends the tracing.
+            loaded: a valid run file.
+            on_progress: called often with the current work; an exception from it ends the tracing.
         """
         found = cluster_facts(loaded.config, on_progress=on_progress, looks=self._looks, files=loaded.files)
         traced = partial(self._profiles.traced, files=loaded.files)
         with_model(loaded.config, found, self._home, on_progress, traced)
 
     def give_up(self, key: str) -> None:
-        """Do not ask for the profile `key` again: nobody wants to wait for it."""
+        """Cancel the profile `key`: it is not requested again."""
         self._profiles.give_up(key, CANCELLED)
 
     def look_again(self) -> None:
-        """Forget what was seen and what has failed."""
+        """Clear cached facts and failures."""
         self._looks.forget()
         self._profiles.try_again()
 
     def trust(self, folder: Path) -> None:
-        """Let code below `folder` run from now on; raises TrustError."""
+        """Trust code below `folder` from now on; raises TrustError."""
         self._looks.gate.trust_folder(folder)
 
     def _laid_out(self, loaded: LoadedConfig, found: ClusterFacts, check: Callable[[], None]) -> Previewed:

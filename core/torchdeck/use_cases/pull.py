@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pull", "PullRequest", "Pulled", "pull"]
 PULLED = "pulled"
-"""Folder in the run's directory here for what nodes have made beside checkpoints."""
+"""Folder in the run's directory here for node output other than checkpoints."""
 Transfer = Callable[[str, int, int], None]
 """Told what is brought, how many bytes are here, and of how many."""
 

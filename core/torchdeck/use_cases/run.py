@@ -1,4 +1,4 @@
-"""A started run, as Python code holds it."""
+"""Handle of a started run for Python code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start a run: trust, connect, plan, check, make its directory, start its controller."""
+"""Starts a run: trust, connect, plan, check, create its directory, start its controller."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What is to be started."""
+    """Parameters of a start."""
 
     loaded: LoadedConfig
     text: str
-    """The run file as the user wrote it, which is kept with the run."""
+    """Run file as written by the user, which is kept with the run."""
     source: str = ""
-    """The file that `text` is in; empty: none."""
+    """File that contains `text`; empty: none."""
     overrides: tuple[str, ...] = ()
-    """What `--set` and other options said on top of it."""
+    """Overrides from `--set` and other options."""
     trust: bool = False
-    """Trust what the run executes, first."""
+    """Trust the code of the run first."""
     home: Path | None = None
-    """TORCHDECK_HOME; None: the usual one."""
+    """TORCHDECK_HOME; None: the default one."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """The run is there, and its controller is started."""
+    """Created run whose controller is started."""
 
     layout: RunLayout
     controller: DetachedProcess
     warnings: tuple[str, ...] = ()
-    """Of the plan and of the checks, each once."""
+    """Warnings of the plan and of the checks, each once."""
 
 
 @dataclass(frozen=True)
 class Differs:
-    """Another plan is made now than was previewed; nothing was started."""
+    """The plan differs from the previewed one; nothing was started."""
 
     plan: LaunchPlan
     changes: tuple[str, ...]
@@ -57,21 +57,21 @@ class Differs:
 
 @dataclass(frozen=True)
 class _Checked:
-    """A plan that can be started, while its nodes are connected to."""
+    """Plan that can be started, while its nodes are connected."""
 
     plan: LaunchPlan
     home: Path
     connector: Connector | None
-    """Has the logins that were asked for; None: the run is on this machine alone."""
+    """Has the logins entered so far; None: the run is on this machine only."""
     checks: tuple[Check, ...] = ()
     controller: PreConnectingController | None = None
 
 
 def start(request: StartRequest, ui: Ui) -> Started:
-    """Start a run if every check passes.
+    """Start a run if all checks pass.
 
     Raises:
-        ConfigError: the node inventory is wrong.
+        ConfigError: the node inventory is invalid.
         PlanError: no plan can be made on these machines.
         PreflightError: something would stop the run.
         Refusal: it cannot be started from here.
@@ -81,7 +81,7 @@ def start(request: StartRequest, ui: Ui) -> Started:
 
 
 def start_previewed(request: StartRequest, previewed: LaunchPlan, ui: Ui) -> Started | Differs:
-    """As `start`, if what would be started is what the user has seen."""
+    """Same as `start`, if the plan is what the user has seen."""
     with _checked(request, ui) as found:
         if changes := _changes(previewed, found.plan):
             return Differs(found.plan, changes)
@@ -89,7 +89,7 @@ def start_previewed(request: StartRequest, previewed: LaunchPlan, ui: Ui) -> Sta
 
 
 def start_agreed(request: StartRequest, plan: LaunchPlan, ui: Ui) -> Started:
-    """Start the plan of a `Differs`, which was checked and which the user has agreed to. Raises Refusal."""
+    """Start the plan of a `Differs`, which was checked and which the user has confirmed. Raises Refusal."""
     from torchdeck.runs.home import torchdeck_home
 
     home = torchdeck_home(request.home)
@@ -123,7 +123,9 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
 
 
 def _changes(previewed: LaunchPlan, plan: LaunchPlan) -> tuple[str, ...]:
-    """In what `plan` differs; what else lies in its folders may change, and is copied as it is then."""
+    """Return the differences of `plan`; other content of its folders may change, and is copied at the
+    start.
+    """
     if plan.fingerprint == previewed.fingerprint:
         return ()
     from torchdeck.plan.plan_changes import plan_changes
@@ -137,7 +139,7 @@ def _create(request: StartRequest, found: _Checked, ui: Ui) -> Started:
     plan = found.plan
     with ui.waiting(Phase.STARTING):
         ui.before_start()
-        # the controller has no one to ask: what was asked for here goes to it through a pipe
+        # the controller cannot prompt: the logins entered here are passed to it through a pipe
         logins = None if found.connector is None else found.connector.credentials.to_json()
         intent = LaunchRecord(request.text, request.source, request.overrides)
         layout, controller = start_run(plan, intent, found.home, logins=logins, controller=found.controller)

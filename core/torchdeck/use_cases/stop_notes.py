@@ -1,4 +1,4 @@
-"""What `torchdeck runs stop` says while it waits."""
+"""Progress messages of `torchdeck runs stop`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
 AFTER = 2.0
-"""Seconds before anything is said: most runs stop sooner."""
+"""Seconds before anything is printed: most runs stop sooner."""
 
 
 class StopNotes:
@@ -30,7 +30,7 @@ class StopNotes:
 
 
 def waits_for(view: RunView, links: Links | None, now: float) -> str:
-    """What a stop of the run waits for; `now` in unix seconds."""
+    """Describe what a stop of the run waits for; `now` in unix seconds."""
     if view.is_over:
         nodes = ", ".join(view.nodes_alone)
         return f"waiting for ranks to end on {nodes}, which go on without the leading node"

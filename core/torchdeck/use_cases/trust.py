@@ -1,4 +1,4 @@
-"""Trust what a run executes before its ranks are there."""
+"""Trust for the code of a run before its ranks start."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def trust_run(loaded: LoadedConfig, home: Path | None = None) -> None:
-    """Trust the recipe of a run file, what it may import, and its Python, from now on.
+    """Trust the recipe of a run file, its possible imports, and its Python.
 
     Raises:
         HomeError: TORCHDECK_HOME cannot be used.
-        TrustError: others can write it, or what is trusted cannot be written down.
+        TrustError: others can write it, or the trust list cannot be written.
     """
     from torchdeck.launching.gate import Gate
     from torchdeck.runs.home import torchdeck_home

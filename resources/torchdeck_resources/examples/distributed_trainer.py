@@ -1,8 +1,8 @@
-"""Training by a class: data and model are one's own, everything else is an argument.
+"""Training with a class: data and model are your own, everything else is an argument.
 
 python distributed_trainer.py                                    one process
 torchrun --nproc-per-node 2 distributed_trainer.py               two, by torchrun
-torchdeck --no-gui --script distributed_trainer.py --nproc 2     two, in a run that is kept
+torchdeck --no-gui --script distributed_trainer.py --nproc 2     two, in a recorded run
 """
 
 import torch
@@ -12,7 +12,7 @@ from torchdeck.distributed import DistributedTrainer
 
 
 def rings() -> tuple[torch.Tensor, torch.Tensor]:
-    """Points in the plane, labelled 0 to 2 by the ring they lie in; the same on every rank."""
+    """Return points in the plane, labelled 0 to 2 by their ring; the same on every rank."""
     points = torch.rand(2048, 2, generator=torch.Generator().manual_seed(0)) * 4 - 2
     return points, points.norm(dim=1).long()
 

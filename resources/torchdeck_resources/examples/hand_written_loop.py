@@ -1,12 +1,12 @@
-"""A training loop of one's own under any strategy: accumulation, clipping, checkpoints, and going on.
+"""Hand-written training loop for any strategy: accumulation, clipping, checkpoints and resume.
 
 python hand_written_loop.py single                                    one process
 torchrun --nproc-per-node 2 hand_written_loop.py ddp                  two, by torchrun
 torchrun --nproc-per-node 2 hand_written_loop.py fsdp
-torchdeck --no-gui --script hand_written_loop.py --nproc 2 -- ddp     two, in a run that is kept
+torchdeck --no-gui --script hand_written_loop.py --nproc 2 -- ddp     two, in a recorded run
 
-Start it again and it goes on from the newest checkpoint in ./loop-checkpoints, under any strategy, with any
-number of ranks.
+Start it again and it resumes from the newest checkpoint in ./loop-checkpoints, under any strategy and with
+any number of ranks.
 """
 
 import sys
@@ -25,7 +25,7 @@ FOLDER = Path("loop-checkpoints")
 
 
 def rings() -> tuple[torch.Tensor, torch.Tensor]:
-    """Points in the plane, labelled 0 to 2 by the ring they lie in; the same on every rank."""
+    """Return points in the plane, labelled 0 to 2 by their ring; the same on every rank."""
     points = torch.rand(512, 2, generator=torch.Generator().manual_seed(0)) * 4 - 2
     return points, points.norm(dim=1).long()
 
@@ -56,10 +56,10 @@ def main() -> None:
                     batches.reset(batches.epoch + 1)
                 ids = torch.from_numpy(batches.next())
                 inputs, targets = strategy.to_device((points[ids], labels[ids]))
-                # gradients are reduced in the last microbatch alone
+                # gradients are reduced only in the last microbatch
                 with strategy.accumulate(wrapped, last=index == ACCUMULATION - 1):
                     total = functional.cross_entropy(wrapped(inputs), targets, reduction="sum")
-                    # a sum, so that a smaller last batch of an epoch counts by its samples
+                    # a sum, so that a smaller last batch of an epoch is weighted by its samples
                     loss = total / (MICROBATCH * ACCUMULATION)
                     strategy.backward(loss)
                 mean += loss.item()
@@ -67,7 +67,7 @@ def main() -> None:
             strategy.optimizer_step(optimizer)
             optimizer.zero_grad()
 
-            torchdeck.log({"loss": mean}, step=step)  # nothing outside of a Torchdeck run
+            torchdeck.log({"loss": mean}, step=step)  # no effect outside of a Torchdeck run
             if strategy.is_main_process and step % 10 == 0:
                 print(f"step {step} loss {mean:.3f} gradient norm {norm:.3f}")
             if step % SAVE_EVERY == 0:

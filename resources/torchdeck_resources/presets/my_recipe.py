@@ -1,6 +1,6 @@
-"""A recipe: a model, its data and its loss. Torchdeck brings the rest.
+"""Recipe with a model, its data and its loss. Torchdeck provides the rest.
 
-The task here: tell the two arms of a spiral apart. Change any of it; only the names of the functions count.
+The task here: tell the two arms of a spiral apart. Change any of it; only the names of the functions matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 
 class Spirals(nn.Module):
-    """Points in the plane, shape (batch, 2), to logits of the two arms, shape (batch, 2)."""
+    """Model from points in the plane, shape (batch, 2), to logits of the two arms, shape (batch, 2)."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -32,12 +32,14 @@ class Spirals(nn.Module):
 
 
 def build_model(options: dict[str, Any]) -> nn.Module:
-    """The model; `options` is the [model] table of run.toml."""
+    """Return the model; `options` is the [model] table of run.toml."""
     return Spirals(int(options.get("width", 64)), int(options.get("depth", 2)))
 
 
 def build_data(options: dict[str, Any], split: str) -> Dataset[tuple[Tensor, ...]] | None:
-    """A dataset with length and items, the samples; `split` is "train" or "heldout" (None: there is none)."""
+    """Return a dataset of samples with length and indexing; `split` is "train" or "heldout" (None: there is
+    none).
+    """
     count = int(options.get("samples", 4096)) // (1 if split == "train" else 8)
     generator = torch.Generator().manual_seed(0 if split == "train" else 1)
     arm = torch.randint(0, 2, (count,), generator=generator)
@@ -49,11 +51,13 @@ def build_data(options: dict[str, Any], split: str) -> Dataset[tuple[Tensor, ...
 
 
 def loss(model: nn.Module, batch: list[Tensor]) -> Tensor:
-    """Mean loss of one microbatch: samples stacked by torch's default_collate, on the rank's device."""
+    """Return the mean loss of one microbatch: samples stacked by torch's default_collate, on the rank's
+    device.
+    """
     points, arm = batch
     return nn.functional.cross_entropy(model(points), arm)
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """Optional: the units that fsdp gathers one at a time."""
+    """Optional: return the units that fsdp gathers one at a time."""
     return cast("Spirals", model).hidden

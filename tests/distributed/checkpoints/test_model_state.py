@@ -73,7 +73,7 @@ def test_state_that_is_no_tensor_is_refused_by_name() -> None:
             return {"a": object()}
 
         def set_extra_state(self, state: object) -> None:
-            """Nothing to do."""
+            """Do nothing."""
 
     with pytest.raises(CheckpointError, match="_extra_state is a dict"):
         model_tensors(nn.Sequential(Odd(2, 2)))

@@ -1,4 +1,4 @@
-"""Tooltips of texts that others wrote."""
+"""Tooltips of untrusted texts."""
 
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication

@@ -1,1 +1,1 @@
-"""The batch plan that a run needs before it can start: said when it is missing, and built from here."""
+"""Batch plan that a run needs before it can start: reported if missing, and built from here."""

@@ -1,4 +1,4 @@
-"""Leads from a batch plan that is missing, or no good any more, to one that is built."""
+"""Guides the user from a missing or outdated batch plan to a new one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOPIC = "batch plan"
 
 
 class BatchPlanControl(QObject):
-    """Says in the notice that the plan is to be built, and builds it when that is answered."""
+    """Controller that offers to build the plan in the notice, and builds it on request."""
 
     built = Signal()
 
@@ -48,11 +48,11 @@ class BatchPlanControl(QObject):
         """The one that was opened last."""
 
     def begin_anew(self) -> None:
-        """Another document: what was said of the last one is void."""
+        """Reset for another document."""
         self._said = ""
 
     def show_problems(self, checked: CheckedDocument | None, planned: tuple[Problem, ...]) -> None:
-        """Why no plan can be made of a document; of the batch plan's part is told, once for each reason."""
+        """Report problems of a document that concern the batch plan, once for each reason."""
         config = None if checked is None or checked.loaded is None else checked.loaded.config
         wrong = next((problem.wrong for problem in planned if problem.path == BATCH_PLAN), "")
         if checked is None or config is None or not wrong or not can_be_built(config):
@@ -98,18 +98,17 @@ _ABOUT = (
 
 
 class BatchPlanDialog(QDialog):
-    """Window-modal; it builds nothing itself. Cancel ends what is under way, and closes."""
+    """Window-modal dialog that builds nothing itself. Cancel aborts the operation and closes the dialog."""
 
     build_asked = Signal(object)
-    """PlanOptions."""
+    """Emitted with PlanOptions."""
 
     def __init__(self, folder: str, run_file: str, usual: PlanOptions, parent: QWidget | None = None) -> None:
-        """
-        Args:
-            folder: where the plan will be.
-            run_file: what the command that does the same is told; empty where the run is in no file.
-            usual: what is offered.
-            parent: Qt's owner.
+        """Args:
+        folder: where the plan will be written.
+        run_file: path for the equivalent command; empty if the run is in no file.
+        usual: default options.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -142,15 +141,15 @@ class BatchPlanDialog(QDialog):
 
     @property
     def told(self) -> str:
-        """How far it is, or why it was not built."""
+        """Return the progress, or why it was not built."""
         return self._told.text()
 
     def show_progress(self, what: str) -> None:
-        """It is being built."""
+        """Show the progress."""
         self._tell(f"{what[:1].upper()}{what[1:]} …", "secondary", building=True)
 
     def show_error(self, why: str) -> None:
-        """It was not built."""
+        """Show why it was not built."""
         self._tell(f"✕ It was not built: {why}", "error", building=False)
 
     def _lay_out(self, folder: str) -> None:

@@ -1,1 +1,1 @@
-"""The checks before a start, and the start."""
+"""Checks before a start, and the start."""

@@ -1,4 +1,4 @@
-"""How the outcome of a check looks: a sign, a colour and a word, never colour alone."""
+"""Look of a check's outcome: a symbol, a colour and a word, never colour alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchdeck_app.launch.check.rows import Remedy
 
 
 class Look(NamedTuple):
-    """Of one outcome."""
+    """Look of one outcome."""
 
     sign: str
     colour: str
-    """A name of the palette."""
+    """Name of a palette colour."""
     word: str
 
 
@@ -28,4 +28,4 @@ REMEDIES: Mapping[Remedy, str] = {
     "queue": "&Wait in the queue",
     "problem": "&Go to the key",
 }
-"""What the button says that does it."""
+"""Button text of each remedy."""

@@ -1,4 +1,4 @@
-"""What checking and launching do off the GUI thread."""
+"""Checks and launches off the GUI thread."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from torchdeck_app.launch.check.rows import CheckRow, check_rows, refusal_rows
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be started."""
+    """Parameters of a start."""
 
     request: StartRequest
     previewed: LaunchPlan
-    """What the user has seen."""
+    """Plan that the user has seen."""
     folder: Path
-    """What relative paths are relative to; made if it is not there."""
+    """Base of relative paths; created if it does not exist."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Refused:
 
 
 class Starter:
-    """Starts one run, once; `started` says so even if nobody waited for the end of the call."""
+    """Starter of one run, once; `started` is set even if the caller did not wait for the end."""
 
     def __init__(self) -> None:
         self.started: Started | None = None
 
     def start(self, wanted: Wanted, ui: Ui) -> Started | Differs | Refused:
-        """Check, and start what was previewed, if that is still what would be started."""
+        """Check, and start the previewed plan if it is still current."""
         try:
             _make_folder(wanted.folder)
             outcome = start_previewed(wanted.request, wanted.previewed, ui)
@@ -52,7 +52,7 @@ class Starter:
         return outcome
 
     def start_agreed(self, wanted: Wanted, plan: LaunchPlan, ui: Ui) -> Started | Refused:
-        """Start `plan`, which was checked and which the user has agreed to."""
+        """Start `plan`, which was checked and which the user has confirmed."""
         try:
             self.started = start_agreed(wanted.request, plan, ui)
         except Refusal as error:
@@ -61,7 +61,7 @@ class Starter:
 
 
 def check_everything(request: CheckRequest, folder: Path, ui: Ui) -> tuple[CheckRow, ...]:
-    """Every check before a start, and why no plan can be made."""
+    """Return all checks before a start, and why no plan can be made."""
     try:
         _make_folder(folder)
         found = check(request, ui)
@@ -72,7 +72,7 @@ def check_everything(request: CheckRequest, folder: Path, ui: Ui) -> tuple[Check
 
 
 def _is_node(loaded: LoadedConfig) -> bool:
-    """Whether this machine is one of several nodes."""
+    """Return whether this machine is one of several nodes."""
     names = node_names(loaded.config)
     return LOCALHOST in names and len(names) > 1
 

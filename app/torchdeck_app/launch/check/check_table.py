@@ -1,4 +1,4 @@
-"""The preflight board: what was found on each node, and why and what to do of the cell that is chosen."""
+"""Preflight grid: the result per check and node, with reason and fix of the selected cell."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 _ROW = 3 * GRID
 _WIDTHS = (6 * GRID, 16 * GRID)
-"""Of a column: the least and the most."""
+"""Minimum and maximum width of a column."""
 _SHEET = """QTableView { border: 0; background: transparent; }
 QHeaderView, QHeaderView::section, QTableCornerButton::section { border: 0; background: transparent; }"""
-"""Its cells alone are drawn: it lies in a panel that has a border."""
+"""Style of cells only: the table lies in a panel with a border."""
 _DETAIL = 9 * GRID
-"""Height of what is said of a cell; more of it is scrolled to."""
+"""Height of a cell's details; longer ones scroll."""
 
 
 class CheckTable(QTableView):
-    """As high as its rows: what it lies in is what scrolls, but sideways it does itself."""
+    """Table as high as its rows: its container scrolls vertically, the table itself horizontally."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -65,7 +65,7 @@ class CheckTable(QTableView):
         theme.changed.connect(self.viewport().update)
 
     def show_grid(self, grid: Grid, chosen: tuple[int, int] = (0, 0)) -> None:
-        """Show another one, with a cell of it chosen: the worst is the first."""
+        """Show another grid with a selected cell; the default is the worst one."""
         self.cells.show_grid(grid)
         metrics = self.horizontalHeader().fontMetrics()
         names = (str(self.cells.headerData(at, Qt.Orientation.Horizontal)) for at in range(len(grid.nodes)))
@@ -81,7 +81,7 @@ class CellDetail(QFrame):
     """Reason and fix of one cell. Its height never changes."""
 
     remedy_wanted = Signal(object)
-    """A CheckRow whose button was pressed."""
+    """Emitted with the CheckRow whose button was pressed."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,7 +117,7 @@ class CellDetail(QFrame):
         theme.changed.connect(self._colour)
 
     def show_cell(self, title: str, rows: tuple[CheckRow, ...]) -> None:
-        """Say what was found under `title`; `rows` may be empty where nothing was looked at."""
+        """Show the results under `title`; `rows` may be empty if nothing was checked."""
         self._rows = rows
         look = LOOKS[rows[0].status] if rows else None
         self.title.setText(
@@ -141,7 +141,7 @@ class CellDetail(QFrame):
 
 
 def connect(table: CheckTable, detail: CellDetail, scroll: QScrollArea) -> None:
-    """Let `detail` say what is chosen in `table`, and `scroll` bring it into sight."""
+    """Show the selection of `table` in `detail`, and scroll it into view in `scroll`."""
 
     def show(index: QModelIndex) -> None:
         detail.show_cell(table.cells.title_at(index), table.cells.rows_at(index))

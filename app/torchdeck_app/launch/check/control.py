@@ -38,13 +38,13 @@ TRUST_MEANS = (
 
 
 class LaunchControl(QWidget):
-    """Stands under the preview."""
+    """Bar under the preview."""
 
     run_started = Signal(str)
     key_wanted = Signal(str)
-    """A key that a check is about."""
+    """Emitted with the key that a check refers to."""
     problems_wanted = Signal()
-    """What is in the way stands in the list of problems: lead there."""
+    """Emitted to show the list of problems, which has the reasons against a launch."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class LaunchControl(QWidget):
         *,
         listed: Callable[[], Iterable[ProblemRow]] = tuple,
     ) -> None:
-        """Of `document`; `source` names its file, `listed` gives what the list of problems shows."""
+        """Create the bar for `document`; `source` returns its file, `listed` the rows of the problem list."""
         super().__init__(parent)
         self._listed = listed
         self._logins, home = logins, logins.home
@@ -87,14 +87,14 @@ class LaunchControl(QWidget):
         self._connect()
 
     def use(self, check: QAction, launch: QAction) -> None:
-        """The actions that the buttons stand for."""
+        """Set the actions of the buttons."""
         for button, action in ((self.check_button, check), (self.launch_button, launch)):
             button.setAccessibleName(action.text().replace("&", ""))
             button.setToolTip(action.toolTip())
             button.clicked.connect(lambda _checked=False, action=action: action.trigger())
 
     def check(self) -> None:
-        """Look for what would stop the run, and list all that was looked at."""
+        """Check the run for problems, and list all checks."""
         if self._checking is not None or self.launching.is_busy:
             return
         checked, missing = self._document.newest, self._check_lacks()
@@ -123,24 +123,24 @@ class LaunchControl(QWidget):
         self._show_busy()
 
     def _check_lacks(self) -> str:
-        """What a check waits for: the last edit, and what a trace finds out, which is needed here too."""
+        """Return what a check waits for: the last edit, and the trace, whose result it needs."""
         checked = self._document.newest
         if checked is None or checked.version != self._document.version:
             return WAITING
         return self._service.state.tracing if checked.loaded is not None else ""
 
     def launch(self) -> None:
-        """Start what is previewed."""
+        """Start the previewed run."""
         self.panel.hide()
         self._check_waits = False
         self._logins.ask_again()
         if self._checking is not None:
-            self._checking.cancel()  # a launch checks by itself
+            self._checking.cancel()  # a launch includes the check
         self.launching.launch()
         self._show_busy()
 
     def ask_trust(self, held: Held, go_on: Callable[[], None], *, launching: bool) -> None:
-        """Ask whether the code that is `held` may run."""
+        """Ask whether the code in `held` may run."""
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self,
@@ -150,11 +150,11 @@ class LaunchControl(QWidget):
                 Choice("&Trust and launch" if launching else "&Trust", roles.AcceptRole, go_on),
                 Choice("&Cancel", roles.RejectRole, self.launching.cancel if launching else lambda: None),
             ),
-            default=1,  # Enter in passing must not let code run
+            default=1,  # an accidental Enter must not let code run
         )
 
     def document_changed(self) -> None:
-        """What was checked is not what is there now."""
+        """Discard check results after an edit."""
         if self._checked_text is not None and self._document.text != self._checked_text:
             self._checked_text = None
             self.panel.hide()
@@ -174,10 +174,10 @@ class LaunchControl(QWidget):
         self.launching.agreement_wanted.connect(self._ask_agreement)
         self._service.updated.connect(self._something_new)
         self._document.checked.connect(self._something_new)
-        self._document.opened.connect(lambda: self.wait.say(""))  # what was started was another
+        self._document.opened.connect(lambda: self.wait.say(""))  # another document was launched
 
     def _something_new(self, _news: object) -> None:
-        """The document is checked, or the preview is another: whoever waits may go on."""
+        """Continue pending actions after the document was checked or the preview changed."""
         self.launching.preview_updated()
         if not self._check_waits:
             return
@@ -205,7 +205,7 @@ class LaunchControl(QWidget):
         self._show_busy()
 
     def _show_rows(self, rows: tuple[CheckRow, ...], title: str) -> None:
-        """Say what was found under `title`; what the list of problems says already is not said twice."""
+        """Show the results under `title`, without those already in the problem list."""
         rest = not_listed(rows, self._listed())
         if rest == rows:
             self.panel.show_rows(rows, title)
@@ -248,7 +248,7 @@ class LaunchControl(QWidget):
             self.ask_trust(held, lambda: self._trust(held.folder), launching=False)
 
     def _trust(self, folder: Path) -> None:
-        self.panel.hide()  # what it says will not hold any more
+        self.panel.hide()  # its content becomes outdated
         self._service.trust(folder)
 
     def _cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Checks laid out by check and node. Without Qt."""
+"""Checks arranged by check and node. Without Qt."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from torchdeck_app.launch.check.rows import ORDER, CheckRow, by_node
 
 @dataclass(frozen=True)
 class Grid:
-    """What was looked at on each node."""
+    """Checks of each node."""
 
     checks: tuple[str, ...]
-    """Names, the worst first, else as they were looked at."""
+    """Check names, the worst first, else in the order of execution."""
     nodes: tuple[str, ...]
-    """The worst first, else as they were looked at."""
+    """Nodes, the worst first, else in the order of execution."""
     cells: Mapping[tuple[str, str], tuple[CheckRow, ...]]
-    """By check and node, the worst of a cell first; where a node was not asked there is none."""
+    """Rows by check and node, the worst of a cell first; no entry if a node was not checked."""
     others: tuple[CheckRow, ...]
-    """What is about no node: this machine's own side, and the run file."""
+    """Rows without a node: this machine's own part, and the run file."""
 
     def status(self, check: str, node: str) -> Status | None:
-        """The worst of a cell; None where nothing was looked at."""
+        """Return the worst status of a cell; None if nothing was checked."""
         rows = self.cells.get((check, node), ())
         return rows[0].status if rows else None
 
 
 def grid_of(rows: Iterable[CheckRow]) -> Grid | None:
-    """`rows` as a grid; None where they are about fewer than two nodes."""
+    """Return `rows` as a grid; None for fewer than two nodes."""
     groups = by_node(rows)
     others = tuple(groups.pop("", ()))
     if len(groups) < 2:

@@ -1,4 +1,4 @@
-"""The grid of checks as a model of Qt."""
+"""Grid of checks as a Qt model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 _GROUND = {"failed": 40, "warning": 28}
-"""How strong the ground is of 255; what is fine has none, so that the rest is seen."""
+"""Background opacity of 255; passed checks have none, so that the others stand out."""
 _NOT_ASKED = "was not looked at"
 
 
 class GridModel(QAbstractTableModel):
-    """A row a check, a column a node."""
+    """Table model with one row per check and one column per node."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -30,19 +30,19 @@ class GridModel(QAbstractTableModel):
         self._grid = Grid((), (), {}, ())
 
     def show_grid(self, grid: Grid) -> None:
-        """Show another one."""
+        """Show another grid."""
         self.beginResetModel()
         self._grid = grid
         self.endResetModel()
 
     def rows_at(self, index: Index) -> tuple[CheckRow, ...]:
-        """What was found there."""
+        """Return the results of a cell."""
         if not index.isValid():
             return ()
         return self._grid.cells.get((self._grid.checks[index.row()], self._grid.nodes[index.column()]), ())
 
     def title_at(self, index: Index) -> str:
-        """Which check it is, and of which node."""
+        """Return the check and node of a cell."""
         if not index.isValid():
             return ""
         return f"{self._grid.checks[index.row()]} on {shown_node(self._grid.nodes[index.column()])}"
@@ -93,10 +93,10 @@ class GridModel(QAbstractTableModel):
 
 
 def shown_node(name: str) -> str:
-    """Its name; this machine is called so."""
+    """Return the node's name, or the words for this machine."""
     return "this machine" if name == LOCALHOST else name
 
 
 def in_words(rows: tuple[CheckRow, ...]) -> str:
-    """What was found and what to do, one line each."""
+    """Return results and fixes, one per line."""
     return "\n".join(f"{row.what}\n→ {row.fix}" if row.fix else row.what for row in rows)

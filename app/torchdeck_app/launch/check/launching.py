@@ -1,4 +1,4 @@
-"""From the press of Launch to a run: what was previewed is what starts, and it starts once."""
+"""From the press of Launch to a run: the previewed plan is started, and only once."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ WAITING = "waiting for the last edit to be looked at"
 
 
 class LaunchPhase(Enum):
-    """How far a launch is."""
+    """Phase of a launch."""
 
     IDLE = auto()
     WAITING = auto()
-    """For the newest edit, or the trace of the model."""
+    """Waiting for the newest edit or the trace of the model."""
     ASKING = auto()
-    """For the user's answer."""
+    """Waiting for the user's answer."""
     STARTING = auto()
 
 
 class Preview(Protocol):
-    """What is needed of the PreviewService."""
+    """Interface of the PreviewService as used here."""
 
     @property
     def state(self) -> PreviewState: ...
@@ -44,18 +44,20 @@ class Preview(Protocol):
 
 
 class Launching(QObject):
-    """One launch at a time; a second press while one goes on does nothing."""
+    """Launch in progress, one at a time; a second press during a launch does nothing."""
 
     progressed = Signal(str)
-    """What is waited for; empty when it is over."""
+    """Emitted with the pending step; empty when it is over."""
     refused = Signal(object)
-    """Nothing was started: a tuple of CheckRow that says why."""
+    """Emitted if nothing was started, with a tuple of CheckRow with the reasons."""
     trust_wanted = Signal(object)
-    """What would run, a Held; answered by `go_on_trusting` or `cancel`."""
+    """Emitted with a Held, the code that would run; answered by `go_on_trusting` or `cancel`."""
     agreement_wanted = Signal(object)
-    """What is another than in the preview, a tuple of sentences; answered by `go_on_agreeing` or `cancel`."""
+    """Emitted with the differences from the preview, a tuple of sentences; answered by `go_on_agreeing` or
+    `cancel`.
+    """
     started = Signal(str)
-    """Id of the run."""
+    """Emitted with the id of the run."""
 
     def __init__(
         self,
@@ -68,15 +70,14 @@ class Launching(QObject):
         *,
         reach: Connector | None = None,
     ) -> None:
-        """
-        Args:
-            document: what is edited.
-            preview: what was previewed of it; tell `preview_updated` of its news.
-            operations: for what takes time.
-            home: TORCHDECK_HOME.
-            source: the file that the text is in; empty where it is in none.
-            parent: Qt's owner.
-            reach: how nodes are reached; None: nobody is asked for a login.
+        """Args:
+        document: the edited document.
+        preview: its preview; report changes to `preview_updated`.
+        operations: runs slow work.
+        home: TORCHDECK_HOME.
+        source: returns the file of the text; empty if there is none.
+        parent: Qt parent.
+        reach: connects to nodes; None: without prompting for logins.
         """
         super().__init__(parent)
         self._connector = Connector(home) if reach is None else reach
@@ -89,29 +90,29 @@ class Launching(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """A launch goes on, or waits for an answer."""
+        """Return whether a launch is running or waits for an answer."""
         return self._phase != LaunchPhase.IDLE
 
     def launch(self) -> None:
-        """Start what is previewed, as soon as the newest edit is."""
+        """Start the previewed run as soon as the newest edit is previewed."""
         if self._phase == LaunchPhase.IDLE:
             self._phase = LaunchPhase.WAITING
             self._advance()
 
     def preview_updated(self) -> None:
-        """The preview is another one now."""
+        """Handle a changed preview."""
         if self._phase == LaunchPhase.WAITING:
             self._advance()
 
     def go_on_trusting(self, folder: Path) -> None:
-        """The user trusts the folder."""
+        """Continue after the user trusted the folder."""
         if self._phase == LaunchPhase.ASKING:
             self._phase, self._trusting = LaunchPhase.WAITING, folder
             self.progressed.emit(WAITING)
             self._preview.trust(folder)
 
     def go_on_agreeing(self) -> None:
-        """The user wants the run as it would be now."""
+        """Continue after the user confirmed the differences."""
         if self._phase != LaunchPhase.ASKING or self._agreed is None:
             return
         wanted, plan = self._agreed
@@ -119,7 +120,7 @@ class Launching(QObject):
         self._run(starter, lambda ui: starter.start_agreed(wanted, plan, ui))
 
     def cancel(self) -> None:
-        """Start nothing; a run that is there already goes on."""
+        """Cancel the launch; a run that is already created continues."""
         if self._operation is not None:
             self._operation.cancel()
         elif self._phase != LaunchPhase.IDLE:
@@ -137,7 +138,7 @@ class Launching(QObject):
         elif state.held is not None and not state.held.can_be_trusted:
             self._refuse((CheckRow("permissions", "failed", state.held.what, state.held.fix),))
         elif state.held is not None and state.held.folder == self._trusting:
-            if state.error is not None:  # it could not be written down that the folder is trusted
+            if state.error is not None:  # the trust list could not be written
                 self._refuse(refusal_rows(state.error, "trust"))
         elif state.held is not None:
             self._phase = LaunchPhase.ASKING
@@ -192,7 +193,7 @@ class Launching(QObject):
         )
 
     def _cancelled(self, starter: Starter) -> None:
-        """It was too late where the run is there already."""
+        """Handle the cancellation, which was too late if the run is already created."""
         self._end()
         if starter.started is not None:
             self.started.emit(starter.started.layout.root.name)

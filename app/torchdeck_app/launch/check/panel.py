@@ -1,4 +1,4 @@
-"""The checks before a start, in place: what was found, what to do, and the button that does it."""
+"""Checks before a start, in the page: results, fixes, and the buttons that apply them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _HEIGHT = 232
-"""Of a list at most."""
+"""Maximum height of a list."""
 _BOARD = 392
-"""Of a board of nodes at most."""
+"""Maximum height of a grid of nodes."""
 _LEFT = 10 * 8
-"""Of what it lies over stays in sight."""
+"""Height of the widget below that stays visible."""
 
 
 class CheckPanel(QFrame):
-    """Hidden until there is something to show; then over the lower part of the preview."""
+    """Panel over the lower part of the preview, hidden until there is something to show."""
 
     remedy_wanted = Signal(object)
-    """A CheckRow whose button was pressed."""
+    """Emitted with the CheckRow whose button was pressed."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,14 +83,14 @@ class CheckPanel(QFrame):
         return self._rows
 
     def show_rows(self, rows: tuple[CheckRow, ...], title: str = "") -> None:
-        """Show these under `title`, or under what they come to."""
+        """Show these rows under `title`, or under their verdict."""
         self._rows = rows
         self.title.setText(title or verdict(rows))
         self._draw()
         self.show()
 
     def lie_over(self, below: QWidget) -> None:
-        """Lie over the lower part of `below`, which keeps its size."""
+        """Cover the lower part of `below`, which keeps its size."""
         self._below = below
         self.setParent(below)
         below.installEventFilter(self)
@@ -111,14 +111,14 @@ class CheckPanel(QFrame):
             self.raise_()
 
     def button(self, row: int) -> QPushButton:
-        """The button of one row; raises LookupError where it has none."""
+        """Return the button of one row; raises LookupError if it has none."""
         found = self.findChild(QPushButton, f"remedy {row}")
         if found is None:
             raise LookupError(row)
         return found
 
     def _draw_again(self) -> None:
-        """The same in other colours."""
+        """Redraw in other colours."""
         index = None if self.table is None else self.table.currentIndex()
         self._draw((0, 0) if index is None else (index.row(), index.column()))
 
@@ -134,7 +134,7 @@ class CheckPanel(QFrame):
         grid.setColumnStretch(2, 1)
         grid.setRowStretch(line, 1)
         self._scroll.setWidget(inside)
-        inside.setAutoFillBackground(False)  # which setWidget has switched on
+        inside.setAutoFillBackground(False)  # setWidget has enabled it
         self.detail.setVisible(found is not None)
         if self.table is not None and found is not None:
             connect(self.table, self.detail, self._scroll)
@@ -143,7 +143,7 @@ class CheckPanel(QFrame):
         self._place()
 
     def _add_list(self, grid: QGridLayout) -> int:
-        """All rows, under their node where there are several; the first free line."""
+        """Add all rows, grouped by node if there are several; return the first free line."""
         self.table = None
         grouped = by_node(self._rows)
         line = 0
@@ -155,7 +155,9 @@ class CheckPanel(QFrame):
         return line
 
     def _add_board(self, grid: QGridLayout, found: Grid) -> int:
-        """The nodes between what else is wrong and what else is fine; the first free line."""
+        """Add the grid of nodes between other failures and other passed checks; return the first free
+        line.
+        """
         line = self._add_rows(grid, 0, [row for row in found.others if row.status != "ok"])
         self.table = CheckTable(self._theme)
         grid.addWidget(self.table, line, 0, 1, 4)
@@ -165,7 +167,7 @@ class CheckPanel(QFrame):
         return self._add_rows(grid, line + 2, fine)
 
     def _add_rows(self, grid: QGridLayout, line: int, rows: Iterable[CheckRow]) -> int:
-        """Put them from `line` on; the first free line."""
+        """Add rows from `line` on; return the first free line."""
         for row in rows:
             self._add(grid, line, self._rows.index(row), row)
             line += 1
@@ -197,7 +199,7 @@ class CheckPanel(QFrame):
 
 
 def _heading(node: str, rows: list[CheckRow]) -> QLabel:
-    """The name of a node, and how many of its checks are fine."""
+    """Create the heading with a node's name and its number of passed checks."""
     fine = sum(row.status == "ok" for row in rows)
     made = label(f"{node or 'This machine'}  {fine} of {len(rows)} fine", Type.HEADING)
     made.setTextFormat(Qt.TextFormat.PlainText)

@@ -1,4 +1,4 @@
-"""What the checks found, as rows for a person: what stops the start first."""
+"""Results of checks as rows to show: those that stop the start first."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from torchdeck_app.launch.problem_rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]
 ORDER: dict[Status, int] = {"failed": 0, "warning": 1, "ok": 2}
-"""The worst first."""
+"""Sort order, the worst first."""
 _REMEDIES: dict[str, Remedy] = {"trust": "trust", "devices": "queue"}
 _FIXES = {
     "trust": "read it, then trust its folder",
     "devices": "wait in the queue until it is free, stop that run, or choose other devices",
 }
-"""What is to be done in the window, where a check speaks of the command line."""
+"""Fixes in the window that replace command-line instructions of a check."""
 
 
 class CheckRow(NamedTuple):
-    """One line of the panel."""
+    """Line of the panel."""
 
     name: str
     status: Status
     what: str
     fix: str
     remedy: Remedy = ""
-    """What a button beside it does: trust the folder, wait in the queue, go to the key."""
+    """Action of its button: trust the folder, wait in the queue, go to the key."""
     key: str = ""
-    """The key it is about, if it is about one."""
+    """Related key, if any."""
     node: str = ""
-    """Where; empty for the run file, and for what this machine does beside its part of a run."""
+    """Related node; empty for the run file, and for this machine's tasks other than its part of a run."""
     page: str = ""
     """The page of the documentation that helps, as `torchdeck docs` takes it."""
 
@@ -42,13 +42,14 @@ class CheckRow(NamedTuple):
 def check_rows(
     checks: Iterable[Check], problems: Iterable[Problem] = (), *, is_node: bool = False
 ) -> tuple[CheckRow, ...]:
-    """All of them, the worst first, else in the order they were looked at.
+    """Return all rows, the worst first, else in the order of execution.
 
     Args:
-        checks: what was looked at.
-        problems: of the run file.
-        is_node: this machine is one of several nodes of the run: what is looked at on the others too is then
-            about it as a node.
+        checks: results of the checks.
+        problems: problems of the run file.
+        is_node: whether this machine is one of several nodes of the run: checks that also run on the others
+            then refer
+            to it as a node.
     """
     found = list(checks)
     of_nodes = {check.name for check in found if check.node != LOCALHOST} if is_node else set()
@@ -58,13 +59,13 @@ def check_rows(
 
 
 def not_listed(rows: Iterable[CheckRow], listed: Iterable[ProblemRow]) -> tuple[CheckRow, ...]:
-    """Those that the list of problems does not show already."""
+    """Return the rows that the problem list does not show already."""
     shown = {(row.path, row.wrong) for row in listed}
     return tuple(row for row in rows if row.remedy != "problem" or (row.key, row.what) not in shown)
 
 
 def by_node(rows: Iterable[CheckRow]) -> dict[str, list[CheckRow]]:
-    """Rows under the node they are about: this machine and the run file first, then the worst node first."""
+    """Return rows by node: this machine and the run file first, then the worst node first."""
     found: dict[str, list[CheckRow]] = {}
     for row in rows:
         found.setdefault(row.node, []).append(row)
@@ -73,7 +74,7 @@ def by_node(rows: Iterable[CheckRow]) -> dict[str, list[CheckRow]]:
 
 
 def verdict(rows: Iterable[CheckRow]) -> str:
-    """Whether it would start, in one sentence."""
+    """Return in one sentence whether it would start."""
     found = [row.status for row in rows]
     failed, warnings = found.count("failed"), found.count("warning")
     if failed:
@@ -97,12 +98,12 @@ def _check(check: Check, *, is_node: bool) -> CheckRow:
 
 
 def refusal_rows(error: Refusal, name: str = "start", *, is_node: bool = False) -> tuple[CheckRow, ...]:
-    """One row for each thing that is wrong: the window's renderer of `Refusal`.
+    """Return one row per problem: the window's renderer of `Refusal`.
 
     Args:
         error: why something cannot be done.
-        name: what was tried.
-        is_node: as of `check_rows`.
+        name: name of the attempted action.
+        is_node: see `check_rows`.
     """
     if isinstance(error, PreflightError):
         return check_rows(error.checks, is_node=is_node)
@@ -115,7 +116,7 @@ def refusal_rows(error: Refusal, name: str = "start", *, is_node: bool = False) 
 
 
 def problem_rows(problems: Iterable[Problem]) -> tuple[CheckRow, ...]:
-    """What is wrong with the run file."""
+    """Return the problems of the run file as rows."""
     return tuple(
         CheckRow(
             each.path or "run file", "failed", each.wrong, each.right, "problem", each.path, page=each.page

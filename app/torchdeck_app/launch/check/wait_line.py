@@ -1,4 +1,4 @@
-"""The line that says what is waited for."""
+"""Progress line for pending operations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 from torchdeck_app.widgets.panel import GRID, label
 
 SLOW = 200
-"""Milliseconds after which it is said that something is waited for."""
+"""Milliseconds after which a pending operation is shown."""
 
 
 class WaitLine(QWidget):
-    """Says what is waited for once it takes a while, and offers to cancel it."""
+    """Line that shows a pending operation after a delay, with a Cancel button."""
 
     cancelled = Signal()
 
@@ -39,11 +39,11 @@ class WaitLine(QWidget):
 
     @property
     def text(self) -> str:
-        """What is shown now."""
+        """Return the current text."""
         return self._text.text()
 
     def wait_for(self, what: str) -> None:
-        """Something is waited for; empty: nothing any more."""
+        """Set the pending operation; empty: none."""
         was, self._waiting = self._waiting, what
         if not what:
             self._timer.stop()
@@ -57,7 +57,7 @@ class WaitLine(QWidget):
             self._show()
 
     def say(self, text: str) -> None:
-        """Show a sentence while nothing is waited for."""
+        """Show a message while nothing is pending."""
         if not self._waiting:
             self._text.setText(text)
 

@@ -1,1 +1,1 @@
-"""The document: one text, one history, and what it says once it is checked."""
+"""Document: its text, its undo history, and its checked content."""

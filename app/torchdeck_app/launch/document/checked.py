@@ -1,4 +1,4 @@
-"""What a run file's text says: the config, or everything that is wrong with it."""
+"""Content of a run file's text: the config, or all its problems."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from torchdeck.config.toml.document import Document, KeyPath, parse, scan
 
 @dataclass(frozen=True)
 class CheckedDocument:
-    """One state of the document, checked; nothing in it changes any more."""
+    """Checked state of the document; immutable."""
 
     version: int
-    """Of the document's text: higher is newer."""
+    """Version of the document's text: higher is newer."""
     text: str
     path: Path | None
-    """The file it belongs to; None for one without a name."""
+    """File of the document; None for an unnamed one."""
     folder: Path
-    """What relative paths in it are relative to."""
+    """Base of relative paths."""
     name: str
-    """What problems of this text call its file; another name is that of a file it extends."""
+    """File name in problems of this text; another name is that of a file it extends."""
     table: Mapping[str, Any] | None = None
-    """What the text says, as tomllib reads it; None where it is not TOML."""
+    """Content of the text as read by tomllib; None if it is not TOML."""
     loaded: LoadedConfig | None = None
-    """The config, where it is right."""
+    """Config, if it is valid."""
     problems: tuple[Problem, ...] = ()
     written: Mapping[str, Any] = field(default_factory=dict)
-    """What this text and the files it extends say together, without defaults; empty where that is unknown."""
+    """Combined content of this text and the files it extends, without defaults; empty if unknown."""
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
-    """On which line of the text each key stands."""
+    """Line of each key in the text."""
     literals: Mapping[KeyPath, str] = field(default_factory=dict)
-    """How each value is written."""
+    """Source text of each value."""
 
     def is_own(self, problem: Problem) -> bool:
-        """Whether it stands in this text, and not in a file that it extends."""
+        """Return whether the problem is in this text, and not in a file that it extends."""
         return problem.file == self.name
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """A text to check."""
+    """Text to check."""
 
     version: int
     text: str
@@ -53,7 +53,7 @@ class CheckRequest:
 
 
 def check_document(request: CheckRequest) -> CheckedDocument:
-    """Read and check everything; takes long where files that it extends are slow to read."""
+    """Read and check everything; slow if files that it extends are slow to read."""
     name = UNNAMED if request.path is None else request.path.name
     table, places = _parsed(request.text)
     draft: Draft | None = None

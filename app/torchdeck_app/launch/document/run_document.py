@@ -1,4 +1,4 @@
-"""The run file that is edited: its text is the truth, form and editor are views of it."""
+"""Run file being edited: its text is the single source of truth, form and editor are views of it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from torchdeck_app.launch.document.text_change import TextChange, change_between
 
 TYPING = "typing"
 PAUSE = 1.0
-"""Seconds after which typing is another act."""
+"""Seconds after which typing starts a new undo step."""
 _TYPING_ID = 1
 
 
 class ChangeText(QUndoCommand):
-    """Applies a change through `apply`; typing that goes on with a word is one command."""
+    """Undo command that applies a change through `apply`; typing within a word is one command."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ChangeText(QUndoCommand):
         self._apply(self.change.undo())
 
     def id(self) -> int:
-        """Qt tries to merge commands of one id; -1 is never merged."""
+        """Return the merge id: Qt tries to merge commands of one id; -1 is never merged."""
         return _TYPING_ID if self.text() == TYPING else -1
 
     def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
@@ -61,22 +61,22 @@ class ChangeText(QUndoCommand):
 DEBOUNCE = 50
 """Milliseconds without typing after which the text is checked."""
 PARSED_AT_ONCE = 1 << 16
-"""Characters; of a longer text it may be an older state that `table` shows while it is not TOML."""
+"""Maximum characters parsed at once; with a longer invalid text, `table` may show an older state."""
 Edit = Callable[[str], str]
 
 
 class RunDocument(QObject):
-    """One text, one history for all views of it, and what it says once it is checked."""
+    """Document with one text, one undo history for all views, and its checked content."""
 
     edited = Signal(object)
-    """A TextChange, just before `text_changed`; for a view that keeps its cursor."""
+    """Emitted with a TextChange just before `text_changed`; for a view that keeps its cursor."""
     text_changed = Signal()
     path_changed = Signal()
     opened = Signal()
-    """Another document was loaded: what views remember of the last one is void."""
+    """Emitted when another document was loaded: views drop their state."""
     modified_changed = Signal(bool)
     checked = Signal(object)
-    """A CheckedDocument of the newest text, soon after it changed."""
+    """Emitted with a CheckedDocument of the newest text, soon after it changed."""
 
     def __init__(
         self,
@@ -85,11 +85,10 @@ class RunDocument(QObject):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """
-        Args:
-            home: what relative paths are relative to while the document has no file; the user's home folder.
-            parent: Qt's owner.
-            clock: seconds, for what is one act of typing.
+        """Args:
+        home: base of relative paths while the document has no file. Default: the user's home folder.
+        parent: Qt parent.
+        clock: seconds, to group typing into undo steps.
         """
         super().__init__(parent)
         self.undo_stack = QUndoStack(self)
@@ -114,43 +113,45 @@ class RunDocument(QObject):
 
     @property
     def path(self) -> Path | None:
-        """The file it belongs to; None while it has no name."""
+        """Return its file; None while it is unnamed."""
         return self._path
 
     @property
     def folder(self) -> Path:
-        """What relative paths in it are relative to."""
+        """Base of relative paths."""
         return self._home if self._path is None else self._path.parent
 
     @property
     def version(self) -> int:
-        """Counts the changes of the text."""
+        """Return the number of changes of the text."""
         return self._version
 
     @property
     def is_modified(self) -> bool:
-        """Whether the text differs from what was loaded or saved last."""
+        """Return whether the text differs from the one last loaded or saved."""
         return not self.undo_stack.isClean()
 
     @property
     def table(self) -> Mapping[str, Any]:
-        """What the last text that was TOML says; not to be changed."""
+        """Return the content of the last valid TOML text; read-only."""
         self._parse()
         return self._table
 
     @property
     def parse_error(self) -> str:
-        """tomllib's sentence where the text is not TOML now, else nothing."""
+        """Return tomllib's error message if the text is not TOML now, else an empty string."""
         self._parse()
         return self._parse_error
 
     @property
     def newest(self) -> CheckedDocument | None:
-        """What `checked` said last; of an older text while the newest is under way."""
+        """Return the last result of `checked`; outdated while a check is running."""
         return self._newest
 
     def load(self, text: str, path: Path | None) -> None:
-        """Begin with `text`, without a history; `path` is the file it was read from or will be written to."""
+        """Load `text` with an empty undo history; `path` is the file it was read from or will be written
+        to.
+        """
         self.undo_stack.clear()
         self._newest = None
         self.opened.emit()
@@ -159,20 +160,20 @@ class RunDocument(QObject):
         self._timer.start(0)
 
     def saved_as(self, path: Path) -> None:
-        """The text now stands in the file `path`."""
+        """Register that the text was saved as `path`."""
         self.undo_stack.setClean()
         self._move(path)
 
     def set_text(self, text: str, what: str = TYPING) -> None:
-        """Replace the text as one step of the history; typing that goes on with a word joins the last one."""
+        """Replace the text as one undo step; typing within a word is merged with the last one."""
         if text != self._text:
             self._push(change_between(self._text, text), what)
 
     def set_value(self, path: Sequence[str | int], value: Any, literal: str = "") -> None:
-        """Set one key, as `torchdeck.config.toml.edit.set_value` does, as one step named after it.
+        """Set one key, as `torchdeck.config.toml.edit.set_value` does, as one undo step named after it.
 
         Raises:
-            EditError: the text is not TOML, or the key cannot stand there; nothing has changed.
+            EditError: the text is not TOML, or the key is not possible there; nothing has changed.
         """
         self.edit(
             f"{dotted(path)} = {literal or shown(value, 30)}",
@@ -180,14 +181,14 @@ class RunDocument(QObject):
         )
 
     def reset_value(self, path: Sequence[str | int]) -> None:
-        """Take one key out of the text, so that its default holds; errors as for `set_value`."""
+        """Remove one key from the text, so that its default applies; errors as for `set_value`."""
         self.edit(f"reset {dotted(path)}", lambda text: remove_value(text, path))
 
     def set_values(self, values: Mapping[str | KeyPath, Any], what: str = "") -> None:
-        """Set several keys as one step: dotted name or path → value, None to reset it.
+        """Set several keys as one undo step: dotted name or path → value, None to reset it.
 
         Raises:
-            EditError: as `set_value`; nothing has changed.
+            EditError: see `set_value`; nothing has changed.
         """
 
         def edits(text: str) -> str:
@@ -200,7 +201,7 @@ class RunDocument(QObject):
         self.edit(what or "change " + ", ".join(names), edits)
 
     def edit(self, what: str, edit: Edit) -> None:
-        """Change the text by `edit` as one step named `what`; whatever it raises is passed on."""
+        """Change the text by `edit` as one undo step named `what`; its exceptions are passed on."""
         changed = edit(self._text)
         if changed != self._text:
             self._push(change_between(self._text, changed), what)
@@ -210,7 +211,7 @@ class RunDocument(QObject):
         self._timer.start(0)
 
     def close(self, seconds: float = 0.0) -> None:
-        """Check no more; waits up to `seconds` for a check under way."""
+        """Stop checking; wait up to `seconds` for a running check."""
         self._timer.stop()
         self._checker.close(seconds)
 
@@ -222,11 +223,11 @@ class RunDocument(QObject):
         self._timer.start(DEBOUNCE if what == TYPING else 0)
 
     def _change(self, change: TextChange, *, anew: bool = False) -> None:
-        """What undo, redo and every edit go through; `anew`: nothing of the text before is kept."""
+        """Apply a change, for undo, redo and every edit; `anew`: nothing of the previous text is kept."""
         if anew:
             self._table, self._parsed_version = {}, -1
         elif len(self._text) <= PARSED_AT_ONCE:
-            self._parse()  # the last text that was TOML is kept
+            self._parse()  # the last valid TOML text is kept
         self._text = change.apply(self._text)
         self._version += 1
         self._timer.start(DEBOUNCE)
@@ -255,7 +256,7 @@ class RunDocument(QObject):
 
     def _take(self, outcome: CheckedDocument) -> None:
         if outcome.version != self._version or outcome.path != self._path:
-            return  # a newer one is on its way
+            return  # a newer one is coming
         if outcome.table is not None and self._parsed_version != self._version:
             self._table, self._parse_error = dict(outcome.table), ""
             self._parsed_version = self._version
@@ -264,10 +265,10 @@ class RunDocument(QObject):
 
 
 class Checker(QObject):
-    """A thread lives only while there is something to check, so that nothing is left behind."""
+    """Checker whose thread exists only while there is something to check, so that none is left over."""
 
     checked = Signal(object)
-    """A CheckedDocument, in the GUI thread."""
+    """Emitted with a CheckedDocument, in the GUI thread."""
     _arrived = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -279,7 +280,7 @@ class Checker(QObject):
         self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     def check(self, request: CheckRequest) -> None:
-        """Check `request` next, in place of one that still waits."""
+        """Check `request` next, replacing one that is still waiting."""
         with self._lock:
             self._waiting = request
             if self._thread is None:
@@ -287,7 +288,7 @@ class Checker(QObject):
                 self._thread.start()
 
     def close(self, seconds: float = 0.0) -> None:
-        """Deliver nothing any more; waits up to `seconds` for a check under way."""
+        """Deliver nothing more; wait up to `seconds` for a running check."""
         self._closed = True
         with self._lock:
             self._waiting, thread = None, self._thread
@@ -295,7 +296,7 @@ class Checker(QObject):
             thread.join(seconds)
 
     def _run(self) -> None:
-        """In the thread."""
+        """Poll the list, in the thread."""
         while True:
             with self._lock:
                 request, self._waiting = self._waiting, None
@@ -307,7 +308,7 @@ class Checker(QObject):
                 continue
             try:
                 self._arrived.emit(outcome)
-            except RuntimeError:  # the document was closed meanwhile, and Qt's part of this is gone
+            except RuntimeError:  # the document was closed, and its Qt object deleted
                 self._closed = True
 
     def _deliver(self, outcome: CheckedDocument) -> None:

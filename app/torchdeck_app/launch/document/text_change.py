@@ -1,4 +1,4 @@
-"""What differs between two texts, as one piece that was replaced; and which pieces are one act of typing."""
+"""Difference between two texts as one replaced piece; merging of pieces into one undo step."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextChange:
-    """At offset `at`, `removed` made way for `inserted`."""
+    """Change at offset `at` that replaces `removed` by `inserted`."""
 
     at: int
     removed: str
     inserted: str
 
     def apply(self, text: str) -> str:
-        """`text` after it."""
+        """Return `text` with the change applied."""
         return text[: self.at] + self.inserted + text[self.at + len(self.removed) :]
 
     def undo(self) -> TextChange:
-        """What takes it back."""
+        """Return the inverse change."""
         return TextChange(self.at, self.inserted, self.removed)
 
     def joined(self, later: TextChange) -> TextChange | None:
-        """Both as one, where `later` goes on with the same word, typed or deleted; None where it does not."""
+        """Return both changes as one if `later` continues the same word, typed or deleted; else None."""
         if not self.removed and not later.removed:
             goes_on = later.at == self.at + len(self.inserted)
             new_word = self.inserted[-1:].isspace() and not later.inserted[:1].isspace()
@@ -37,7 +37,7 @@ class TextChange:
 
 
 def change_between(before: str, after: str) -> TextChange:
-    """The smallest piece by which `after` differs from `before`."""
+    """Return the smallest change from `before` to `after`."""
     start = _common_start(before, after)
     most = min(len(before), len(after)) - start
     end = _common_end(before, after, most)
@@ -45,7 +45,7 @@ def change_between(before: str, after: str) -> TextChange:
 
 
 def _common_start(one: str, other: str) -> int:
-    """By halves, which compares slices as a whole: letter by letter takes long in a long text."""
+    """Find the common prefix by bisection with slice comparisons: letter by letter is slow in a long text."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

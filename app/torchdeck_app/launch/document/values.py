@@ -1,4 +1,4 @@
-"""When two values of a key say the same."""
+"""Equality of a key's values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.config.values.sizes import parse_rate, parse_size
 
 
 def plain(key: Key, value: Any) -> Any:
-    """A size in bytes, as defaults have it."""
+    """Return a size in bytes, as in defaults."""
     if "size" not in key.types:
         return value
     try:
@@ -19,7 +19,7 @@ def plain(key: Key, value: Any) -> Any:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Equal as values of a file: true is not 1, a tuple is a list, 1 is 1.0."""
+    """Return whether two file values are equal: true is not 1, a tuple is a list, 1 is 1.0."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same_value, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -1,1 +1,1 @@
-"""The run file on disk: opening, saving, what others change meanwhile, what to begin with."""
+"""Run file on disk: opening, saving, external changes, and new documents."""

@@ -1,4 +1,4 @@
-"""What can be done in Launch, for its menus, shortcuts and the command palette."""
+"""Actions of the Launch page, for its menus, shortcuts and the command palette."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck_app.theme.theme import Theme
 
 
 class LaunchActions(QObject):
-    """One action each; `connect_to` says what they do; a name in `data` is the menu that one belongs in."""
+    """Actions whose functions are set by `connect_to`; a name in `data` is the menu of an action."""
 
     def __init__(self, theme: Theme, undo_stack: QUndoStack, parent: QWidget) -> None:
         super().__init__(parent)
@@ -56,7 +56,7 @@ class LaunchActions(QObject):
         self._draw()
 
     def _inside(self, *described: str) -> QAction:
-        """One that needs a document."""
+        """Create an action that needs a document."""
         action = self._made(*described)
         self._in_document.append(action)
         return action
@@ -85,19 +85,19 @@ class LaunchActions(QObject):
             action.triggered.connect(lambda _checked=False, call=call: call())
 
     def set_document(self, *, there: bool) -> None:
-        """Whether there is a document to act on."""
+        """Set whether there is a document to act on."""
         for action in self._in_document:
             action.setEnabled(there)
 
     def set_preview(self, *, there: bool) -> None:
-        """Whether there is a plan to export."""
+        """Set whether there is a plan to export."""
         self.export_scripts.setEnabled(there)
         self.export_job.setEnabled(there)
 
     def _tell_undo(self) -> None:
         for action in (self.undo, self.redo):
             if not isValid(action):
-                return  # the stack empties itself as the window goes
+                return  # the stack empties itself on destruction
             action.setToolTip(f"{action.text()} ({action.shortcut().toString()})")
 
     def _draw(self) -> None:

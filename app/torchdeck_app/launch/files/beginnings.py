@@ -1,4 +1,4 @@
-"""What a document begins with: a file, a script that gets a run file, a preset that is written."""
+"""Sources of a new document: a file, a script that gets a run file, a preset that is written."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torchdeck_app.launch.files.disk import DiskText, FileError, read_text, stam
 
 @dataclass(frozen=True)
 class Beginning:
-    """A text to load, and where it belongs."""
+    """Text to load, and its file."""
 
     text: str
     path: Path | None
-    """The file it lies in or will lie in; None for one without a name."""
+    """Current or future file; None for an unnamed one."""
     disk: DiskText | None = None
-    """None where it is in no file yet."""
+    """None if it is in no file yet."""
     note: str = ""
-    """What a person should know."""
+    """Message for the user."""
 
 
 def begin_with(path: Path) -> Beginning:
-    """A run file, or a Python file, which gets a run file that is not saved yet.
+    """Open a run file, or a Python file, which gets an unsaved run file.
 
     Raises:
         FileError: it cannot be read.
@@ -40,7 +40,7 @@ def begin_with(path: Path) -> Beginning:
 
 
 def begin_anew(text: str, path: Path | None, folder: Path, note: str) -> Beginning:
-    """A text that is in no file yet; the folder that relative paths in it are relative to is made."""
+    """Begin with a text that is in no file yet; the base folder of its relative paths is created."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -52,7 +52,7 @@ def write_files(contents: Mapping[Path, str]) -> Beginning:
     """Write a preset's files, the run file first, and begin with it; nothing is overwritten.
 
     Raises:
-        FileError: one of them is there, or cannot be written.
+        FileError: one of them exists, or cannot be written.
     """
     target = next(iter(contents))
     try:
@@ -72,7 +72,7 @@ def write_files(contents: Mapping[Path, str]) -> Beginning:
 
 
 def unused(path: Path) -> Path:
-    """`path`, or one beside it with a number, that no file has."""
+    """Return `path`, or an unused variant with a number."""
     found, number = path, 2
     while found.exists():
         found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1

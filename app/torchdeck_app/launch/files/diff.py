@@ -1,4 +1,4 @@
-"""What changed between two run files, by key and by line."""
+"""Differences between two run files, by key and by line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torchdeck_app.launch.document.values import plain, same_value
 
 
 class DiffLine(NamedTuple):
-    """One line of a unified diff."""
+    """Line of a unified diff."""
 
     kind: Literal["same", "added", "removed", "place"]
     text: str
 
 
 class DiffRow(NamedTuple):
-    """One key that differs."""
+    """Key that differs."""
 
     key: str
     before: str
@@ -28,14 +28,14 @@ class DiffRow(NamedTuple):
 
 
 def by_line(before: str, after: str) -> list[DiffLine]:
-    """A unified diff; empty where the texts are the same."""
+    """Return a unified diff; empty if the texts are equal."""
     kinds: dict[str, Literal["added", "removed", "place"]] = {"+": "added", "-": "removed", "@": "place"}
     lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="")
     return [DiffLine(kinds.get(line[:1], "same"), line) for line in list(lines)[2:]]
 
 
 def by_key(before: str, after: str) -> list[DiffRow]:
-    """Every key whose value differs in effect; a key that one lacks shows the default it has then.
+    """Return every key whose effective value differs; a missing key has its default.
 
     Raises:
         ValueError: one of the texts is not TOML.
@@ -60,7 +60,9 @@ def _recipe(table: dict[str, Any]) -> str | None:
 
 
 def _is_same(item: Difference, key: Key | None) -> bool:
-    """Equal in effect: one says what is the default, or the same in other words, such as a size."""
+    """Return whether both are equal in effect: one is the default, or the same value in another notation,
+    such as a size.
+    """
     if key is None:
         return False
     one, other = (

@@ -1,4 +1,4 @@
-"""What changed since a run: its frozen run file against the document."""
+"""Changes since a run: its frozen run file against the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class DiffDialog(QDialog):
-    """Reads the runs off the GUI thread."""
+    """Dialog that reads the runs off the GUI thread."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class DiffDialog(QDialog):
         layout.addWidget(buttons)
 
     def open_for(self, run_id: str = "") -> None:
-        """Show it; against `run_id`, or the newest run."""
+        """Show the dialog with `run_id`, or the newest run."""
         self._wanted = run_id
         self.view.summary.setText("Looking for runs …")
         self._operations.run(

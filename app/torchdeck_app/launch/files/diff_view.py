@@ -1,4 +1,4 @@
-"""Two run files against each other: their keys in a table, or their lines."""
+"""Comparison of two run files: their keys in a table, or their lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLOURS = {"added": "good", "removed": "bad", "place": "secondary", "same": "te
 
 
 class DiffView(QWidget):
-    """By key where both are TOML; by line always."""
+    """View of differences by key if both are TOML, and always by line."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,12 +52,12 @@ class DiffView(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.summary)
         layout.addWidget(self.tabs, 1)
-        layout.addStretch(0)  # for as long as there is nothing to compare
+        layout.addStretch(0)  # while there is nothing to compare
         self.tabs.hide()
         theme.changed.connect(self._draw)
 
     def show_texts(self, before: str, after: str, names: tuple[str, str]) -> None:
-        """Show what changed from `before` to `after`; `names` are what the two are called."""
+        """Show the changes from `before` to `after`; `names` are their labels."""
         self._texts, self._names = (before, after), names
         self._draw()
         self.tabs.setVisible(before != after)

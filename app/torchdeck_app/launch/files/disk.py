@@ -1,4 +1,4 @@
-"""A run file on disk: reading it whatever is in it, writing it so that nothing else of it changes."""
+"""Run file on disk: tolerant reading, and writing that changes only its content."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from torchdeck.quantities import size
 
 
 class FileError(Refusal):
-    """A file cannot be opened or saved; the message says which, why, and what would help."""
+    """A file cannot be opened or saved; the message has the file, the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells that a file is another one now."""
+    """Fingerprint to detect changes of a file."""
 
     modified: int
-    """Nanoseconds."""
+    """Modification time in nanoseconds."""
     size: int
     inode: int
 
 
 @dataclass(frozen=True)
 class DiskText:
-    """What was read."""
+    """Text read from a file."""
 
     path: Path
     """Absolute."""
@@ -37,16 +37,16 @@ class DiskText:
     """Lines end with \\n."""
     stamp: Stamp
     newline: str
-    """What lines end with on disk."""
+    """Line ending on disk."""
     damage: str = ""
-    """Why it must not be saved over: what could not be read stands in the text as U+FFFD."""
+    """Why it must not be overwritten: the text contains U+FFFD for undecodable bytes."""
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """None where there is no such file.
+    """Return the file's fingerprint; None if it does not exist.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be accessed.
     """
     try:
         found = path.stat()
@@ -56,10 +56,10 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def read_text(path: Path) -> DiskText:
-    """The file's text, whether it is TOML or not.
+    """Read the file's text, whether it is TOML or not.
 
     Raises:
-        FileError: there is none, it may not be read, or it is too long to be a run file.
+        FileError: it does not exist, is not readable, or is too long to be a run file.
     """
     path = path.absolute()
     try:
@@ -88,10 +88,10 @@ def read_text(path: Path) -> DiskText:
 
 
 def write_text(path: Path, text: str, newline: str = "\n") -> Stamp:
-    """Replace the file in one step; its mode, and a link to it, stay.
+    """Replace the file atomically; its mode, and a link to it, stay.
 
     Raises:
-        FileError: it cannot be written; the old file is then what it was.
+        FileError: it cannot be written; the old file is then unchanged.
     """
     target = Path(os.path.realpath(path))
     content = text.replace("\n", newline).encode("utf-8", "surrogateescape")
@@ -108,7 +108,7 @@ def write_text(path: Path, text: str, newline: str = "\n") -> Stamp:
 
 
 def _mode(target: Path) -> int | None:
-    """Permissions of a file that is there."""
+    """Return the permissions of an existing file."""
     try:
         return stat.S_IMODE(target.stat().st_mode)
     except FileNotFoundError:

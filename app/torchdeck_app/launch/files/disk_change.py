@@ -1,4 +1,4 @@
-"""What others have done to the file that is open, and saving that never undoes it unasked."""
+"""External changes of the open file, and saving that never overwrites them without confirmation."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from torchdeck_app.launch.files.disk import DiskText, FileError, Stamp, stamp_of
 
 
 class ChangedError(FileError):
-    """The file is another one than was read; saving would undo somebody's change."""
+    """The file has changed since it was read; saving would overwrite the change."""
 
 
 @dataclass(frozen=True)
 class DiskChange:
-    """What became of the file while it was open."""
+    """Change of the file while it was open."""
 
     path: Path
     disk: DiskText | None
-    """What it holds now; None where it is gone."""
+    """Its current content; None if it is gone."""
     is_edited: bool
-    """The document has changes of its own."""
+    """Whether the document has changes of its own."""
     saving: bool = False
-    """It was seen when the document was to be saved, which was not done."""
+    """Whether it was detected by a save, which was not done."""
 
 
 def write(path: Path, text: str, newline: str) -> DiskText:
-    """Write the file, whatever it holds; raises FileError."""
+    """Write the file regardless of its content; raises FileError."""
     return DiskText(path, text, write_text(path, text, newline), newline)
 
 
 def write_unless_changed(path: Path, text: str, newline: str, base: DiskText | None) -> DiskText:
-    """Write the file where it is still as `base` says; None: where there is none.
+    """Write the file if it is still as in `base`; None: if it does not exist.
 
     Raises:
         ChangedError: it is not.
@@ -45,15 +45,17 @@ def write_unless_changed(path: Path, text: str, newline: str, base: DiskText | N
 
 
 def unseen(path: Path, text: str, newline: str) -> DiskText:
-    """The file as it was some time ago: its stamp fits none, so that what has changed meanwhile is told."""
+    """Return an earlier state of the file with a fingerprint that never matches, so that changes since are
+    reported.
+    """
     return DiskText(path, text, Stamp(0, 0, 0), newline)
 
 
 def merged(base: DiskText | None, mine: str, disk: DiskText) -> Merge:
-    """Both changes of `base` together.
+    """Merge both changes of `base`.
 
     Raises:
-        MergeError: they cannot be told apart by key, or did not begin with the same.
+        MergeError: they cannot be separated by key, or have different bases.
     """
     if base is None:
         raise MergeError("there is no common beginning")

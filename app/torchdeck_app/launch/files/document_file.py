@@ -1,4 +1,4 @@
-"""What ties the document to its file: opening, saving, and what others do to the file meanwhile."""
+"""Connection of the document to its file: opening, saving, and external changes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 
 class DocumentFile(QObject):
-    """All reading and writing is done off the GUI thread; whoever shows it listens to the signals."""
+    """Document file, read and written off the GUI thread; views connect to its signals."""
 
     opened = Signal(str)
-    """Another text is in the document; with what a person should know of it, if anything."""
+    """Emitted when another text is loaded, with a message for the user, if any."""
     saved = Signal()
     failed = Signal(str)
-    """Something was not done, and why, in one sentence."""
+    """Emitted with an error and its reason, in one sentence."""
     changed_on_disk = Signal(object)
-    """A DiskChange."""
+    """Emitted with a DiskChange."""
     in_step = Signal()
-    """What was said of a change on disk holds no more."""
+    """Emitted when messages about a change on disk are outdated."""
     status_changed = Signal()
-    """Name, path, or whether it is saved."""
+    """Emitted when name, path or saved state changed."""
 
     def __init__(
         self,
@@ -48,13 +48,12 @@ class DocumentFile(QObject):
         *,
         interval: float = INTERVAL,
     ) -> None:
-        """
-        Args:
-            document: what is edited.
-            operations: for reading and writing.
-            drafts: folder that a document without a file works in; made when there is one.
-            parent: Qt's owner.
-            interval: seconds between two looks at the file.
+        """Args:
+        document: the edited document.
+        operations: runs reading and writing.
+        drafts: working folder of an unnamed document; created on demand.
+        parent: Qt parent.
+        interval: seconds between two polls of the file.
         """
         super().__init__(parent)
         self._drafts = drafts
@@ -66,7 +65,7 @@ class DocumentFile(QObject):
         self._label = ""
         self._begun = ""
         self._is_saving = False
-        self._asked, self._loaded = 0, 0  # how many documents were asked for, and how many came
+        self._asked, self._loaded = 0, 0  # number of documents requested, and number loaded
         self._watch = FileWatch(self, interval)
         self._watch.changed.connect(self._saw)
         document.text_changed.connect(self.status_changed)
@@ -74,49 +73,49 @@ class DocumentFile(QObject):
 
     @property
     def name(self) -> str:
-        """What the document is called."""
+        """Return the name of the document."""
         return self._label if self._document.path is None else self._document.path.name
 
     @property
     def base(self) -> DiskText | None:
-        """The file as it was read or saved last; None while there is none."""
+        """Return the file as last read or saved; None while there is none."""
         return self._base
 
     @property
     def is_saved(self) -> bool:
-        """The text is the file's."""
+        """Return whether the text is the file's."""
         return self._base is not None and self._base.text == self._document.text
 
     @property
     def is_worth_asking(self) -> bool:
-        """Whether a person has put work into the text that is in no file."""
+        """Return whether the unsaved text contains work of the user."""
         return not self.is_saved and (self._base is not None or self._document.text != self._begun)
 
     @property
     def begun(self) -> str:
-        """The text that a document without a file began with."""
+        """Return the initial text of an unnamed document."""
         return self._begun
 
     @property
     def newline(self) -> str:
-        """What lines end with on disk; kept though the file is gone."""
+        """Return the line ending on disk; kept even if the file is gone."""
         return self._newline
 
     @property
     def damage(self) -> str:
-        """Why it cannot be saved; empty where it can."""
+        """Return why it cannot be saved; empty if it can."""
         return "" if self._base is None else self._base.damage
 
     def start(self) -> None:
-        """Watch the file."""
+        """Start to watch the file."""
         self._watch.start()
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Watch no more."""
+        """Stop watching the file."""
         self._watch.stop(seconds)
 
     def open(self, path: Path) -> None:
-        """Read a run file, or begin one for a script."""
+        """Open a run file, or create one for a script."""
         self._begin_by(f"reading {path.name}", lambda: begin_with(path), lambda: self.recent.forget(path))
 
     def begin(self, text: str, path: Path | None, name: str, note: str = "") -> None:
@@ -132,7 +131,9 @@ class DocumentFile(QObject):
     def restore(
         self, text: str, path: Path | None, begun: str, name: str, *, has_file: bool, newline: str = "\n"
     ) -> None:
-        """Take up unsaved edits of `begun`: the file's text where it has one, its lines ending so."""
+        """Restore unsaved edits of `begun`, which is the file's text if there is a file; `newline` is its
+        line ending.
+        """
         self._label, self._begun = name, begun
         self._asked += 1
         self._loaded += 1
@@ -145,46 +146,46 @@ class DocumentFile(QObject):
             self._run("making a folder", call, lambda _made: self._document.check_now())
 
     def save(self) -> bool:
-        """Save into the file it belongs to; False where it has none yet, and a name is needed."""
+        """Save to its file; return False if there is none yet and a name is needed."""
         if self._document.path is None:
             return False
         self._save(self._document.path, guarded=True)
         return True
 
     def save_as(self, path: Path) -> None:
-        """Save under another name; the user has been asked about a file that is there."""
+        """Save under another name; the user has confirmed overwriting an existing file."""
         self._save(path.absolute(), guarded=False)
 
     def reload(self, disk: DiskText) -> None:
-        """Take what is on disk, as one step that can be undone."""
+        """Load the content on disk, as one undo step."""
         self._document.set_text(disk.text, "reload from disk")
         self._accept(disk)
 
     def keep(self, change: DiskChange) -> None:
-        """Go on with the document as it is; saving replaces what is on disk."""
+        """Keep the document as it is; saving replaces the content on disk."""
         if change.disk is not None:
-            self._accept(replace(change.disk, damage=self.damage))  # that of the text that is kept
+            self._accept(replace(change.disk, damage=self.damage))  # damage of the text that is kept
         else:
             self._base = None
             self._settle_status()
 
     def merge(self, disk: DiskText) -> Merge:
-        """Both changes together, which `take_merged` puts into the document.
+        """Merge both changes; `take_merged` puts the result into the document.
 
         Raises:
-            MergeError: they cannot be told apart by key.
+            MergeError: they cannot be separated by key.
         """
         return disk_change.merged(self._base, self._document.text, disk)
 
     def take_merged(self, text: str, disk: DiskText) -> None:
-        """Put a merged text into the document, as one step that can be undone."""
+        """Put a merged text into the document, as one undo step."""
         self._document.set_text(text, "merge with the file")
         self._accept(disk)
 
     def _begin_by(
         self, name: str, call: Callable[[], Beginning], failed: Callable[[], None] | None = None
     ) -> None:
-        """Begin with what `call` returns, unless another document was asked for while it was read."""
+        """Begin with the result of `call`, unless another document was requested meanwhile."""
         self._asked += 1
         asked = self._asked
 
@@ -241,12 +242,12 @@ class DocumentFile(QObject):
 
     def _saving_is_over(self) -> None:
         self._is_saving = False
-        self._watch.watch(self._document.path)  # what it told meanwhile was passed over
+        self._watch.watch(self._document.path)  # its reports were skipped meanwhile
 
     def _saved(self, disk: DiskText, loaded: int) -> None:
         self._saving_is_over()
         if loaded != self._loaded:
-            return  # another document is open by now, and it is not this file's
+            return  # another document with another file is open by now
         self._base = disk
         self._document.saved_as(disk.path)
         self.recent.add(disk.path)
@@ -255,7 +256,7 @@ class DocumentFile(QObject):
         self.saved.emit()
 
     def _saw(self, seen: Seen) -> None:
-        """The watch has seen another state of the file."""
+        """Handle a changed state of the file from the watch."""
         base = self._base
         if seen.path is None or seen.path != self._document.path or base is None or self._is_saving:
             return

@@ -1,4 +1,4 @@
-"""What a person does with files, and is asked and told about them."""
+"""File commands of the user, with their questions and messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from torchdeck_app.launch.files.notice import Answer, Notice
 from torchdeck_app.widgets.question import Choice, ask
 
 DISK = "disk"
-"""Topic of what is said of a change on disk."""
+"""Topic of messages about a change on disk."""
 BEGUN = "begun"
-"""Topic of what is said of a document as it is opened; void once it was launched."""
+"""Topic of messages about an opened document; they end with its launch."""
 _FILTER = "Run files and scripts (*.toml *.py);;All files (*)"
 _NEXT: dict[Remains, str] = {
     "nothing": "",
@@ -34,7 +34,7 @@ _NEXT: dict[Remains, str] = {
 
 
 class FileControl(QObject):
-    """Dialogs and notices over a DocumentFile."""
+    """Controller of the dialogs and notices for a DocumentFile."""
 
     def __init__(
         self,
@@ -45,14 +45,13 @@ class FileControl(QObject):
         window: QWidget,
         drafts: Path,
     ) -> None:
-        """
-        Args:
-            file: what is controlled.
-            document: what is in it.
-            operations: for reading presets.
-            notice: where things are said.
-            window: whose dialogs these are.
-            drafts: folder that is suggested for new files.
+        """Args:
+        file: the controlled file.
+        document: its document.
+        operations: runs reading of presets.
+        notice: shows messages.
+        window: parent of dialogs.
+        drafts: suggested folder for new files.
         """
         super().__init__(window)
         self._file, self._document, self._operations = file, document, operations
@@ -67,7 +66,7 @@ class FileControl(QObject):
         file.in_step.connect(lambda: self._notice.clear(DISK))
 
     def open_path(self, path: Path) -> None:
-        """Open a run file, or begin with a script; what is unsaved is asked about first."""
+        """Open a run file, or create one for a script, after a question about unsaved changes."""
         self._guarded(lambda: self._file.open(path))
 
     def open_text(self, text: str, path: Path | None, name: str) -> None:
@@ -75,7 +74,7 @@ class FileControl(QObject):
         self._guarded(lambda: self._file.begin(text, path, name))
 
     def new_from_preset(self, name: str) -> None:
-        """A copy that is not saved; a preset of several files is written into a folder first."""
+        """Create an unsaved copy; a preset of several files is first written to a folder."""
         target = self._drafts / name / "run.toml"
 
         def begin(files: dict[Path, str]) -> None:
@@ -101,16 +100,16 @@ class FileControl(QObject):
         dialog.open()
 
     def choose_script(self) -> None:
-        """Ask for the script that a run file is to be made for."""
+        """Ask for the script of a new run file."""
         self.choose_file("Start from a script", "Python files (*.py)")
 
     def save(self) -> None:
-        """Save, and ask where if that is not known."""
+        """Save, and ask for the file if there is none."""
         if not self._file.save():
             self.save_as()
 
     def save_as(self) -> None:
-        """Ask where to save."""
+        """Ask for a file and save."""
         dialog = self._file_dialog("Save the run file")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter("Run files (*.toml);;All files (*)")
@@ -250,5 +249,5 @@ class FileControl(QObject):
 
 
 def _file_name(name: str) -> str:
-    """A name without what separates folders."""
+    """Return a name without path separators."""
     return name.removesuffix(".toml").replace("/", "-").replace("\\", "-").strip() or "run"

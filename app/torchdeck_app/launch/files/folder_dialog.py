@@ -1,4 +1,4 @@
-"""Where the files of a preset are to be written, for one that consists of several."""
+"""Dialog for the folder of a preset that consists of several files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from torchdeck_app.widgets.panel import GRID, label
 
 
 class FolderDialog(QDialog):
-    """Window-modal; nothing is written by it."""
+    """Window-modal dialog; it writes nothing."""
 
     folder_chosen = Signal(object)
-    """A Path; absolute."""
+    """Emitted with an absolute Path."""
 
     def __init__(self, names: Sequence[str], suggested: Path, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""What two people have made of the same keys, side by side; one of each is chosen."""
+"""Dialog with conflicting changes of keys side by side; one of each is chosen."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class MergeDialog(QDialog):
-    """Window-modal; nothing is changed until Merge is pressed."""
+    """Window-modal dialog; nothing is changed until Merge is pressed."""
 
     merged = Signal(object)
-    """A dict: path of each conflict → `mine` or `theirs` (a `Signal(dict)` could only have texts as keys)."""
+    """Emitted with a dict: path of each conflict → `mine` or `theirs` (a `Signal(dict)` supports only string
+    keys).
+    """
 
     def __init__(self, name: str, merge: Merge, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +65,7 @@ class MergeDialog(QDialog):
         layout.addWidget(self.buttons)
 
     def choose(self, index: int, side: Side) -> None:
-        """Choose for one conflict."""
+        """Choose a side of one conflict."""
         self._groups[index].buttons()[0 if side == "mine" else 1].setChecked(True)
 
     def _table(self) -> QWidget:

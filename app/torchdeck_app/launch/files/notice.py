@@ -1,4 +1,4 @@
-"""A strip above the document that says what has happened, over the buttons that answer it."""
+"""Notice above the document: a message with buttons for the possible answers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _SIGNS: dict[Tone, tuple[str, str]] = {
     "warning": ("warning", "warn"),
     "error": ("close", "bad"),
 }
-"""Icon and colour. A check is for what was really done or checked, not for what is only said."""
+"""Icon and colour. A check mark is for completed actions or checks, not for plain messages."""
 _SIGN = 20
-"""Pixels of the sign: a line of the text beside it."""
+"""Size of the icon in pixels: the height of an adjacent line of text."""
 
 
 class Answer(NamedTuple):
-    """A button of the strip."""
+    """Button of the notice."""
 
     text: str
     pressed: Callable[[], None]
 
 
 class Notice(QFrame):
-    """Shows one thing at a time; what comes later takes its place."""
+    """Notice with one message at a time; a new one replaces it."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,7 +70,7 @@ class Notice(QFrame):
         self.hide()
 
     def say(self, text: str, tone: Tone = "note", answers: Sequence[Answer] = (), *, topic: str = "") -> None:
-        """Show a sentence and the answers there are to it."""
+        """Show a message with its answers."""
         self._tone, self.topic = tone, topic
         self.text.setText(text)
         self.setAccessibleName(text)
@@ -89,7 +89,7 @@ class Notice(QFrame):
         self.show()
 
     def clear(self, topic: str | None = None) -> None:
-        """Take it away; where a topic is given, only if it is about that."""
+        """Remove the message; with a topic, only if it belongs to it."""
         if topic is None or topic == self.topic:
             self.topic = ""
             around = self.parentWidget()
@@ -99,7 +99,7 @@ class Notice(QFrame):
             self.hide()
 
     def button(self, text: str) -> QPushButton:
-        """The answer that says `text`; raises LookupError where there is none."""
+        """Return the button with `text`; raises LookupError if there is none."""
         for button in self._buttons:
             if button.text().replace("&", "") == text:
                 return button

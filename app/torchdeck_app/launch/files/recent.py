@@ -1,4 +1,4 @@
-"""Files that were open before, the newest first."""
+"""Recently opened files, newest first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIMIT = 10
 
 
 class RecentFiles:
-    """At most ten."""
+    """List of at most ten files."""
 
     def __init__(self) -> None:
         self._paths: list[Path] = []
@@ -20,18 +20,18 @@ class RecentFiles:
         return tuple(self._paths)
 
     def add(self, path: Path) -> None:
-        """`path` was opened or saved now."""
+        """Add `path`, which was just opened or saved."""
         self._paths = [path, *(other for other in self._paths if other != path)][:LIMIT]
 
     def forget(self, path: Path) -> None:
-        """It is not there any more."""
+        """Remove a file that no longer exists."""
         self._paths = [other for other in self._paths if other != path]
 
     def save_state(self) -> list[str]:
         return [str(path) for path in self._paths]
 
     def restore_state(self, state: Any) -> None:
-        """Take up what `save_state` gave."""
+        """Restore the result of `save_state`."""
         values: Iterable[Any] = state if isinstance(state, list) else ()
         self._paths = [Path(item) for item in values if isinstance(item, str) and item.startswith("/")][
             :LIMIT

@@ -1,4 +1,4 @@
-"""What the runs of a home were started with."""
+"""Run files with which the runs of a home were started."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from torchdeck.runs.registry import RunRegistry
 
 LIMIT = 200
 _LINE = 1 << 18
-"""Bytes of a line that are read: the first one holds what was asked for."""
+"""Maximum bytes read of a line: the first one has the requested data."""
 
 
 class RunText(NamedTuple):
-    """What one run was started with."""
+    """Run file of one run."""
 
     run_id: str
     text: str
 
 
 class RunTitle(NamedTuple):
-    """What a person calls a run."""
+    """Display name of a run."""
 
     run_id: str
     name: str
     created: float | None
-    """Seconds since the epoch; None where its id does not tell either."""
+    """Seconds since the epoch; None if its id does not contain it either."""
 
     def __str__(self) -> str:
         return f"{self.name}, {moment(self.created)}" if self.created is not None else self.name
 
 
 def run_titles(home: Path, limit: int = LIMIT, wanted: str = "") -> tuple[RunTitle, ...]:
-    """The newest runs, the newest first.
+    """Return the newest runs, newest first.
 
     Args:
-        home: whose.
-        limit: so many of them.
-        wanted: a run that is among them in any case: before all others where it is older, or gone.
+        home: TORCHDECK_HOME.
+        limit: maximum number.
+        wanted: a run to include in any case: before all others if it is older, or gone.
     """
     registry = RunRegistry(home)
     ids = registry.ids()[-limit:][::-1]
@@ -55,7 +55,7 @@ def run_titles(home: Path, limit: int = LIMIT, wanted: str = "") -> tuple[RunTit
 
 
 def _title(layout: RunLayout) -> RunTitle:
-    """By the first line that its launch wrote; by its id where that cannot be read."""
+    """Return the title from the first line that its launch wrote; from its id if that cannot be read."""
     run_id = layout.root.name
     record = _first_record(layout.journal)
     name = record.get("name")
@@ -77,7 +77,7 @@ def _first_record(path: Path) -> Mapping[str, Any]:
 
 
 def _time_in(run_id: str) -> float | None:
-    """When it was made, as its id begins with that."""
+    """Return the creation time at the beginning of its id."""
     try:
         return float(timegm(strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")))
     except ValueError:
@@ -85,10 +85,10 @@ def _time_in(run_id: str) -> float | None:
 
 
 def run_text(home: Path, run_id: str) -> RunText:
-    """Its run.toml, with every `--set` of its start put in.
+    """Return its run.toml, with all `--set` of its start applied.
 
     Raises:
-        OSError: it is not there, or cannot be read.
+        OSError: it does not exist, or cannot be read.
         ValueError: it is not TOML.
     """
     frozen = frozen_run_file(RunLayout(RunRegistry(home).folder / run_id))

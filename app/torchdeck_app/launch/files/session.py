@@ -1,4 +1,4 @@
-"""The document in the window's session: a saved one by its path, unsaved edits as they are."""
+"""Document in the window's session: a saved one by its path, unsaved edits as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torchdeck_app.launch.files.document_file import DocumentFile
 
 
 def document_state(file: DocumentFile, document: RunDocument) -> dict[str, Any]:
-    """What `restore_document` takes, as JSON has it."""
+    """Return the state for `restore_document`, as JSON values."""
     path, base = document.path, file.base
     return {
         "path": None if path is None else str(path),
         "name": file.name,
-        # what is saved is read from its file again
+        # a saved document is read from its file again
         "text": None if file.is_saved else document.text,
         "begun": None if file.is_saved else (file.begun if base is None else base.text),
         "has_file": base is not None,
@@ -25,7 +25,7 @@ def document_state(file: DocumentFile, document: RunDocument) -> dict[str, Any]:
 
 
 def restore_document(file: DocumentFile, state: Mapping[str, Any]) -> None:
-    """Open what was open; a state that does not fit is passed over."""
+    """Open the last document; an invalid state is ignored."""
     path, text, begun, name = (state.get(key) for key in ("path", "text", "begun", "name"))
     where = Path(path) if isinstance(path, str) else None
     if isinstance(text, str) and isinstance(begun, str):

@@ -1,4 +1,4 @@
-"""What Launch shows before there is a document: the presets as cards, and files to open."""
+"""Launch page without a document: the presets as cards, and files to open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOTES: dict[Remains, str] = {
 
 
 class PresetCard(NamedTuple):
-    """What a card says."""
+    """Content of a card."""
 
     name: str
     summary: str
@@ -47,7 +47,7 @@ class PresetCard(NamedTuple):
 
 
 def preset_cards() -> tuple[PresetCard, ...]:
-    """One for each preset, the default one first. Reads them: not for the GUI thread."""
+    """Return a card per preset, the default one first. Reads files: not for the GUI thread."""
     cards = []
     for name in preset_names():
         note = _NOTES[what_remains(preset_text(name))]
@@ -58,7 +58,7 @@ def preset_cards() -> tuple[PresetCard, ...]:
 
 
 class Card(Panel):
-    """One preset: a click anywhere, or its button, takes it."""
+    """Preset card, chosen by a click anywhere or by its button."""
 
     chosen = Signal(str)
 
@@ -88,15 +88,15 @@ class Card(Panel):
 
 
 class StartPage(QScrollArea):
-    """Cards in as many columns as there is room for."""
+    """Start page with cards in as many columns as fit."""
 
     preset_chosen = Signal(str)
     file_chosen = Signal(object)
-    """A Path of before."""
+    """Emitted with the Path of a recent file."""
     open_wanted = Signal()
     script_wanted = Signal()
     back_wanted = Signal()
-    """To the document that is open."""
+    """Emitted to return to the open document."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,18 +144,18 @@ class StartPage(QScrollArea):
         self._lay_out()
 
     def show_error(self, error: Exception) -> None:
-        """They could not be read."""
+        """Show why they could not be read."""
         self._wait.setText(f"The presets cannot be read: {error}. Install Torchdeck again, or open a file.")
 
     def show_back(self, name: str) -> None:
-        """Offer the way back to the document `name`; empty: there is none."""
+        """Offer to return to the document `name`; empty: there is none."""
         fitting = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 240)
         self.back_button.setText(f"&Back to {control_text(fitting)}")
         self.back_button.setAccessibleName(f"Back to {name}")
         self.back_button.setVisible(bool(name))
 
     def show_recent(self, paths: Sequence[Path]) -> None:
-        """Offer files of before."""
+        """Offer recent files."""
         while (item := self._recent_box.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.deleteLater()

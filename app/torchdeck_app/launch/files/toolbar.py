@@ -1,4 +1,4 @@
-"""Above the document: its name and menu, undo and redo, search, and form or text."""
+"""Toolbar above the document: name and menu, undo and redo, search, and the form/text switch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ VIEWS = ("form", "toml")
 
 
 class DocumentToolbar(QWidget):
-    """Shows actions that the place has made."""
+    """Toolbar for the page's actions."""
 
     view_chosen = Signal(str)
-    """`form` or `toml`."""
+    """Emitted with `form` or `toml`."""
     file_chosen = Signal(object)
-    """A Path of before."""
+    """Emitted with the Path of a recent file."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -50,7 +50,7 @@ class DocumentToolbar(QWidget):
         self._row.addLayout(self._switch())
 
     def add_buttons(self, *actions: QAction) -> None:
-        """Buttons for actions, before the switch."""
+        """Add buttons for actions, before the switch."""
         for action in actions:
             button = QToolButton()
             button.setDefaultAction(action)
@@ -59,7 +59,7 @@ class DocumentToolbar(QWidget):
             self._row.insertWidget(self._row.count() - 1, button)
 
     def fill_menu(self, actions: LaunchActions, recent: Sequence[Path]) -> None:
-        """What can be done with files, and the files of before."""
+        """Fill the menu with file actions and recent files."""
         self.menu.clear()
         self.menu.addActions([actions.new, actions.open, actions.script])
         before = self.menu.addMenu("Open &recent")
@@ -75,7 +75,7 @@ class DocumentToolbar(QWidget):
         self.menu.addAction(actions.diff)
 
     def show_name(self, name: str, path: Path | None, *, is_saved: bool) -> None:
-        """What the document is called, where it lies, and whether it is saved."""
+        """Show the document's name, its path, and whether it is saved."""
         fitting = self.name.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 200)
         self.name.setText(control_text(fitting))
         where = str(path) if path is not None else "not in a file yet"
@@ -84,7 +84,7 @@ class DocumentToolbar(QWidget):
         self.marker.setText("" if is_saved else "• not saved")
 
     def show_view(self, view: str) -> None:
-        """Which of the two is in sight."""
+        """Show which view is active."""
         self.switches[view].setChecked(True)
 
     def _switch(self) -> QHBoxLayout:

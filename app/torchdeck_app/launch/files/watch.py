@@ -1,6 +1,6 @@
-"""Looks, off the GUI thread, whether the file that is open has changed on disk.
+"""Watch for changes of the open file on disk, off the GUI thread.
 
-By its time and size: what the system tells of changes misses those made through a network drive.
+It compares time and size: file system notifications miss changes made through a network drive.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What there was at a look."""
+    """Result of a poll."""
 
     path: Path | None
     stamp: Stamp | None
-    """None where there is no file."""
+    """None if there is no file."""
     error: str = ""
     turn: int = 0
-    """How often it was said where to look: what there is is told each time, seen before or not."""
+    """Number of calls of `watch`, each of which causes a report even if nothing has changed."""
 
 
 class FileWatch(Poller[Seen]):
-    """`changed` tells what there is; `watch` says where to look."""
+    """Poller of a file: `changed` reports its state; `watch` sets the path."""
 
     def __init__(self, parent: QObject | None = None, interval: float = INTERVAL) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class FileWatch(Poller[Seen]):
         super().__init__("watching the run file", self._seen, interval, parent)
 
     def watch(self, path: Path | None) -> None:
-        """Look at `path` from now on, and tell what there is; None: at nothing."""
+        """Watch `path` from now on and report its state; None: nothing."""
         with self._lock:
             self._path = path
             self._turn += 1

@@ -1,1 +1,1 @@
-"""The run as a form, made from the schema."""
+"""Form of a run, built from the schema."""

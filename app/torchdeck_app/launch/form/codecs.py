@@ -1,4 +1,4 @@
-"""Between a value of the file and the text of a line in the form."""
+"""Conversion between values of the file and input lines of the form."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BITS = 64
 
 
 class UnreadableError(ValueError):
-    """A text that was typed is no value; the message says what is wrong and what would be right."""
+    """The input is not a valid value; the message has the error and the expected format."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A value that was typed, and how it is to be written in the file; empty: as TOML writes it."""
+    """Entered value and its text in the file; empty: as TOML writes it."""
 
     value: Any
     literal: str = ""
@@ -33,7 +33,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Codec:
-    """How values of one key are shown on a line, and read from it."""
+    """Codec that formats and parses the values of one key."""
 
     show: Callable[[Any], str]
     read: Callable[[str], Typed]
@@ -41,7 +41,7 @@ class Codec:
 
 
 def codec_of(key: Key) -> Codec:
-    """The one for `key`."""
+    """Return the codec of `key`."""
     if key.path == ("run", "args"):
         return ARGUMENTS
     if "tuple" in key.types or "list" in key.types:
@@ -52,7 +52,7 @@ def codec_of(key: Key) -> Codec:
 
 
 def _show_any(value: Any) -> str:
-    """As TOML."""
+    """Format as TOML."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= _BITS:
         return str(value)
     try:
@@ -66,7 +66,7 @@ def _show_text(value: Any) -> str:
 
 
 def _read_text(text: str) -> Typed:
-    """A text is taken as it stands, unless it is one in TOML's quotes with more than a line could show."""
+    """Return a text literally, unless it is in TOML quotes with more than a line could show."""
     if text[:1] == '"' and "\\" in text:
         parsed = _parsed(text)
         if parsed is not None and isinstance(parsed[0], str):
@@ -81,7 +81,7 @@ def _show_scalar(value: Any) -> str:
 
 
 def _read_scalar(text: str) -> Typed:
-    """A number, true or false as TOML has them, or text in quotes; text as it stands where it is none."""
+    """Return a number, true or false in TOML notation, or quoted text; other text is taken literally."""
     parsed = _parsed(text.strip())
     if parsed is None:
         return Typed(text.strip())
@@ -101,7 +101,7 @@ def _show_arguments(value: Any) -> str:
 
 
 def _read_arguments(text: str) -> Typed:
-    """As a shell would part them, without its expansions."""
+    """Split as a shell would, without its expansions."""
     try:
         return Typed(shlex.split(text))
     except ValueError as error:
@@ -112,7 +112,7 @@ _ITEM = re.compile(r"\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?:\[[^\]]*\]|[^,\[\]])*)\
 
 
 def _show_items(value: Any) -> str:
-    """`0.9, 0.999`; text in quotes only where it would be read as something else."""
+    """Return `0.9, 0.999`; text is quoted only if it would be parsed as something else."""
     if isinstance(value, str):
         return value
     if not isinstance(value, (list, tuple)):
@@ -127,7 +127,7 @@ def _show_item(item: Any) -> str:
 
 
 def _read_items(text: str, words: tuple[str, ...]) -> Typed:
-    """Items parted by commas, or one of `words`, or a range such as 1:2, or a list as TOML has it."""
+    """Parse comma-separated items, one of `words`, a range such as 1:2, or a TOML list."""
     text = text.strip()
     if text in words or re.fullmatch(r"[0-9]+:[0-9]+", text):
         return Typed(text)
@@ -147,8 +147,8 @@ def _read_items(text: str, words: tuple[str, ...]) -> Typed:
 
 
 def _parsed(text: str) -> tuple[Any, str] | None:
-    """The value that TOML reads in `text`, with the text; None where it is not exactly one."""
-    try:  # in brackets, behind which no comment can hide
+    """Return the single TOML value in `text`, with the text; None if there is not exactly one."""
+    try:  # in brackets, after which no comment can hide
         table = tomllib.loads(f"value = [{text}]")
     except (ValueError, RecursionError):
         return None
@@ -161,4 +161,4 @@ SCALAR = Codec(_show_scalar, _read_scalar)
 SIZE = Codec(_show_size, _read_scalar)
 ARGUMENTS = Codec(_show_arguments, _read_arguments)
 ANYTHING = Codec(_show_any, _read_scalar)
-"""For keys of the user's own, whose type nobody knows: text in quotes."""
+"""Codec of user-defined keys, whose type is unknown: text in quotes."""

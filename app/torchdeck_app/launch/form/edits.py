@@ -1,4 +1,4 @@
-"""What the form does to the text: each a name for the history and a change of the text."""
+"""Edits of the form: each with a name for the undo history and a change of the text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from torchdeck.config.toml.edit import (
 from torchdeck_app.launch.form.groups import EXCLUSIVE
 
 _NAMED = 30
-"""Characters of a value in the name of an edit."""
+"""Maximum characters of a value in the name of an edit."""
 
 
 @dataclass(frozen=True)
 class NamedEdit:
-    """A change of the text; `change` raises EditError where it cannot be made."""
+    """Change of the text; `change` raises EditError if it is not possible."""
 
     name: str
     change: Callable[[str], str]
 
 
 def setting(path: KeyPath, value: Any, literal: str = "") -> NamedEdit:
-    """Give a key a value; of keys that exclude each other the others are taken out."""
+    """Return an edit that sets a key; mutually exclusive keys are removed."""
     others = [other for group in EXCLUSIVE if path in group for other in group if other != path]
 
     def change(text: str) -> str:
@@ -43,7 +43,7 @@ def setting(path: KeyPath, value: Any, literal: str = "") -> NamedEdit:
 
 
 def resetting(path: KeyPath) -> NamedEdit:
-    """Take a key, or a table with its heading, out of the text, so that the default holds."""
+    """Return an edit that removes a key, or a table with its heading, so that the default applies."""
 
     def change(text: str) -> str:
         try:
@@ -55,16 +55,16 @@ def resetting(path: KeyPath) -> NamedEdit:
 
 
 def renaming(path: KeyPath, name: str) -> NamedEdit:
-    """Give a key of a free table another name."""
+    """Return an edit that renames a key of a free table."""
     return NamedEdit(f"rename {dotted(path)} to {name}", lambda text: rename_key(text, path, name))
 
 
 def adding(path: KeyPath, values: Mapping[str, Any]) -> NamedEdit:
-    """Add one of the tables that may be there many times."""
+    """Return an edit that adds one of several tables."""
     names = tuple(str(key) for key in path)
     return NamedEdit(f"add [[{dotted(path)}]]", lambda text: add_table(text, names, values))
 
 
 def removing(path: KeyPath) -> NamedEdit:
-    """Take one of many tables out."""
+    """Return an edit that removes one of several tables."""
     return NamedEdit(f"remove {dotted(path)}", lambda text: remove_table(text, path))

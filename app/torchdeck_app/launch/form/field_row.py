@@ -1,4 +1,4 @@
-"""One field of the form: mark, name, control, unit, reset, and below what is wrong with it."""
+"""Field of the form: marker, name, control, unit, reset, and its problems below."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _TOOLTIP = 80
-"""Characters of a line."""
+"""Maximum characters per line of the tooltip."""
 MARK = 16
 NAME = 148
 UNIT = 104
 RESET = 28
-"""Widths of the columns, with the room between them."""
+"""Widths of the columns, including the space between them."""
 CONTROL = 13 * GRID
-"""Of a control, at least."""
+"""Minimum width of a control."""
 
 
 class FieldRow(QWidget):
-    """Shows one FieldState; what has not changed is left alone."""
+    """Row that shows one FieldState; only changes are updated."""
 
     asked = Signal(object)
-    """A NamedEdit."""
+    """Emitted with a NamedEdit."""
 
     def __init__(
         self,
@@ -59,13 +59,12 @@ class FieldRow(QWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            state: what it shows at first.
-            folder: that paths are relative to.
-            parent: Qt's owner.
-            node_names: what the node inventory has.
+        """Args:
+        theme: theme of the window.
+        state: initial state.
+        folder: base of relative paths.
+        parent: Qt parent.
+        node_names: names in the node inventory.
         """
         super().__init__(parent)
         self._theme = theme
@@ -106,11 +105,11 @@ class FieldRow(QWidget):
 
     @property
     def state(self) -> FieldState:
-        """What it shows."""
+        """Return the state shown."""
         return self.control.state
 
     def show_state(self, state: FieldState) -> None:
-        """Show `state`; nothing is done where it is shown already."""
+        """Show `state`; does nothing if it is shown already."""
         if state == self._state:
             return
         before, self._state = self._state, state
@@ -128,13 +127,13 @@ class FieldRow(QWidget):
         self._show_reset()
 
     def set_writable(self, *, writable: bool) -> None:
-        """Whether it takes edits."""
+        """Set whether it accepts edits."""
         self._writable = writable
         self.control.set_writable(writable=writable)
         self._show_reset()
 
     def matches(self, words: list[str]) -> bool:
-        """Whether name or description hold all of `words`, which are lower case."""
+        """Return whether name or description contain all of `words`, which are lower case."""
         key = self.state.key
         keys = [key, *(keys_of_many(key) if key.repeated else ())]
         text = " ".join(
@@ -143,7 +142,7 @@ class FieldRow(QWidget):
         return all(word in text for word in words)
 
     def take_focus(self, path: KeyPath = ()) -> None:
-        """Let the user go on here; of many tables in the field of the key at `path`."""
+        """Focus this field; among several tables, the field of the key at `path`."""
         if isinstance(self.control, TablesControl):
             inner = self.control.row_at(path)
             if inner is not None:
@@ -162,7 +161,7 @@ class FieldRow(QWidget):
         self._show_reset()
 
     def focus_moved(self) -> None:
-        """The focus came to it or went away."""
+        """Handle focus gained or lost."""
         self._show_reset()
 
     def _make_control(self, kind: Kind, state: FieldState) -> Control:
@@ -210,7 +209,7 @@ class FieldRow(QWidget):
         self.control.ask_reset()
 
     def refuse(self, why: str) -> None:
-        """Say below the control why its value cannot be written."""
+        """Show below the control why its value cannot be written."""
         self._refuse(why)
 
     def _refuse(self, why: str) -> None:
@@ -254,19 +253,19 @@ class FieldRow(QWidget):
 
 
 def tooltip(state: FieldState) -> str:
-    """What the field is, in lines that fit a screen."""
+    """Return the description of the field, wrapped to fit a screen."""
     key = state.key
     return "\n".join(textwrap.wrap(f"{key.name}: {key.description} Expected: {key.expected}.", _TOOLTIP))
 
 
 def sentence(problem: Problem, sign: str) -> str:
-    """What is wrong and what would be right."""
+    """Return the problem and the expected value."""
     wrong = problem.wrong[:1].upper() + problem.wrong[1:]
     return f"{sign} {wrong}. Expected: {problem.right}"
 
 
 def row_around(widget: QWidget | None, form: QWidget) -> FieldRow | None:
-    """The innermost field of `form` around `widget`."""
+    """Return the innermost field of `form` around `widget`."""
     if widget is None or not form.isAncestorOf(widget):
         return None
     while widget is not None and widget is not form:
@@ -281,11 +280,11 @@ def row_around(widget: QWidget | None, form: QWidget) -> FieldRow | None:
 BEGINNINGS: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("cluster", "nodes"): {"name": "node[0-1]", "gpus": 8, "gpu": "H100"},
 }
-"""What a new table begins with, so that it is right as it is."""
+"""Initial values that make a new table valid."""
 
 
 class TableCard(QFrame):
-    """One of the tables."""
+    """Card of one table."""
 
     def __init__(self, theme: Theme, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -304,7 +303,7 @@ class TableCard(QFrame):
 
 
 class TablesControl(Control):
-    """A card for each, and a button that adds one."""
+    """Control with a card per table, and a button that adds one."""
 
     def __init__(
         self,
@@ -343,7 +342,7 @@ class TablesControl(Control):
             card.setEnabled(writable)
 
     def row_at(self, path: KeyPath) -> FieldRow | None:
-        """The row of the key at `path`."""
+        """Return the row of the key at `path`."""
         rows = (row for card in self.cards for row in card.rows)
         return next((row for row in rows if path and path[: len(row.state.path)] == row.state.path), None)
 

@@ -1,4 +1,4 @@
-"""The run as a form: made from the schema, one view of the document."""
+"""Form built from the schema: one view of the document."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ from torchdeck_app.widgets.search_line import SearchLine
 
 
 class ConfigForm(QWidget):
-    """Groups of fields over a strip of help; every edit is one step of the document's history."""
+    """Form with groups of fields over a help strip; every edit is one undo step of the document."""
 
     line_asked = Signal(int)
-    """Show this line of the text, counted from 1."""
+    """Emitted with a line of the text to show, counted from 1."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class ConfigForm(QWidget):
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """A form of `document`; `node_names` gives what the node inventory has."""
+        """Create a form of `document`; `node_names` returns the names in the node inventory."""
         super().__init__(parent)
         self._theme = theme
         self._node_names = node_names
         self._document = document
         self._checked: CheckedDocument | None = None
-        self._wrong: Problem | None = None  # with the text of now, where it cannot be read
+        self._wrong: Problem | None = None  # problem of the current text if it cannot be read
         self._planned: tuple[Problem, ...] = ()
         self._is_read_only, self._is_writable = False, True
         self._offered_kind = ""
@@ -127,7 +127,7 @@ class ConfigForm(QWidget):
         column.addWidget(self.help)
 
     def reveal(self, path: str) -> None:
-        """Go to the field of the key of dotted name `path`, or to its group where it has none."""
+        """Go to the field of the dotted key `path`, or to its group if it has no field."""
         steps = undotted(path)
         self.search.clear()
         name = FIRST if len(steps) == 1 and steps[0] not in self.groups else str(steps[0]) if steps else ""
@@ -141,23 +141,23 @@ class ConfigForm(QWidget):
         else:
             row.setVisible(True)
             row.take_focus(steps)
-        # once the layout has given what was just made its place
+        # after the layout has placed new widgets
         QTimer.singleShot(0, self, partial(self._scroll_to, row or group.header))
 
     def show_planned(self, problems: Sequence[Problem]) -> None:
-        """Show why no plan can be made, at the fields it is about."""
+        """Show why no plan can be made, at the affected fields."""
         if tuple(problems) != self._planned:
             self._planned = tuple(problems)
             self._refresh()
 
     def set_read_only(self, *, read_only: bool) -> None:
-        """Whether the document may be changed."""
+        """Set whether the document is read-only."""
         if read_only != self._is_read_only:
             self._is_read_only = read_only
             self._refresh()
 
     def take_over(self) -> None:
-        """Write what is being typed in a field, as Enter would; before a run is started or a file saved."""
+        """Commit the input of the focused field, as Enter would; before a launch or save."""
         row = self._row_in_focus
         if row is None or not isValid(row):
             return
@@ -166,16 +166,16 @@ class ConfigForm(QWidget):
                 line.editingFinished.emit()
 
     def focus_search(self) -> None:
-        """Let the user type what to search for."""
+        """Focus the search field."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
     def save_state(self) -> dict[str, Any]:
-        """Which groups are open."""
+        """Return which groups are open."""
         return {"open": sorted(self._open)}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Open the groups that were open; what does not fit is passed over."""
+        """Open the saved groups; invalid entries are skipped."""
         names = state.get("open")
         if isinstance(names, list):
             self._open = {name for name in names if isinstance(name, str)}
@@ -183,7 +183,7 @@ class ConfigForm(QWidget):
                 group.set_open(is_open=name in self._open)
 
     def _begin_anew(self) -> None:
-        """Another document: nothing of what was looked for or chosen in the last one stays."""
+        """Reset search and choices for another document."""
         self._offered_kind, self._planned = "", ()
         self._checked = None
         self.search.clear()
@@ -197,7 +197,7 @@ class ConfigForm(QWidget):
         self._refresh()
 
     def _show_unreadable(self, problem: Problem) -> None:
-        """What the text said before stays in sight, and waits; of one that never said anything, nothing."""
+        """Show an unreadable text: the last readable state stays visible and read-only, if there was one."""
         is_new = self._checked is None
         self._show_fields(there=not is_new)
         said = f"{sentence(problem, '✕')}. The form shows what the text said before, and waits."
@@ -215,7 +215,7 @@ class ConfigForm(QWidget):
             widget.setVisible(there)
         self.unread.setVisible(not there)
         self.setFocusProxy(self.search if there else self.unread.button)
-        if had_focus:  # with what is hidden it would go to whatever comes next in the window
+        if had_focus:  # once hidden, it would pass to the next widget of the window
             self.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _refresh(self) -> None:
@@ -282,7 +282,9 @@ class ConfigForm(QWidget):
             group.set_writable(writable=writable)
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
-        """Tab goes as the eye does: fields are made late, and Qt would go in the order of their making."""
+        """Move the focus in visual order: fields are created late, and Qt would follow the order of
+        creation.
+        """
         return step_focus((self,), forward=forward) or super().focusNextPrevChild(forward)
 
     def _filter(self) -> None:
@@ -309,7 +311,7 @@ class ConfigForm(QWidget):
             return
         left, self._row_in_focus = self._row_in_focus, row
         for moved in (left, row):
-            if moved is not None and isValid(moved):  # a row is gone with its group or card
+            if moved is not None and isValid(moved):  # a row is deleted with its group or card
                 moved.focus_moved()
         if row is not None:
             self.help.show_key(row.state.key)
@@ -319,7 +321,7 @@ class ConfigForm(QWidget):
 
 
 class Banner(QFrame):
-    """Hidden while there is nothing to say."""
+    """Banner, hidden while it has no text."""
 
     pressed = Signal()
 
@@ -340,7 +342,7 @@ class Banner(QFrame):
         self.setVisible(False)
 
     def show_problem(self, text: str, line: int | None) -> None:
-        """Show `text`; nothing for an empty one."""
+        """Show `text`; hide if it is empty."""
         self.text.setText(text)
         self.line = line or 0
         self.button.setText(f"Show line {line}")
@@ -350,7 +352,7 @@ class Banner(QFrame):
 
 
 class KindRow(QWidget):
-    """A choice that is written only with what is then named."""
+    """Row for a choice that is written only together with the value it selects."""
 
     chosen = Signal(str)
 
@@ -374,9 +376,9 @@ class KindRow(QWidget):
         row.addWidget(self.box, 1)
 
     def set_writable(self, *, writable: bool) -> None:
-        """Whether it can be chosen."""
+        """Set whether it can be changed."""
         self.box.setEnabled(writable)
 
     def show_kind(self, kind: str) -> None:
-        """Show which it is."""
+        """Show the current choice."""
         self.box.setCurrentIndex(KINDS.index(kind))

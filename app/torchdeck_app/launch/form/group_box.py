@@ -1,4 +1,4 @@
-"""One group of the form: a heading that opens and closes it, and its fields."""
+"""Group of the form: a heading that opens and closes it, and its fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEIGHT = 36
 
 
 class GroupHeader(QAbstractButton):
-    """Arrow, title, and at the right what the group says in short, or how many problems it has."""
+    """Header with arrow, title, and at the right the summary of the group or its number of problems."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +36,7 @@ class GroupHeader(QAbstractButton):
         theme.changed.connect(self.update)
 
     def show_group(self, state: GroupState) -> None:
-        """Show its title, summary and count of problems."""
+        """Show its title, summary and number of problems."""
         self.setText(state.title)
         self._summary, self._problems = state.summary, state.problem_count
         wrong = f"{self._problems} problem{'s' if self._problems != 1 else ''}" if self._problems else ""
@@ -45,7 +45,7 @@ class GroupHeader(QAbstractButton):
         self.update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        """Right opens and left closes, as in a tree; Enter does what the space bar does."""
+        """Right opens and left closes, as in a tree; Enter acts as the space bar."""
         if event.key() in (Qt.Key.Key_Right, Qt.Key.Key_Left):
             self.setChecked(event.key() == Qt.Key.Key_Right)
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -91,7 +91,7 @@ class GroupHeader(QAbstractButton):
 
 
 class GroupBox(QWidget):
-    """Its fields are made when it is opened first."""
+    """Group whose fields are created when it is first opened."""
 
     opened = Signal(bool)
 
@@ -103,13 +103,12 @@ class GroupBox(QWidget):
         head: QWidget | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """
-        Args:
-            theme: for colours.
-            state: what it shows first.
-            make_row: makes the row of a field.
-            head: stands above the fields.
-            parent: Qt's owner.
+        """Args:
+        theme: provides colours.
+        state: initial state.
+        make_row: creates the row of a field.
+        head: widget above the fields.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self._make_row = make_row
@@ -138,7 +137,7 @@ class GroupBox(QWidget):
 
     @property
     def is_needed(self) -> bool:
-        """Whether it has anything to show in this run."""
+        """Return whether it has content in this run."""
         return self._state.visible
 
     @property
@@ -150,7 +149,7 @@ class GroupBox(QWidget):
         self.header.setChecked(is_open)
 
     def show_group(self, state: GroupState) -> None:
-        """Show `state`; fields that have not changed are left alone."""
+        """Show `state`; unchanged fields are not updated."""
         same_fields = [field.path for field in state.fields] == [field.path for field in self._state.fields]
         self._state = state
         self.header.show_group(state)
@@ -165,7 +164,7 @@ class GroupBox(QWidget):
         self._show_rows()
 
     def filter(self, words: list[str]) -> bool:
-        """Show only fields that match all of `words`; whether there are any."""
+        """Show only fields that match all of `words`; return whether there are any."""
         self._words = words
         if words and not self.rows:
             self._build()
@@ -179,7 +178,7 @@ class GroupBox(QWidget):
             row.set_writable(writable=writable)
 
     def row_at(self, path: KeyPath) -> FieldRow | None:
-        """The field of the key, or of the value around it; made where it was not."""
+        """Return the field of the key, or of the value around it; create it if needed."""
         if not self.rows:
             self._build()
         return next((self.rows[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.rows), None)

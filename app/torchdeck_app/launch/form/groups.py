@@ -1,4 +1,4 @@
-"""The groups of the form: which keys, in which order, under which headings."""
+"""Groups of the form: keys, their order and their headings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torchdeck.config.keys import RECIPE_TABLES, Key, all_keys
 from torchdeck.config.schema import BUILTIN_RECIPES
 
 FIRST = "run"
-"""The group in which keys outside any table are shown too."""
+"""Group that also shows keys outside of any table."""
 KINDS = ("recipe", "script", "module")
-"""What can be run; one of them."""
+"""Kinds of what can be run; exactly one is used."""
 EXCLUSIVE = (
     tuple(("run", kind) for kind in KINDS),
     (("training", "steps"), ("training", "epochs")),
 )
-"""Keys of which one is given: setting one resets the others."""
+"""Mutually exclusive keys: setting one resets the others."""
 TITLES = {FIRST: "What to run", "telemetry": "Telemetry", "launch": "Supervision", "limits": "Limits"}
 ESSENTIAL = {
     FIRST: ("recipe", "script", "module"),
@@ -30,9 +30,9 @@ ESSENTIAL = {
     "limits": ("memory", "max_hours"),
     "launch": ("max_restarts", "on_hang"),
 }
-"""Keys whose values stand beside a group's title."""
+"""Keys whose values are shown next to a group's title."""
 OPEN = (FIRST, "training")
-"""Groups that are open at first."""
+"""Initially open groups."""
 _HEADINGS = {
     "ddp": "DDP", "fsdp": "FSDP", "hsdp": "HSDP", "deepspeed": "DeepSpeed", "rendezvous": "Rendezvous",
     "schedule": "Learning rate",
@@ -40,14 +40,14 @@ _HEADINGS = {
 
 
 def title_of(group: str) -> str:
-    """Its heading."""
+    """Return its heading."""
     return TITLES.get(group, group.capitalize())
 
 
 def label_of(key: Key) -> str:
-    """A field's name for people: the key's own, so that it is found in the file, with blanks.
+    """Return a field's label: the key with spaces, so that it can be found in the file.
 
-    A group that is one free table has `options`: its name is the heading already.
+    A group that is a single free table has the label `options`: its name is already the heading.
     """
     if key.free and len(key.path) == 1:
         return "options"
@@ -55,7 +55,7 @@ def label_of(key: Key) -> str:
 
 
 def heading_of(key: Key) -> str:
-    """Under which heading of its group a field stands; empty for none."""
+    """Return the heading of a field within its group; empty if none."""
     if key.group is not None:
         return _HEADINGS.get(key.group, key.group.capitalize())
     inner = key.path[1] if len(key.path) > 2 else ""
@@ -63,7 +63,7 @@ def heading_of(key: Key) -> str:
 
 
 def keys_by_group(recipe: str | None) -> dict[str, list[Key]]:
-    """The keys that have a field in a run of `recipe`, in the schema's order; those of a heading together."""
+    """Return the keys with a field in a run of `recipe`, in schema order, grouped by heading."""
     groups: dict[str, list[Key]] = {}
     for key in _fields(recipe):
         groups.setdefault(FIRST if len(key.path) == 1 and not key.free else key.path[0], []).append(key)
@@ -92,5 +92,5 @@ def _fields(recipe: str | None) -> Iterator[Key]:
 
 
 def keys_of_many(table: Key) -> list[Key]:
-    """The keys of each of the tables that `table` may be there many times as."""
+    """Return the keys of each of the repeated tables of `table`."""
     return [key for key in all_keys().values() if key.path[:-1] == table.path]

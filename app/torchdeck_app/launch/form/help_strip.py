@@ -1,4 +1,4 @@
-"""What the field in which the cursor stands is, on a strip that keeps its height."""
+"""Help for the focused field, on a strip of constant height."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOOLTIP = 80
 
 
 class HelpStrip(QFrame):
-    """The key's name as in the file, and its help; all of it in the tooltip."""
+    """Strip with the key's name as in the file, and its help; the tooltip has all of it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -48,7 +48,7 @@ class HelpStrip(QFrame):
         self._show(f"{key.description} Expected: {key.expected}.")
 
     def clear(self) -> None:
-        """Say what will stand here."""
+        """Show the placeholder."""
         self.name.setText(" ")
         self._show("Click a setting to see what it does.")
 
@@ -62,7 +62,7 @@ class HelpStrip(QFrame):
         self._fit()
 
     def _fit(self) -> None:
-        """As much as fits on its lines, the last one with an ellipsis."""
+        """Fit the text to its lines, the last one with an ellipsis."""
         width = self.width() - 4 * GRID
         layout = QTextLayout(self._whole, self.text.font())
         layout.beginLayout()

@@ -1,4 +1,4 @@
-"""Which control suits a key, and a value that stands there."""
+"""Choice of the control for a key and its value."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from torchdeck.config.resolve import WORDS
 
 
 class Kind(Enum):
-    """How a value is shown and changed."""
+    """Kind of control for a value."""
 
     SWITCH = auto()
     CHOICE = auto()
     LINE = auto()
     WORD_OR_LINE = auto()
-    """A line with a few words to choose from."""
+    """Line with a few words to choose from."""
     PATH = auto()
     LINES = auto()
-    """A line for each element of a list."""
+    """Line for each element of a list."""
     PAIRS = auto()
     """A table with keys of the user's own."""
     TABLES = auto()
-    """A table that may be there many times."""
+    """Repeated table."""
 
 
 _LINES = {("telemetry", "patterns")}
 
 
 def kind_of(key: Key, value: Any) -> Kind:
-    """The control for `key`; a line, which can show anything, where `value` does not fit its own."""
+    """Return the control for `key`; a line, which can show anything, if `value` does not fit its own."""
     kind = _own_kind(key)
     fits = {
         Kind.SWITCH: lambda: isinstance(value, bool),
@@ -42,7 +42,7 @@ def kind_of(key: Key, value: Any) -> Kind:
 
 
 def words_of(key: Key) -> tuple[str, ...]:
-    """Values of `key` that are words to choose from, in the schema's order."""
+    """Return the values of `key` that are words to choose from, in schema order."""
     if key.types == ("bool",):
         return ("true", "false")
     named = WORDS.get(key.path, frozenset())

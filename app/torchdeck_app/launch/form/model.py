@@ -1,4 +1,4 @@
-"""From a checked document to what the form shows."""
+"""Conversion of a checked document to the form's state."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from torchdeck_app.launch.form.states import FieldState, FormState, GroupState
 
 _NOTHING = object()
 _SUMMARY = 60
-"""Characters of one value in a summary."""
+"""Maximum characters of one value in a summary."""
 _WITH_UNIT = ("steps", "epochs", "nproc", "max_hours", "parameters")
-"""Keys that a summary tells by their unit."""
+"""Keys identified by their unit in a summary."""
 _NAMED = ("memory", "on_hang")
-"""Keys whose word says nothing without their name."""
+"""Keys whose value needs their name."""
 
 
 class FormModel:
-    """Reads one checked document, whose text is TOML."""
+    """Model of one checked document, whose text is TOML."""
 
     def __init__(self, checked: CheckedDocument, *, kind: str = "", planned: Sequence[Problem] = ()) -> None:
-        """
-        Args:
-            checked: the document.
-            kind: recipe, script or module, where the user chose one and has not written it yet.
-            planned: why no plan can be made of a document with which nothing else is wrong.
+        """Args:
+        checked: the document.
+        kind: recipe, script or module, if the user has chosen one that is not written yet.
+        planned: why no plan can be made of a document without other problems.
         """
         self._checked = checked
         self._table: Mapping[str, Any] = checked.table or {}
@@ -44,11 +43,11 @@ class FormModel:
         self._offered = kind or self.kind
 
     def written_kind(self) -> str:
-        """Which of recipe, script and module is written; empty for none."""
+        """Return which of recipe, script and module is written; empty if none."""
         return next((kind for kind in KINDS if self._written(("run", kind)) is not None), "")
 
     def state(self) -> FormState:
-        """Everything that is shown."""
+        """Return the whole state of the form."""
         groups = [self._group(name, keys) for name, keys in keys_by_group(self._recipe).items()]
         fields = {field.path: field for group in groups for field in group.fields}
         inner = {cell.path: cell for field in fields.values() for entry in field.entries for cell in entry}
@@ -96,7 +95,7 @@ class FormModel:
         return tuple(self._field(key, (*path, index, key.path[-1])) for key in keys_of_many(table))
 
     def _no_effect(self, key: Key) -> str:
-        """Why the key has no effect now; empty where it has."""
+        """Return why the key has no effect now; empty if it has."""
         if key.path[:1] == ("run",) and key.path[-1] in KINDS:
             return "" if key.path[-1] in (self._offered, self.kind) else f"a {self.kind} is run"
         if self.kind != "recipe" and is_for_recipes(key.path):
@@ -113,7 +112,7 @@ class FormModel:
         return all_keys(self._recipe)[path].default if written is None else written
 
     def _written(self, path: KeyPath) -> Any:
-        """What this text and those it extends say; None for nothing, which TOML cannot say."""
+        """Return the value in this text and those it extends; None if absent, which TOML cannot express."""
         value = _at(self._checked.written, path)
         return None if value is _NOTHING else value
 
@@ -125,7 +124,7 @@ class FormModel:
 
 
 def _brief(field: FieldState) -> str:
-    """A value with its unit or name, for a summary."""
+    """Return a value with its unit or name, for a summary."""
     name = field.key.path[-1]
     if field.key.repeated:
         return f"{len(field.value)} × {name}" if isinstance(field.value, list) else name
@@ -145,7 +144,7 @@ def _brief(field: FieldState) -> str:
 
 
 def _of(path: KeyPath, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Those at the key or inside its value."""
+    """Return the problems at the key or inside its value."""
     return tuple(problem for problem in problems if undotted(problem.path)[: len(path)] == path)
 
 

@@ -1,4 +1,4 @@
-"""What the form shows: values without widgets, made anew for each state of the document."""
+"""State of the form: values without widgets, created for each state of the document."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from torchdeck.config.toml.document import KeyPath
 
 @dataclass(frozen=True)
 class FieldState:
-    """One key of the form."""
+    """State of one key of the form."""
 
     key: Key
     path: KeyPath
-    """Where it stands; with numbers for one of many tables."""
+    """Path of the key; with indices for one of several tables."""
     value: Any = None
-    """What holds: written here, in a file that this one extends, or the default."""
+    """Effective value: from this text, from a file that it extends, or the default."""
     literal: str = ""
-    """How it is written here."""
+    """Source text of the value in this text."""
     own: bool = False
-    """It is written in this text, and can be reset."""
+    """Whether it is written in this text, and can be reset."""
     inherited: bool = False
-    """It is written in a file that this one extends."""
+    """Whether it is written in a file that this one extends."""
     changed: bool = False
-    """It differs from the default."""
+    """Whether it differs from the default."""
     visible: bool = True
     note: str = ""
-    """Why it has no effect though it is written."""
+    """Why it has no effect although it is written."""
     problems: tuple[Problem, ...] = ()
     entries: tuple[tuple[FieldState, ...], ...] = ()
-    """Of a table that is there many times: the fields of each."""
+    """For a repeated table: the fields of each."""
 
 
 @dataclass(frozen=True)
 class GroupState:
-    """One group of fields."""
+    """State of a group of fields."""
 
     name: str
     title: str
     description: str = ""
     summary: str = ""
-    """The essential values on one line."""
+    """Essential values on one line."""
     fields: tuple[FieldState, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """What belongs to none of its fields."""
+    """Problems that belong to none of its fields."""
     visible: bool = True
 
     @property
@@ -57,9 +57,9 @@ class GroupState:
 
 @dataclass(frozen=True)
 class FormState:
-    """The whole form."""
+    """State of the whole form."""
 
     groups: tuple[GroupState, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """What belongs to no group."""
+    """Problems that belong to no group."""
     by_path: Mapping[KeyPath, FieldState] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which widget Tab leads to: the next one that the eye meets, line by line."""
+"""Focus order of Tab: visual order, line by line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QWidget
 
 _SAME_LINE = 10
-"""Pixels by which the middles of widgets on one line may differ."""
+"""Maximum vertical distance in pixels between the centers of widgets on one line."""
 
 
 def step_focus(areas: Iterable[QWidget], *, forward: bool) -> bool:
-    """Move the focus to the next widget of `areas`, or the one before; whether there was one."""
+    """Move the focus to the next or previous widget of `areas`; return whether there was one."""
     order = [widget for area in areas if area.isVisible() for widget in in_visual_order(area)]
     now = QApplication.focusWidget()
     at = next((i for i, widget in enumerate(order) if widget is now or widget.focusProxy() is now), None)
@@ -24,7 +24,7 @@ def step_focus(areas: Iterable[QWidget], *, forward: bool) -> bool:
 
 
 def leave_focus(inside: QWidget, *, forward: bool) -> bool:
-    """Move the focus out of `inside`, to what Qt has next; whether there was something."""
+    """Move the focus out of `inside`, to Qt's next widget; return whether there was one."""
     now = QApplication.focusWidget()
     outside = None if now is None else _beyond(now, inside, forward=forward)
     if outside is not None:
@@ -37,7 +37,7 @@ def _reason(*, forward: bool) -> Qt.FocusReason:
 
 
 def in_visual_order(inside: QWidget) -> list[QWidget]:
-    """The widgets that take the focus by Tab, by lines from the top, each from the left."""
+    """Return the widgets that accept Tab focus, by lines from the top, each from the left."""
     found = [widget for widget in inside.findChildren(QWidget) if _takes_tab(widget)]
     lines: list[list[QWidget]] = []
     start = 0
@@ -60,7 +60,7 @@ def _takes_tab(widget: QWidget) -> bool:
 
 
 def _beyond(widget: QWidget, inside: QWidget, *, forward: bool) -> QWidget | None:
-    """The next widget outside of `inside` in Qt's own order."""
+    """Return the next widget outside of `inside` in Qt's own order."""
     at: QWidget | None = widget
     while at is not None:
         at = at.nextInFocusChain() if forward else at.previousInFocusChain()

@@ -1,4 +1,4 @@
-"""What stands in the form's place for a text that could never be read."""
+"""Placeholder of the form for a text that could never be read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class UnreadState(QWidget):
-    """Says where the text is wrong, and leads there. Hidden at first."""
+    """Placeholder that shows where the text is invalid, with a link to it. Initially hidden."""
 
     pressed = Signal(int)
-    """Show this line of the text, counted from 1."""
+    """Emitted with a line of the text to show, counted from 1."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,7 +38,7 @@ class UnreadState(QWidget):
         self.hide()
 
     def show_problem(self, problem: Problem) -> None:
-        """Say that `problem` keeps the text from being read."""
+        """Show that `problem` prevents reading the text."""
         self._line = problem.line or 1
         self.text = f"{sentence(problem, '').strip()}. The fields come once the text can be read."
         self._state.set_sentence(self.text)

@@ -1,1 +1,1 @@
-"""What a run will do, beside its configuration."""
+"""Preview of a run, next to its configuration."""

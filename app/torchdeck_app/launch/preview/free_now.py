@@ -1,4 +1,6 @@
-"""Whether others have taken or freed much memory of this machine since it was looked at. Without Qt."""
+"""Detects whether other processes have taken or freed much memory of this machine since the probe. Without
+Qt.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.nodes.local import probe_local
 
 _MUCH = 0.02
-"""Of the memory of a device, or of the machine: less does not show in a preview."""
+"""Share of the memory of a device, or of the machine, below which a change does not affect a preview."""
 
 
 def has_local(seen: Inventory) -> bool:
-    """Whether some machine of `seen` was looked at, and not only described."""
+    """Return whether some machine of `seen` was probed, and not only described."""
     return any(not node.described for node in seen)
 
 
 def has_moved(seen: Inventory, probe: Callable[[str], NodeInfo] = probe_local) -> bool:
-    """Look at the machines of `seen` that can be looked at: whether what is free there is another now."""
+    """Probe the machines of `seen` that can be probed; return whether their free memory has changed."""
     return any(_differs(node, probe(node.name)) for node in seen if not node.described)
 
 

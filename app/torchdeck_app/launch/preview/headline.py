@@ -1,4 +1,4 @@
-"""Does it fit, is it balanced, what does it cost: the answers of the strip above the tabs. Without Qt."""
+"""Answers of the strip above the tabs: memory fit, balance and communication cost. Without Qt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 
 _EVEN = 1.005
 _UNEVEN = 1.1
-"""Fullest rank ÷ mean from which the others wait noticeably."""
+"""Ratio of fullest rank ÷ mean from which the others wait noticeably."""
 
 
 class Answer(NamedTuple):
@@ -24,18 +24,18 @@ class Answer(NamedTuple):
     value: str
     detail: str
     colour: str = "text"
-    """Name of a colour of the palette, for the value."""
+    """Palette colour name of the value."""
     exact: str = ""
-    """For a tooltip."""
+    """Tooltip text."""
 
 
 def answers(preview: Preview) -> tuple[Answer, Answer, Answer]:
-    """Memory, balance and traffic, in this order."""
+    """Return memory, balance and traffic, in this order."""
     return _fits(preview), _is_balanced(preview), _costs(preview)
 
 
 def _unknown(preview: Preview, question: str, why: str) -> Answer:
-    """`why` it is not known, unless it will be in a moment."""
+    """Return `why` it is unknown, unless it will be available in a moment."""
     if UNTRACED in preview.known.remarks:
         return Answer(question, "…", "estimating memory...", "quiet")
     return Answer(question, "not known", why, "quiet", why)

@@ -1,4 +1,4 @@
-"""What the preview has to say of itself: that it waits, that it is old, that it needs leave. Without Qt."""
+"""Messages of the preview: that it waits, is outdated, or needs permission. Without Qt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torchdeck_app.launch.preview.state import PreviewState
 
 _ABOUT = "Where every rank runs, what it reads and how much memory it needs."
 _SHOWN = 3
-"""Problems that are said where the preview would stand; the list of problems has them all."""
+"""Maximum problems shown in place of the preview; the list of problems has all."""
 
 
 class Message(NamedTuple):
-    """One line, and what can be done about it."""
+    """Message of one line, and its action."""
 
     text: str
     colour: str = "secondary"
-    """Name of a colour of the palette."""
+    """Name of a palette colour."""
     action: str = ""
-    """`trust`, `cancel`, `again` or nothing."""
+    """`trust`, `cancel`, `again` or empty."""
     button: str = ""
     tip: str = ""
 
@@ -29,7 +29,7 @@ NOTHING = Message("")
 
 
 def message_of(state: PreviewState) -> Message:
-    """The most important thing to be said of `state`."""
+    """Return the most important message about `state`."""
     if state.error:
         text = f"✕ No preview: {state.error}"
         return Message(text, "bad", "again", "Try &again", "Look at machine, code and data anew")
@@ -63,7 +63,7 @@ def _of_held(held: Held) -> Message:
 
 
 def reason_of(state: PreviewState) -> str:
-    """What stands in place of the preview where there is none: why, or what will be there."""
+    """Return the text in place of a missing preview: the reason, or what will be shown."""
     if state.error:
         return "It could not be made, as is said above."
     if not state.problems:
@@ -76,7 +76,7 @@ def reason_of(state: PreviewState) -> str:
 
 
 def _sentence(problem: Problem) -> str:
-    """What is wrong, to stand behind a full stop: a key is spelled as it is, all else begins large."""
+    """Return the problem as a separate sentence: a key is spelled as it is, anything else is capitalized."""
     text = _wrong(problem)
     return text if problem.path else text[:1].upper() + text[1:]
 
@@ -90,7 +90,7 @@ def _wrong_and_right(problem: Problem) -> str:
 
 
 def notes_of(state: PreviewState) -> tuple[str, ...]:
-    """Warnings and notes of the plan, warnings first; each once."""
+    """Return warnings and notes of the plan, warnings first; each once."""
     if state.preview is None:
         return ()
     warnings = (f"⚠ {warning}" for warning in state.preview.plan.warnings)

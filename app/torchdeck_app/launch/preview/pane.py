@@ -1,4 +1,4 @@
-"""The right side of Launch: what the run will do, up to date with what is edited."""
+"""Right side of Launch: preview of the edited run, always up to date."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class PreviewPane(QWidget):
-    """Tabs under a strip that says whether it fits, whether it is balanced, and what it costs."""
+    """Pane with tabs under a strip that shows memory fit, balance and cost."""
 
-    change_asked = Signal(object)  # a dict of Qt's has no tuples for keys
-    """A dict: keys of run.toml, dotted or as paths, to their new values: one step to undo."""
+    change_asked = Signal(object)  # Qt's dicts do not support tuples as keys
+    """Emitted with a dict: keys of run.toml, dotted or as paths, to their new values: one undo step."""
     trust_asked = Signal(object)
-    """What, a Held, that the user may be asked to trust."""
+    """Emitted with a Held that the user may be asked to trust."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class PreviewPane(QWidget):
         *,
         run_nodes: RunNodes | None = None,
     ) -> None:
-        """A pane for what `service` previews; `run_nodes` is the node inventory against the document."""
+        """Create a pane for the previews of `service`; `run_nodes` compares the node inventory with the
+        document.
+        """
         super().__init__(parent)
         self.setAccessibleName("Preview")
         self._service = service
@@ -107,7 +109,7 @@ class PreviewPane(QWidget):
         self._service.watch(watching=False)
 
     def show_state(self, state: PreviewState) -> None:
-        """Show what the service says."""
+        """Show the state of the service."""
         preview = state.preview
         if preview is None:
             self._empty.set_sentence(reason_of(state))
@@ -122,19 +124,19 @@ class PreviewPane(QWidget):
         self._catch_up()
 
     def show_commands(self) -> None:
-        """Bring the commands into sight, up to date."""
+        """Show the commands, up to date."""
         self.tabs.setCurrentWidget(self.commands)
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Bring the tab in sight up to date; the others follow when they are looked at."""
+        """Update the visible tab; the others follow when they are shown."""
         view = self.tabs.currentWidget()
         if isinstance(view, DataView | MemoryView | ParametersView | CommandsView) and view in self._behind:
             self._behind.remove(view)
             view.show_preview(self._shown, self._why)
 
     def _act(self, action: str) -> None:
-        """Do what the button of a message says."""
+        """Run the action of a message's button."""
         if action == "trust" and self._service.state.held is not None:
             self.trust_asked.emit(self._service.state.held)
         elif action == "cancel":
@@ -143,17 +145,17 @@ class PreviewPane(QWidget):
             self._service.refresh()
 
 
-# The strip above the tabs: answers, arithmetic, and what the preview has to say of itself.
+# Strip above the tabs: answers, arithmetic, and messages of the preview.
 
 _ANSWERS = 3
 _ANSWERED = ("trust", "again")
-"""Actions of messages that stay until somebody answers them."""
+"""Actions of messages that stay until they are answered."""
 _LINES = 3
-"""Lines of arithmetic that room is kept for."""
+"""Lines reserved for the arithmetic."""
 
 
 class HeadlineStrip(QWidget):
-    """Does it fit, is it balanced, what does it cost: three answers and the arithmetic of a step."""
+    """Strip with three answers (memory fit, balance, cost) and the arithmetic of a step."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -178,11 +180,11 @@ class HeadlineStrip(QWidget):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """What is shown."""
+        """Return the answers shown."""
         return self._shown
 
     def show_state(self, state: PreviewState) -> None:
-        """Answer for the preview of `state`, if there is one."""
+        """Show the answers for the preview of `state`, if there is one."""
         self.setVisible(state.preview is not None)
         if state.preview is None:
             return
@@ -217,13 +219,13 @@ class HeadlineStrip(QWidget):
 
 
 class MessageBar(QWidget):
-    """One line with a button, and the notes of the plan behind another.
+    """Bar with a one-line message and its button, and the notes of the plan behind another button.
 
-    Its height changes only with what waits for an answer, which is shown whole.
+    Its height changes only for messages that wait for an answer, which are shown whole.
     """
 
     pressed = Signal(str)
-    """The action of the message whose button was pressed."""
+    """Emitted with the action of the message whose button was pressed."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -259,7 +261,7 @@ class MessageBar(QWidget):
         theme.changed.connect(self._colour)
 
     def show_state(self, state: PreviewState) -> None:
-        """Say what there is to say of `state`."""
+        """Show the message for `state`."""
         self.message, self._notes = message_of(state), notes_of(state)
         text = self.message.text or (self._notes[0] if self._notes else "")
         self.text.setText(text)
@@ -289,7 +291,7 @@ class MessageBar(QWidget):
 
 
 def _colour(label: QWidget, colour: str) -> None:
-    """Have it in another colour; one that it has costs nothing, at every edit."""
+    """Set the colour; an unchanged one costs nothing, on every edit."""
     wanted = f"color: {colour};"
     if label.styleSheet() != wanted:
         label.setStyleSheet(wanted)

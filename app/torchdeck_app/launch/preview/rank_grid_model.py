@@ -1,4 +1,4 @@
-"""What stands on the board: every machine that is known, its devices, and the ranks on them."""
+"""Model of the placement grid: every known machine, its devices, and the ranks on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchdeck.plan.preview.rank_grid import RankGridNode
 
 @dataclass(frozen=True)
 class Need:
-    """Memory of a rank against its device."""
+    """Memory of a rank compared with its device."""
 
     peak_bytes: int
     capacity_bytes: int | None
@@ -24,20 +24,20 @@ class Need:
 
     @property
     def share(self) -> float | None:
-        """Peak ÷ capacity; None where the capacity is unknown."""
+        """Return peak ÷ capacity; None if the capacity is unknown."""
         return self.peak_bytes / self.capacity_bytes if self.capacity_bytes else None
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a rank: a GPU, or a share of the CPU."""
+    """Place for a rank: a GPU, or a share of the CPU."""
 
     device: str
     """`cuda:2`, or `cpu`."""
     index: int | None
-    """Of the GPU; None for the CPU."""
+    """Index of the GPU; None for the CPU."""
     rank: int | None
-    """None where no rank runs."""
+    """None if no rank runs there."""
     group: int
     """Shard group of the rank; 0 without one."""
     need: Need | None
@@ -46,7 +46,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class ModelNode:
-    """A machine."""
+    """Machine with its slots."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class ModelNode:
     is_on: bool
     """Whether the run uses it."""
     entry: int | None
-    """Which of [[cluster.nodes]] describes it; None for this machine."""
+    """Index of its [[cluster.nodes]] description; None for this machine."""
 
     @property
     def ranks(self) -> int:
@@ -63,53 +63,53 @@ class ModelNode:
 
 @dataclass(frozen=True)
 class RankGridModel:
-    """All machines, those of the run in its order, the others beside the ones they are described beside."""
+    """Model of all machines: those of the run in its order, the others next to their described neighbours."""
 
     nodes: tuple[ModelNode, ...]
     world_size: int
     shard: int
-    """Ranks that divide one model's state: 1 where each holds all of it."""
+    """Number of ranks that divide one model's state: 1 if each holds all of it."""
     is_known: bool = True
-    """Whether anything is known of the model; of a script's, nothing is."""
+    """Whether the model is known; a script's never is."""
 
     @property
     def groups(self) -> int:
-        """Shard groups."""
+        """Return the number of shard groups."""
         return self.world_size // self.shard
 
     @property
     def is_grouped(self) -> bool:
-        """Whether there are several shard groups, to be told apart."""
+        """Return whether there are several shard groups to distinguish."""
         return self.groups > 1 and self.shard > 1
 
     @cached_property
     def verdicts(self) -> frozenset[str]:
-        """All verdicts on the memory of ranks."""
+        """Return all verdicts on the memory of ranks."""
         return frozenset(
             slot.need.verdict for node in self.nodes for slot in node.slots if slot.need is not None
         )
 
     @cached_property
     def has_unused(self) -> bool:
-        """Whether some device has no rank."""
+        """Return whether some device has no rank."""
         return any(slot.rank is None for node in self.nodes for slot in node.slots)
 
     def group_of(self, rank: int) -> range:
-        """The ranks that hold one model between them, `rank` among them."""
+        """Return the ranks that together hold one model, including `rank`."""
         first = rank // self.shard * self.shard
         return range(first, first + self.shard)
 
     def replicas_of(self, rank: int) -> range:
-        """The ranks that hold the same part of the model as `rank`, which is among them."""
+        """Return the ranks that hold the same shard of the model as `rank`, including it."""
         return range(rank % self.shard, self.world_size, self.shard)
 
 
 def board_model(preview: Preview, inventory: Inventory) -> RankGridModel:
-    """The board of `preview`, and what else is in `inventory`.
+    """Return the grid model of `preview` and the other machines of `inventory`.
 
     Args:
-        preview: of a run on some of the machines.
-        inventory: the machines that it might use.
+        preview: preview of a run on some of the machines.
+        inventory: the machines that it could use.
     """
     used = {node.name: node for node in preview.board.nodes}
     needs = _needs(preview)
@@ -134,9 +134,9 @@ def board_model(preview: Preview, inventory: Inventory) -> RankGridModel:
 
 
 def merged_order(first: Sequence[str], all_names: Sequence[str]) -> list[str]:
-    """`first` in its order, and each other name of `all_names` behind the one it follows there.
+    """Return `first` in its order, with each other name of `all_names` after its predecessor there.
 
-    What is switched off so keeps its place as long as the order is the usual one.
+    A disabled entry so keeps its place as long as the order is the usual one.
     """
     chosen = set(first)
     behind: dict[str | None, list[str]] = {}
@@ -168,7 +168,7 @@ def _described(preview: Preview) -> Mapping[str, int]:
 
 
 def _all_devices(info: NodeInfo, machines: ClusterNodes | None) -> tuple[Device, ...]:
-    """The GPUs of a machine, also those that its description leaves out."""
+    """Return the GPUs of a machine, including those that its description leaves out."""
     if machines is None or machines.devices is None:
         return info.devices
     usual = info.devices[0] if info.devices else None

@@ -1,4 +1,4 @@
-"""Keeps a preview up to date with a run file that is edited: newest wins, and nothing blocks."""
+"""Keeps a preview up to date with a run file being edited: the newest wins, and nothing blocks."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from torchdeck_app.launch.preview.state import Checked, PreviewState
 
 TRACING = "tracing the model"
 NOTICED = 200
-"""Milliseconds after which it is said what the first preview waits for."""
+"""Milliseconds after which the first preview shows what it waits for."""
 SLOW = 1000
-"""The same for those that follow, while the one before stays in sight."""
+"""Same for later previews, while the previous one stays visible."""
 
 
 class PreviewService(QObject):
-    """Makes a preview of each document that it is given, off the GUI thread.
+    """Service that creates a preview of each document off the GUI thread.
 
-    While one is made, only the newest of those that follow is kept. A model that is not known yet is traced
-    meanwhile, by a process of its own; there is a preview without it before, and one with it after.
+    While one is created, only the newest later request is kept. An unknown model is traced meanwhile by a
+    process of its own; there is a preview without it first, and one with it afterwards.
     """
 
     updated = Signal(object)
-    """A PreviewState; also when only what the tracing does has changed."""
+    """Emitted with a PreviewState; also if only the tracing has changed."""
 
     def __init__(
         self,
@@ -46,13 +46,12 @@ class PreviewService(QObject):
         previewer: Previewer | None = None,
         reach: Connector | None = None,
     ) -> None:
-        """
-        Args:
-            operations: for what blocks.
-            home: TORCHDECK_HOME.
-            parent: Qt's owner.
-            previewer: instead of one for `home`.
-            reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
+        """Args:
+        operations: runs blocking work.
+        home: TORCHDECK_HOME.
+        parent: Qt parent.
+        previewer: replaces the one for `home`.
+        reach: connects to nodes of the node inventory; None: without prompting for logins.
         """
         super().__init__(parent)
         self._operations = operations
@@ -63,7 +62,7 @@ class PreviewService(QObject):
         self._again = False
         self._tracing: Operation[None] | None = None
         self._key = ""
-        self._documents = 0  # how many there were before this one
+        self._documents = 0  # number of earlier documents
         self._is_others = False
         self.free = FreeWatch(operations, self)
         self.free.moved.connect(self._plan)
@@ -73,16 +72,16 @@ class PreviewService(QObject):
 
     @property
     def operations(self) -> Operations:
-        """What the views of the preview run theirs by."""
+        """Return the runner that the views of the preview share."""
         return self._operations
 
     @property
     def state(self) -> PreviewState:
-        """What was last told."""
+        """Return the last state emitted."""
         return self._state
 
     def begin_anew(self) -> None:
-        """Another document was opened: the last one's preview stays until this one's is known, at most."""
+        """Reset for another document: the last one's preview stays at most until this one's is available."""
         self._documents += 1
         self._newest = None
         self._is_others = self._state.preview is not None
@@ -90,25 +89,25 @@ class PreviewService(QObject):
         self._end_tracing()
 
     def request(self, checked: Checked) -> None:
-        """Preview `checked`; where it cannot be, say so and keep the last preview."""
+        """Preview `checked`; if that is not possible, report it and keep the last preview."""
         self._newest = checked
         if checked.loaded is None:
-            # a model is traced on: a key later the file may be right again
+            # tracing continues: a keystroke later the file may be valid again
             self._tell_without_preview(checked, problems=checked.problems)
             return
         self._plan()
 
     def refresh(self) -> None:
-        """Look at machine, code and data anew, and try again what has failed."""
+        """Probe machine, code and data again, and retry failures."""
         self._previewer.look_again()
         self._plan()
 
     def trust(self, folder: Path) -> None:
-        """Let the code in `folder` run from now on, and preview with it."""
+        """Trust the code in `folder`, and preview with it."""
         self._run("trusting a folder", lambda *_: self._previewer.trust(folder), lambda _: self._plan())
 
     def cancel_tracing(self) -> None:
-        """End the tracing that goes on; the preview stays without what it would have told."""
+        """Cancel the current tracing; the preview stays without its results."""
         if self._tracing is None:
             return
         self._previewer.give_up(self._key)
@@ -117,11 +116,11 @@ class PreviewService(QObject):
         self._plan()
 
     def watch(self, *, watching: bool) -> None:
-        """Follow what is free on this machine, as long as the preview is looked at."""
+        """Watch free memory on this machine while the preview is visible."""
         self.free.watch(watching=watching)
 
     def close(self) -> None:
-        """End what goes on, and tell nothing more."""
+        """End all work, and emit nothing more."""
         self._newest = None
         self.free.watch(watching=False)
         self._slow.stop()
@@ -141,7 +140,7 @@ class PreviewService(QObject):
         def call(_progress: Callable[[str], None], cancel: Cancel) -> tuple[Previewed, RankGridModel | None]:
             made = previewer.preview(loaded, cancel.check)
             board = None if made.preview is None else board_model(made.preview, made.inventory)
-            # most edits leave all ranks as they are: what is the very same need not be painted again
+            # most edits leave all ranks as they are: identical objects need no repaint
             return made, shown if board == shown else board
 
         self._again = False
@@ -171,9 +170,9 @@ class PreviewService(QObject):
             self._plan()
 
     def _stop_waiting(self, documents: int) -> bool:
-        """Whether what was planned when there were `documents` before still matters.
+        """Return whether a plan made with `documents` earlier ones is still relevant.
 
-        It does not where the newest document cannot be planned, or is another than was planned.
+        It is not if the newest document cannot be planned, or is another one.
         """
         self._planning = None
         if documents != self._documents:
@@ -207,7 +206,7 @@ class PreviewService(QObject):
         )
 
     def _failed(self, documents: int, checked: Checked, error: Exception) -> None:
-        """Nothing that is wrong with the document: a folder that cannot be read, or a mistake of ours."""
+        """Handle an error that is not caused by the document: an unreadable folder, or a bug."""
         if self._stop_waiting(documents):
             self._tell_without_preview(checked, error=refusal_of(error))
         if self._again:
@@ -221,13 +220,13 @@ class PreviewService(QObject):
         error: Refusal | None = None,
         **known: Any,
     ) -> None:
-        """There is none of `checked`: that of an earlier state of the document stays, and is old."""
+        """Emit the state of `checked` without a preview: the previous one stays, marked as outdated."""
         self._drop_others()
         stale = self._state.preview is not None
         self._tell(problems=problems, error=error, stale=stale, version=checked.version, **known)
 
     def _drop_others(self) -> None:
-        """Show another document's preview no more."""
+        """Drop the preview of another document."""
         if self._is_others:
             self._is_others = False
             self._state = PreviewState()
@@ -237,7 +236,7 @@ class PreviewService(QObject):
         self._tell(waiting="looking at machine, code and data")
 
     def _follow_with_tracing(self, loaded: LoadedConfig, made: Previewed) -> None:
-        """Trace what `made` lacks, and no longer what it does not need."""
+        """Trace what `made` lacks, and stop tracing what it does not need."""
         if self._tracing is not None and self._key != made.untraced:
             self._end_tracing()
         if not made.untraced or self._tracing is not None:
@@ -266,7 +265,9 @@ class PreviewService(QObject):
         self._plan()
 
     def _tracing_failed(self, error: Exception) -> None:
-        """Not the model's fault, which the previewer knows by itself; so it is not tried again."""
+        """Handle an error not caused by the model, which the previewer detects by itself; it is not
+        retried.
+        """
         self._previewer.give_up(self._key)
         self._tracing = None
         self._tell(tracing="", error=refusal_of(error))
@@ -297,14 +298,14 @@ class PreviewService(QObject):
 
 
 LOOK = 5000
-"""Milliseconds between two looks."""
+"""Milliseconds between two polls."""
 
 
 class FreeWatch(QObject):
-    """Off the GUI thread, one look at a time."""
+    """Poller off the GUI thread, one poll at a time."""
 
     moved = Signal()
-    """Other programs have taken or freed memory since what `seen` was told."""
+    """Emitted if other programs have taken or freed memory since the last `seen`."""
 
     def __init__(self, operations: Operations, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -315,11 +316,11 @@ class FreeWatch(QObject):
         self._timer.timeout.connect(self._look)
 
     def seen(self, inventory: Inventory) -> None:
-        """The machines as they were when they were looked at last."""
+        """Set the last probed state of the machines."""
         self._seen = inventory
 
     def watch(self, *, watching: bool) -> None:
-        """Begin, or stop."""
+        """Start, or stop."""
         if watching:
             self._timer.start()
         else:

@@ -1,4 +1,4 @@
-"""What is previewed and what is known of it, as values that never change. Without Qt's widgets."""
+"""State of the preview as immutable values. Without Qt's widgets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 
 
 class Checked(Protocol):
-    """What is needed of a `launch.document.run_document.CheckedDocument`."""
+    """Interface of a `launch.document.run_document.CheckedDocument` as used here."""
 
     @property
     def version(self) -> int: ...
@@ -27,29 +27,29 @@ class Checked(Protocol):
 
 @dataclass(frozen=True)
 class PreviewState:
-    """What is to be shown now."""
+    """Current state of the preview."""
 
     preview: Preview | None = None
-    """None where nothing could be previewed yet."""
+    """None if nothing could be previewed yet."""
     plan: LaunchPlan | None = None
-    """The preview's; what a launch starts, unless `stale`."""
+    """Plan of the preview, which a launch starts unless `stale`."""
     loaded: LoadedConfig | None = None
-    """What the plan was made of."""
+    """Config from which the plan was made."""
     problems: tuple[Problem, ...] = ()
-    """Of the document, or why its plan does not fit the machines; the newest document's, preview or not."""
+    """Problems of the newest document, previewed or not, or why its plan does not fit the machines."""
     tracing: str = ""
-    """What the tracing of the model does now; empty where none goes on."""
+    """Current step of the model's tracing; empty if none is running."""
     held: Held | None = None
-    """What would have to run to say more, and may not yet."""
+    """Code that would have to run to show more, and is not trusted yet."""
     error: Refusal | None = None
-    """Why no preview could be made though nothing is wrong with the document."""
+    """Why no preview could be created although the document has no problems."""
     stale: bool = False
-    """The preview is of an earlier document."""
+    """Whether the preview is of an earlier document."""
     version: int = -1
-    """Of the document that was looked at."""
+    """Version of the processed document."""
     board: RankGridModel | None = None
-    """The preview's ranks on the machines that could be used."""
+    """Ranks of the preview on the machines that could be used."""
     waiting: str = ""
-    """What the next preview waits for, where that takes long."""
+    """Pending step of the next preview, if that takes long."""
     cancelled: bool = False
-    """The user has ended the tracing; `refresh` begins it anew."""
+    """Whether the user has cancelled the tracing; `refresh` restarts it."""

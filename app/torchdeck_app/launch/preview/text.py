@@ -1,4 +1,4 @@
-"""Labels for texts that come from files."""
+"""Labels for texts from files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck_app.widgets.panel import label
 
 
 def line_label(kind: Type = Type.BODY, role: str = "") -> ElidedLabel:
-    """One line that takes the width it is given, and is elided where that is too little."""
+    """Create a one-line label that takes the available width and is elided if needed."""
     made = ElidedLabel()
     made.setFont(font(kind))
     if role:
@@ -22,7 +22,7 @@ def line_label(kind: Type = Type.BODY, role: str = "") -> ElidedLabel:
 
 
 def wrapped_label(kind: Type = Type.BODY, role: str = "") -> QLabel:
-    """Lines that are broken where there is no room."""
+    """Create a label whose lines wrap."""
     made = label(kind=kind, role=role, wrap=True)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

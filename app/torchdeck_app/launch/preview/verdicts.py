@@ -1,4 +1,4 @@
-"""In which colour it is said whether memory suffices. Without Qt."""
+"""Colours of memory verdicts. Without Qt."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ VERDICT_COLOURS: Mapping[str, str] = {
     "does not fit": "bad",
     "unknown": "quiet",
 }
-"""Verdict → name of a colour of the palette. Its sign is in `torchdeck.plan.preview.terms`."""
+"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.terms`."""

@@ -1,1 +1,1 @@
-"""What is wrong with the run file, as a list that leads there."""
+"""Problems of the run file, as a list with links to their location."""

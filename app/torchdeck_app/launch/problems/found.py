@@ -1,4 +1,4 @@
-"""What is wrong with the run file now: by itself, and for these machines."""
+"""Current problems of the run file: its own, and those on these machines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class FoundProblems:
         self._document, self._service = document, service
 
     def rows(self) -> tuple[ProblemRow, ...]:
-        """What the list of problems shows, or is about to."""
+        """Return the current or pending rows of the problem list."""
         return problem_rows(self._document.newest, self._planned())
 
     def show(self, shown: ProblemList, views: DocumentViews, batch_plan: BatchPlanControl) -> None:
-        """In the list, beside fields and lines, and where a batch plan is what is missing."""
+        """Show the problems in the list, at fields and lines, and for a missing batch plan."""
         checked, planned = self._document.newest, self._planned()
         shown.show_rows(self.rows())
         views.show_planned(planned)
@@ -30,7 +30,7 @@ class FoundProblems:
             batch_plan.show_problems(checked, planned)
 
     def _planned(self) -> tuple[Problem, ...]:
-        """Of the text as it was checked last."""
+        """Return the planning problems of the last checked text."""
         checked, state = self._document.newest, self._service.state
         is_newest = checked is not None and checked.loaded is not None and state.version == checked.version
         return state.problems if is_newest else ()

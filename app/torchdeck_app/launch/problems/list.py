@@ -1,4 +1,4 @@
-"""The list of problems under the document; it stays as high as it is while problems come and go."""
+"""List of problems under the document; its height stays constant while problems come and go."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class ProblemList(QWidget):
-    """A header that counts, over the problems; Enter or a click leads to one."""
+    """Problem list under a header with their count; Enter or a click goes to one."""
 
     chosen = Signal(object)
-    """A ProblemRow."""
+    """Emitted with a ProblemRow."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -65,7 +65,7 @@ class ProblemList(QWidget):
         return self._rows
 
     def show_rows(self, rows: tuple[ProblemRow, ...]) -> None:
-        """List these; the row that was current stays so where it is still there."""
+        """List these rows; the current row is kept if it still exists."""
         if rows == self._rows:
             return
         index = self.list.currentRow()
@@ -76,7 +76,7 @@ class ProblemList(QWidget):
             self.list.setCurrentRow(rows.index(kept))
 
     def take_focus(self) -> None:
-        """The keyboard is for the list, where there is something in it: Enter leads to the first problem."""
+        """Focus the list if it is not empty: Enter goes to the first problem."""
         if self._rows:
             if self.list.currentRow() < 0:
                 self.list.setCurrentRow(0)
@@ -97,7 +97,7 @@ class ProblemList(QWidget):
         self.header.setText(f"{'✕' if some else '✓'} {text}")
         self.header.setToolTip(plain_tip(text))
         self.header.setAccessibleName(text)
-        # by the style sheet, as the application's own decides over a palette
+        # by the style sheet, because the application's overrides a palette
         self.header.setStyleSheet(f"color: {self._theme.colour('bad' if some else 'secondary').name()}")
         self.list.setVisible(some)
         self.list.clear()
@@ -110,17 +110,17 @@ class ProblemList(QWidget):
             self.list.addItem(item)
 
 
-# Draws a problem: its key and line, what is wrong, what would be right.
+# Delegate for a problem: its key and line, the error, the expected value.
 
 ROW_ROLE = Qt.ItemDataRole.UserRole
-"""A ProblemRow."""
+"""Emitted with a ProblemRow."""
 _PAD = 4
 _SIDE = 8
 _Index = QModelIndex | QPersistentModelIndex
 
 
 class ProblemDelegate(QStyledItemDelegate):
-    """Three texts one under the other."""
+    """Delegate with three texts below each other."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class ProblemDelegate(QStyledItemDelegate):
 
 
 def _lines(text: str, font: QFont, width: int) -> QTextLayout:
-    """`text` on lines that end between words, or within one that is longer than a line."""
+    """Lay out `text` in lines that break between words, or within one that is longer than a line."""
     layout = QTextLayout(shown(text).replace("\n", "\u2028"), font)
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
@@ -188,10 +188,10 @@ def _height(lines: QTextLayout) -> int:
 
 
 def wrong_text(row: ProblemRow) -> str:
-    """What is wrong, and in which other file where it is in one."""
+    """Return the error, with the file if it is in another one."""
     return (f"{row.file}: {row.wrong}" if row.file else row.wrong)[:2000]
 
 
 def right_text(row: ProblemRow) -> str:
-    """What would be right."""
+    """Return the expected value."""
     return f"→ {row.right}"[:2000]

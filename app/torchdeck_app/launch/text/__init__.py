@@ -1,1 +1,1 @@
-"""The run file as TOML text: the editor, its colours, what it offers while typing."""
+"""Run file as TOML text: editor, highlighting and completion."""

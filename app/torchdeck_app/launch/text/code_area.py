@@ -1,4 +1,4 @@
-"""The text area: fixed-width text, a gutter, the current line, signs of problems, help under the pointer."""
+"""Text area: fixed-width text, a gutter, the current line, problem signs, help tooltips."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_OURS = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
 
 
 class CodeArea(QPlainTextEdit):
-    """Shows and edits a text; it keeps no history of its own, which is the document's."""
+    """Text area without an undo history of its own, which is the document's."""
 
     completion_wanted = Signal()
 
@@ -68,26 +68,26 @@ class CodeArea(QPlainTextEdit):
         self._show_extras()
 
     def text(self) -> str:
-        """The text as it is: `toPlainText` would make spaces of no-break spaces."""
+        """Return the exact text: `toPlainText` would replace no-break spaces by spaces."""
         return self.document().toRawText().replace(PARAGRAPH, "\n")
 
     def lines(self) -> list[str]:
         return self.text().split("\n")
 
     def place(self) -> tuple[int, int]:
-        """Row and column of the cursor in characters, from 0."""
+        """Return row and column of the cursor in characters, from 0."""
         cursor = self.textCursor()
         return cursor.blockNumber(), characters(cursor.block().text(), cursor.positionInBlock())
 
     def set_marks(self, marks: Mapping[int, str]) -> None:
-        """Say which lines, from 1, have what problem."""
+        """Set the problems by line, from 1."""
         if marks != self._marks:
             self._marks = marks
             self._show_extras()
             self._gutter.update()
 
     def set_found(self, found: list[tuple[int, int]]) -> None:
-        """Show these stretches, by characters, as found."""
+        """Highlight these ranges, in characters, as found."""
         text = self.text()
         self._found = [(units(text[:start]), units(text[:end])) for start, end in found]
         self._show_extras()
@@ -101,7 +101,7 @@ class CodeArea(QPlainTextEdit):
         self.centerCursor()
 
     def visible_lines(self) -> list[tuple[int, QRect]]:
-        """Number, from 1, and place of each line in sight."""
+        """Return the number, from 1, and the rectangle of each visible line."""
         found = []
         block = self.firstVisibleBlock()
         bottom = self.viewport().height()
@@ -117,14 +117,14 @@ class CodeArea(QPlainTextEdit):
         return self.textCursor().blockNumber() + 1
 
     def mark(self, line: int) -> str:
-        """What is wrong on a line, from 1; empty where nothing is."""
+        """Return the problem on a line, from 1; empty if there is none."""
         return self._marks.get(line, "")
 
     def line_count(self) -> int:
         return self.blockCount()
 
     def help_at(self, row: int, column: int) -> str:
-        """What the pointer tells at a place, as rich text: its problem, and its key."""
+        """Return the tooltip at a position as rich text: its problem, and its key."""
         key = explained(key_at(self.lines(), row, column), self.recipe)
         wrong = self.mark(row + 1)
         if not wrong:
@@ -134,7 +134,7 @@ class CodeArea(QPlainTextEdit):
 
     def event(self, event: QEvent) -> bool:
         override = event.type() == QEvent.Type.ShortcutOverride
-        # the document's history is the window's, not this widget's
+        # undo belongs to the document in the window, not to this widget
         if override and isinstance(event, QKeyEvent) and any(event.matches(key) for key in _NOT_OURS):
             event.ignore()
             return False
@@ -174,7 +174,7 @@ class CodeArea(QPlainTextEdit):
         self._gutter.update()
 
     def _paint_hidden(self) -> None:
-        """The codes of what is hidden, behind its line, or at the edge if the line is longer than that."""
+        """Paint the codes of hidden characters after their line, or at the edge if the line is longer."""
         painter = QPainter(self.viewport())
         painter.setPen(self._theme.colour("bad"))
         for line, place in self.visible_lines():
@@ -189,7 +189,9 @@ class CodeArea(QPlainTextEdit):
         painter.end()
 
     def _find_hidden(self) -> None:
-        """Colours count as changes of the text, too, so that it is painted again only if it is another."""
+        """Find hidden characters; colours count as text changes too, so repaint only if the result
+        differs.
+        """
         found = hidden_characters(self.text())
         if found != self._hidden:
             self._hidden = found
@@ -258,11 +260,12 @@ _COLOURS = {
     Kind.CONSTANT: "bad",
 }
 _MOST = 100_000
-"""Characters of a text that is coloured; a longer one would hold the window up, a microsecond for each."""
+"""Maximum characters of a highlighted text; a longer one would block the window, a microsecond per character.
+"""
 
 
 class TomlHighlighter(QSyntaxHighlighter):
-    """Follows the theme."""
+    """Highlighter that follows the theme."""
 
     def __init__(self, document: QTextDocument, theme: Theme) -> None:
         super().__init__(document)
@@ -271,10 +274,10 @@ class TomlHighlighter(QSyntaxHighlighter):
         theme.changed.connect(self._repaint)
 
     def highlightBlock(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Colour one line; Qt goes on with the next ones while what they begin in changes."""
+        """Highlight one line; Qt continues with the next ones while their start state changes."""
         if self.document().characterCount() > _MOST:
             return
-        # offsets are Qt's: what is beyond the first plane is made two letters wide for the look at it
+        # offsets are Qt's: characters beyond the first plane are widened to two for the tokenizer
         line = text if text.isascii() else "".join(c if ord(c) < 0x10000 else "xx" for c in text)
         found, after = tokens(line, State(max(0, self.previousBlockState())))
         for token in found:
@@ -296,16 +299,16 @@ class TomlHighlighter(QSyntaxHighlighter):
         self.rehighlight()
 
 
-# Line numbers beside the text, and the sign of a line with a problem.
+# Line numbers next to the text, and signs of lines with problems.
 
 SIGN_WIDTH = 16
 
 
 class Lines(Protocol):
-    """What the gutter needs to know of the text area."""
+    """Interface of the text area as used by the gutter."""
 
     def visible_lines(self) -> list[tuple[int, QRect]]:
-        """Number, from 1, and place of each line in sight, in the area's coordinates."""
+        """Return the number, from 1, and the rectangle of each visible line, in the area's coordinates."""
         ...
 
     def current_line(self) -> int: ...
@@ -314,7 +317,7 @@ class Lines(Protocol):
 
 
 class Gutter(QWidget):
-    """Painted beside the area that made it."""
+    """Gutter of the area that created it."""
 
     def __init__(self, area: QWidget, lines: Lines, theme: Theme) -> None:
         super().__init__(area)
@@ -322,7 +325,7 @@ class Gutter(QWidget):
         self._theme = theme
 
     def width_wanted(self) -> int:
-        """Pixels for the sign and as many figures as there are, three at least, so that it seldom changes."""
+        """Return the width for the sign and the digits, three at least, so that it seldom changes."""
         figures = max(3, len(str(self._lines.line_count())))
         return SIGN_WIDTH + figures * self.fontMetrics().horizontalAdvance("9") + 12
 

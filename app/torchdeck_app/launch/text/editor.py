@@ -1,4 +1,6 @@
-"""The run file as text: a view of the document that keeps cursor and scroll whatever else changes it."""
+"""Text editor of the run file: a view of the document that keeps cursor and scroll position on external
+edits.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class TomlEditor(QWidget):
     """Text area and find bar."""
 
     line_entered = Signal(int)
-    """The line, from 1, that the cursor has moved to."""
+    """Emitted with the line, from 1, to which the cursor has moved."""
 
     def __init__(self, theme: Theme, document: RunDocument, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,17 +58,17 @@ class TomlEditor(QWidget):
         self.area.reveal(line)
 
     def open_find(self) -> None:
-        """Open the find bar, for what is selected."""
+        """Open the find bar with the selected text."""
         selected = self.area.textCursor().selectedText()
         self.bar.open_for("" if "\u2029" in selected else selected)
 
     def go_to_line(self) -> None:
-        """Ask for a line."""
+        """Ask for a line and go to it."""
         self.bar.open_for(":")
         self.bar.field.deselect()
 
     def complete(self) -> None:
-        """Offer what may stand at the cursor."""
+        """Open the completion at the cursor."""
         row, column = self.area.place()
         spot = spot_at(self.area.lines(), row, column)
         place = self.area.cursorRect()
@@ -74,24 +76,24 @@ class TomlEditor(QWidget):
         self.popup.offer(suggestions(spot, self.area.recipe), at, place.height() + 4)
 
     def show_planned(self, problems: Sequence[Problem]) -> None:
-        """Mark why no plan can be made, at the lines it is about."""
+        """Mark why no plan can be made, at the affected lines."""
         if tuple(problems) != self._planned:
             self._planned = tuple(problems)
             self._show_marks()
 
     def set_read_only(self, *, read_only: bool) -> None:
-        """Whether the text may be changed."""
+        """Set whether the text is read-only."""
         self.area.setReadOnly(read_only)
 
     def save_state(self) -> dict[str, Any]:
-        """Cursor and scroll."""
+        """Return cursor and scroll position."""
         return {
             "cursor": self.area.textCursor().position(),
             "scroll": self.area.verticalScrollBar().value(),
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up cursor and scroll, as far as the text has them."""
+        """Restore cursor and scroll position, as far as the text has them."""
         position, scroll = state.get("cursor"), state.get("scroll")
         if isinstance(position, int):
             cursor = self.area.textCursor()
@@ -114,7 +116,7 @@ class TomlEditor(QWidget):
         self._document.checked.connect(self._show_checked)
 
     def _push(self) -> None:
-        """What was typed goes into the document; colours count as changes of the area too, and are none."""
+        """Push input to the document; changes of colours only are ignored."""
         if self._updating:
             return
         self._document.set_text(self.area.text())
@@ -123,7 +125,7 @@ class TomlEditor(QWidget):
             self.complete()
 
     def _pull(self) -> None:
-        """Show what else has changed the document, where it changed; cursor and scroll stay."""
+        """Apply other changes of the document where they occurred; cursor and scroll position stay."""
         shown = self.area.text()
         if shown == self._document.text:
             return
@@ -160,7 +162,7 @@ class TomlEditor(QWidget):
         line = self.area.lines()[row]
         spot = spot_at(self.area.lines(), row, column)
         end = column
-        if spot.kind == "table":  # a bracket that is there already closes it
+        if spot.kind == "table":  # an existing bracket closes it
             end += len(line[column:]) - len(line[column:].lstrip("]"))
         cursor = self.area.textCursor()
         start = cursor.block().position()
@@ -195,7 +197,7 @@ class TomlEditor(QWidget):
         self.area.centerCursor()
 
     def _selection(self) -> tuple[int, int]:
-        """Where the selection begins and ends, in characters."""
+        """Return begin and end of the selection, in characters."""
         text, cursor = self.area.text(), self.area.textCursor()
         return characters(text, cursor.selectionStart()), characters(text, cursor.selectionEnd())
 
@@ -205,9 +207,9 @@ class TomlEditor(QWidget):
 
 
 def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mapping[int, str]:
-    """Line, from 1 → what is wrong there; what is wrong in a file that this one extends is at `extends`.
+    """Return line, from 1 → problem; problems in a file that this one extends are at `extends`.
 
-    `planned` says why no plan can be made of a document with which nothing else is wrong.
+    `planned` has the reasons why no plan can be made of a document without other problems.
     """
     found: dict[int, list[str]] = {}
     for problem in checked.problems or planned:
@@ -225,17 +227,17 @@ def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mappi
     return {line: "\n".join(texts) for line, texts in found.items()}
 
 
-# Finding a text in a text.
+# Text search.
 
 
 def matches(text: str, wanted: str, *, case: bool = False, limit: int = 2000) -> list[tuple[int, int]]:
-    """Where `wanted` stands in `text`: (start, end) of each place, the first `limit` of them.
+    """Return the matches of `wanted` in `text` as (start, end), the first `limit` of them.
 
     Args:
-        text: what is searched.
-        wanted: what for; empty is found nowhere.
-        case: whether capitals count.
-        limit: places at most.
+        text: the text to search.
+        wanted: the search text; an empty one has no matches.
+        case: whether to match case.
+        limit: maximum number of matches.
     """
     if not wanted:
         return []
@@ -249,7 +251,7 @@ def matches(text: str, wanted: str, *, case: bool = False, limit: int = 2000) ->
 
 
 def next_match(found: list[tuple[int, int]], position: int, *, backwards: bool = False) -> int | None:
-    """Which place comes at or after `position`, or before it, going round at the end; None without any."""
+    """Return the match at or after `position`, or before it, wrapping around; None without any."""
     if not found:
         return None
     if backwards:
@@ -264,10 +266,10 @@ _MOVING = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDow
 
 
 class CompletionPopup(QTreeWidget):
-    """Lies over the text area, which keeps the focus: typing goes on."""
+    """Popup over the text area, which keeps the focus: typing continues."""
 
     chosen = Signal(object)
-    """A Suggestion."""
+    """Emitted with a Suggestion."""
 
     def __init__(self, area: QWidget) -> None:
         super().__init__(area)
@@ -288,7 +290,7 @@ class CompletionPopup(QTreeWidget):
         self.hide()
 
     def offer(self, offered: list[Suggestion], at: QPoint, below: int) -> None:
-        """Show these `below` pixels under `at`, a point of the area; above it where there is no room."""
+        """Show these `below` pixels under `at`, a point of the area; above it if there is no room."""
         self._offered = offered
         self.clear()
         for item in offered:
@@ -306,7 +308,7 @@ class CompletionPopup(QTreeWidget):
         self.raise_()
 
     def take(self) -> None:
-        """The current one is meant."""
+        """Choose the current suggestion."""
         index = self.currentIndex().row()
         self.hide()
         if 0 <= index < len(self._offered):

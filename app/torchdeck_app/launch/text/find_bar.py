@@ -1,4 +1,4 @@
-"""Finding a text in the editor, and going to a line."""
+"""Find bar of the editor, which can also go to a line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torchdeck_app.widgets.panel import label
 
 
 class FindBar(QWidget):
-    """One line above the text; a text of `:120` leads to line 120."""
+    """Bar above the text; an input of `:120` goes to line 120."""
 
     wanted = Signal(str, bool)
-    """The text to find, and whether capitals count; empty: nothing any more."""
+    """Emitted with the search text, and whether to match case; empty: none."""
     stepped = Signal(bool)
-    """To the next place, or backwards."""
+    """Emitted to go to the next match; True: to the previous one."""
     line_wanted = Signal(int)
     closed = Signal()
 
@@ -50,7 +50,7 @@ class FindBar(QWidget):
         self._draw()
 
     def open_for(self, text: str) -> None:
-        """Show it with `text` in it, ready to be typed over."""
+        """Show the bar with `text` selected."""
         self.show()
         if text:
             self.field.setText(text)
@@ -59,13 +59,13 @@ class FindBar(QWidget):
         self._tell()
 
     def close_bar(self) -> None:
-        """Hide it, and show nothing as found."""
+        """Hide the bar, and remove highlights."""
         self.hide()
         self.wanted.emit("", False)  # noqa: FBT003 - Qt knows no names here
         self.closed.emit()
 
     def show_count(self, current: int | None, count: int) -> None:
-        """Which of how many places the cursor is at."""
+        """Show the index of the current match and the count."""
         if not self.field.text() or self._line() is not None:
             self._count.setText("")
         else:

@@ -1,4 +1,4 @@
-"""Characters of a run file that cannot be seen, or that turn the text around them: named, never changed."""
+"""Invisible characters of a run file, or ones that change its direction: reported, never changed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from torchdeck.shown_text import hidden_places
 
 _NAMED = 3
-"""Different ones that are named of a line."""
+"""Maximum number of different ones reported per line."""
 
 
 def hidden_characters(text: str) -> Mapping[int, tuple[str, ...]]:
-    """Line, from 1 → the hidden characters in it, such as "U+202E (RIGHT-TO-LEFT OVERRIDE)"."""
+    """Return line, from 1 → its hidden characters, such as "U+202E (RIGHT-TO-LEFT OVERRIDE)"."""
     found: dict[int, list[str]] = {}
     line, counted = 1, 0
     for place in hidden_places(text):

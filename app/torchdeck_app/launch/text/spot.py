@@ -1,4 +1,4 @@
-"""Where in a run file the cursor is, told from its lines; good for text that is no valid TOML yet."""
+"""Cursor context in a run file, derived from its lines; works with text that is not valid TOML yet."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from torchdeck_app.launch.text.toml_syntax import HEADER, KEY, NAME, Kind, State
 
 
 class Spot(NamedTuple):
-    """What is being typed at the cursor."""
+    """Context of the input at the cursor."""
 
     kind: Literal["key", "value", "table", "nothing"]
     table: tuple[str, ...]
-    """The table whose [header] is above."""
+    """Table of the [header] above."""
     key: tuple[str, ...]
-    """The whole path of the key whose value it is; () elsewhere."""
+    """Full path of the key whose value is typed; () elsewhere."""
     start: int
-    """Column at which what is typed begins."""
+    """Start column of the input."""
     typed: str
-    """From there to the cursor."""
+    """Text from there to the cursor."""
     written: frozenset[str]
-    """Keys that the table has already."""
+    """Keys that the table already has."""
 
 
 NOTHING = Spot("nothing", (), (), 0, "", frozenset())
 
 
 def spot_at(lines: list[str], row: int, column: int) -> Spot:
-    """The spot before `column` of line `row`, both counted from 0."""
+    """Return the spot before `column` of line `row`, both counted from 0."""
     table, written, state = _above(lines, row)
     before = lines[row][:column]
     found, after = tokens(before, state)
@@ -50,7 +50,7 @@ def spot_at(lines: list[str], row: int, column: int) -> Spot:
 
 
 def key_at(lines: list[str], row: int, column: int) -> tuple[str, ...]:
-    """The path of the key or table whose name stands at a place; () where none does."""
+    """Return the path of the key or table named at a position; () if there is none."""
     table, _, state = _above(lines, row)
     line = lines[row]
     if state is State.PLAIN and (header := HEADER.match(line)):
@@ -63,12 +63,12 @@ def key_at(lines: list[str], row: int, column: int) -> tuple[str, ...]:
 
 
 def names(dotted: str) -> list[str]:
-    """The parts of a dotted key as it is written."""
+    """Return the parts of a dotted key as written."""
     return [part[1:-1] if part[:1] in "\"'" else part for part in NAME.findall(dotted)]
 
 
 def _above(lines: list[str], row: int) -> tuple[tuple[str, ...], frozenset[str], State]:
-    """The table that line `row` stands in, its keys above that line, and what the line begins in."""
+    """Return the table of line `row`, its keys above that line, and the state at the line's start."""
     table: tuple[str, ...] = ()
     written: set[str] = set()
     state = State.PLAIN
@@ -82,7 +82,7 @@ def _above(lines: list[str], row: int) -> tuple[tuple[str, ...], frozenset[str],
 
 
 def _keys_below(lines: list[str], row: int) -> frozenset[str]:
-    """First names of the keys between line `row` and the next table."""
+    """Return the first names of the keys between line `row` and the next table."""
     found: set[str] = set()
     for line in lines[row + 1 :]:
         if HEADER.match(line):

@@ -1,4 +1,4 @@
-"""What may stand at a spot of a run file, and what a key means; from the schema."""
+"""Completions at a spot of a run file, and help for keys; from the schema."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torchdeck_app.launch.text.spot import Spot
 
 
 class Suggestion(NamedTuple):
-    """One thing that may be typed."""
+    """Suggested completion."""
 
     insert: str
-    """What takes the place of what is typed."""
+    """Text that replaces the input."""
     label: str
     help: str
-    """One line."""
+    """Help in one line."""
 
 
 def suggestions(spot: Spot, recipe: str | None) -> list[Suggestion]:
-    """What fits the spot and goes on from what is typed there.
+    """Return suggestions that fit the spot and continue its input.
 
     Args:
-        spot: where.
+        spot: the cursor context.
         recipe: the run's built-in recipe, whose options are known.
     """
     made = {"key": _keys, "table": _tables, "value": _values}.get(spot.kind)
@@ -37,7 +37,7 @@ def suggestions(spot: Spot, recipe: str | None) -> list[Suggestion]:
 
 
 def explained(path: tuple[str, ...], recipe: str | None) -> str:
-    """A key's help as rich text; empty for a key that the schema does not have."""
+    """Return a key's help as rich text; empty for a key that is not in the schema."""
     key = _known(recipe).get(path)
     if key is None:
         return ""

@@ -1,4 +1,4 @@
-"""What is what on a line of TOML, for its colours; good for text that is half typed too."""
+"""Tokens on a line of TOML, for highlighting; works with incomplete text too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a stretch of text is."""
+    """Kind of a token."""
 
     COMMENT = "comment"
     TABLE = "table"
@@ -19,17 +19,17 @@ class Kind(Enum):
 
 
 class State(IntEnum):
-    """What a line begins in the middle of."""
+    """Multi-line state at the start of a line."""
 
     PLAIN = 0
     BASIC = 1
-    """A string that began with three "."""
+    """String that began with three "."""
     LITERAL = 2
-    """A string that began with three '."""
+    """String that began with three '."""
 
 
 class Token(NamedTuple):
-    """One coloured stretch of a line."""
+    """Coloured range of a line."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ _WORD = re.compile(r"[A-Za-z0-9_-]+|.")
 
 
 def tokens(line: str, state: State = State.PLAIN) -> tuple[list[Token], State]:
-    """The stretches of one line, and what the next line begins in the middle of."""
+    """Return the tokens of one line, and the state at the start of the next."""
     found: list[Token] = []
     at = 0
     if state is State.PLAIN and (header := HEADER.match(line)):
@@ -93,7 +93,9 @@ def tokens(line: str, state: State = State.PLAIN) -> tuple[list[Token], State]:
 
 
 def written_span(line: str) -> tuple[int, int]:
-    """Where what a line says begins and ends: without blanks, and comment if it says anything else."""
+    """Return begin and end of a line's content: without blanks, and without a comment if there is other
+    content.
+    """
     found = [token for token in tokens(line)[0] if token.kind is Kind.COMMENT]
     said = line[: found[-1].start].rstrip() if found else line.rstrip()
     if not said:
@@ -102,7 +104,7 @@ def written_span(line: str) -> tuple[int, int]:
 
 
 def _string_end(line: str, at: int, state: State) -> tuple[int, bool]:
-    """Where a string of several lines ends on this one, and whether it does."""
+    """Return where a multi-line string ends on this line, and whether it does."""
     match = _ENDS[state].match(line, at)
     assert match is not None  # noqa: S101 - every part of the pattern may be empty
     return (match.end(), True) if match.group(1) else (len(line), False)

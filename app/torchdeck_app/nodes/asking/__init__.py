@@ -1,1 +1,1 @@
-"""Asking the person for what a connection needs: host keys, passwords, passphrases."""
+"""Prompts for connections: host keys, passwords, passphrases."""

@@ -1,4 +1,4 @@
-"""Questions from threads that connect, asked in the window: one at a time, and the thread waits."""
+"""Prompts from connection threads, shown in the window: one at a time, while the thread waits."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label
 
 PATIENCE = 600.0
-"""Seconds after which a question that nobody answers counts as declined."""
+"""Seconds after which an unanswered question counts as declined."""
 
 
 @dataclass
 class _Question:
-    """What a thread waits for."""
+    """Question for which a thread waits."""
 
     name: str
-    """What it is about: declined once, it is not asked again."""
+    """Subject of the question: once declined, it is not asked again."""
     make: Callable[[QWidget | None], QDialog]
     read: Callable[[Any], Any]
-    """From the accepted dialog to the answer."""
+    """Converts the accepted dialog to the answer."""
     answer: Any = None
     done: threading.Event = field(default_factory=threading.Event)
     dialog: QDialog | None = None
 
 
 class WindowAsker(QObject):
-    """The `Asker` of the window. What was declined is not asked again until `ask_again`.
+    """`Asker` of the window. Declined questions are not repeated until `ask_again`.
 
     Args:
-        home: TORCHDECK_HOME, whose secrets may lie in the keyring.
-        parent: Qt's owner; it lives in the GUI thread.
+        home: TORCHDECK_HOME, whose secrets may be in the keyring.
+        parent: Qt parent; it lives in the GUI thread.
     """
 
     _asked = Signal(object)
@@ -76,25 +76,25 @@ class WindowAsker(QObject):
 
     @property
     def dialog(self) -> QDialog | None:
-        """The question that is open now."""
+        """Return the open dialog."""
         return None if self._open is None else self._open.dialog
 
     def ask_again(self) -> None:
-        """What was declined may be asked once more: the person wants something of a node."""
+        """Allow declined questions again, after a user action on a node."""
         self._declined.clear()
 
     def close(self) -> None:
-        """Decline what is asked and what will be: the window closes. In the GUI thread."""
+        """Decline all current and future questions: the window closes. In the GUI thread."""
         self._is_closed = True
         if self._open is not None and self._open.dialog is not None:
             self._open.dialog.reject()
         elif self._open is not None:
             self._open.done.set()
 
-    # from threads that connect
+    # called from connection threads
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:
-        """The password of `target.login`."""
+        """Return the password of `target.login`."""
         return self._secret(
             password_name(target.login),
             f"Password of {target.name}",
@@ -104,7 +104,7 @@ class WindowAsker(QObject):
         )
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:
-        """The passphrase of a private key."""
+        """Passphrase of a private key, entered by the user."""
         return self._secret(
             passphrase_name(str(path)),
             f"Passphrase of the key {path.name}",
@@ -114,7 +114,7 @@ class WindowAsker(QObject):
         )
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
-        """Whether the person takes the key for the right one."""
+        """Return whether the user accepts the host key."""
         port = "" if target.port == DEFAULT_PORT else f", port {target.port}"
         question = _Question(
             f"key {fingerprint} of {target.key_names[0]}",
@@ -149,7 +149,7 @@ class WindowAsker(QObject):
         return str(secret)
 
     def _answer(self, question: _Question) -> Any:
-        """What the person says; None where it is declined, at once where it was before."""
+        """Return the user's answer; None if declined, at once if it was declined before."""
         if threading.current_thread() is threading.main_thread():
             raise RuntimeError("the GUI thread cannot wait for an answer that is given in it")
         with self._one_at_a_time:
@@ -177,7 +177,7 @@ class WindowAsker(QObject):
                 question.answer = question.read(dialog)
             else:
                 self._declined.add(question.name)
-            # the thread that waits must not be the last to know the dialog: it would be taken down there
+            # the waiting thread must not hold the last reference to the dialog: it would be destroyed there
             self._open = question.dialog = None
             question.done.set()
 
@@ -198,7 +198,7 @@ class WindowAsker(QObject):
 
 
 def _parent() -> QWidget | None:
-    """What the question is asked over: a dialog that waits for it, else the window."""
+    """Return the question's parent: a dialog that waits for it, else the window."""
     return QApplication.activeModalWidget() or QApplication.activeWindow()
 
 
@@ -209,7 +209,7 @@ _MEANS = (
 
 
 class FingerprintDialog(QDialog):
-    """Accepted is trusted; the safe answer is the one that Enter and Esc give."""
+    """Dialog for a host key: accepting trusts it; Enter and Esc give the safe answer."""
 
     def __init__(
         self, node: str, host: str, key_type: str, fingerprint: str, parent: QWidget | None = None
@@ -220,7 +220,7 @@ class FingerprintDialog(QDialog):
         self.host = label(host)
         self.key_type = label(key_type)
         self.fingerprint = label(fingerprint, wrap=True)
-        kind = key_type.removeprefix("ssh-").partition("-")[0]  # of ecdsa the curve follows
+        kind = key_type.removeprefix("ssh-").partition("-")[0]  # for ecdsa the curve follows
         self.command = label(f"ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub", wrap=True)
         named = {
             "Host": self.host,
@@ -270,18 +270,17 @@ _REMEMBERED = "It is kept in memory, and in the system's keyring for the next ti
 
 
 class SecretDialog(QDialog):
-    """What is typed is not shown. Canceled, it is done without."""
+    """Dialog for a hidden secret. If cancelled, the connection continues without it."""
 
     def __init__(
         self, title: str, what: str, *, again: bool, can_remember: bool, parent: QWidget | None = None
     ) -> None:
-        """
-        Args:
-            title: what is asked for.
-            what: whose it is.
-            again: the last answer was wrong.
-            can_remember: there is a keyring that could keep it.
-            parent: Qt's owner.
+        """Args:
+        title: kind of the secret.
+        what: its owner.
+        again: whether the last answer was wrong.
+        can_remember: whether a keyring is available to store it.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -322,7 +321,7 @@ class SecretDialog(QDialog):
 
     @property
     def secret(self) -> str:
-        """What was typed."""
+        """Return the input."""
         return self.line.text()
 
     def _typed(self, text: str) -> None:

@@ -1,1 +1,1 @@
-"""The nodes of the book, a card for each."""
+"""Inventory nodes as cards."""

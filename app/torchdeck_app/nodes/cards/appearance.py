@@ -1,4 +1,6 @@
-"""How a node's standing looks, and what helps: a shape, a word, a colour, and the button on its card."""
+"""Look of a node's connection state, and the available help: a shape, a word, a colour, and the card's
+button.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from torchdeck_app.widgets.state_badge import Look
 
 
 class Help(NamedTuple):
-    """What a person may do where a node is not reached."""
+    """User action for a node that is not connected."""
 
     text: str
     tip: str
     asks: bool
-    """Whether they may be asked for something on the way."""
+    """Whether it may prompt the user."""
     edits: bool = False
-    """Whether it is done in the node inventory."""
+    """Whether it edits the node inventory."""
 
 
 LOOKS = {
@@ -45,11 +47,11 @@ HELPS = {
         "Edit …", "Change what the node inventory says of its Python", asks=False, edits=True
     ),
 }
-"""None where there is nothing to be done."""
+"""None if no action is possible."""
 
 
 def summary(standings: list[Standing]) -> str:
-    """How many there are, and how we stand with them, in a few words."""
+    """Return the number of nodes and their connection states, in a few words."""
     if not standings:
         return ""
     total = f"{len(standings)} node{'s' * (len(standings) != 1)}"

@@ -1,4 +1,4 @@
-"""One node of the book as a card."""
+"""Inventory node as a card."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from torchdeck_app.widgets.usage_chart import UsageChart
 from torchdeck_app.widgets.wrapped_text import WrappedText
 
 _ELIDED = 280
-"""Pixels of the words on a run's button."""
+"""Width in pixels of the text on a run's button."""
 
 
 class NodeCard(Panel):
-    """What is known of one node, and what a person can do with it."""
+    """Card with everything known of one node, and its actions."""
 
     run_asked = Signal(str)
-    """A run's id."""
+    """Emitted with a run's id."""
     help_asked = Signal(str)
-    """Try the node of this name again."""
+    """Emitted with the name of a node to retry."""
     clean_asked = Signal(str)
     edit_asked = Signal(str)
     remove_asked = Signal(str)
@@ -84,18 +84,18 @@ class NodeCard(Panel):
 
     @property
     def sight(self) -> NodeSight | None:
-        """What it shows."""
+        """Return the state shown."""
         return self._sight
 
     def show_entry(self, entry: NodeEntry) -> None:
-        """What the book says of it."""
+        """Show the inventory's entry."""
         self._entry = entry
         words = address_words(entry)
         self._address.setText(words)
         self._address.setToolTip(plain_tip(words))
 
     def show_sight(self, sight: NodeSight) -> None:
-        """As it is now; what has not changed is left alone."""
+        """Show the current state; unchanged parts are not updated."""
         before, self._sight = self._sight, sight
         if before is None or (before.standing, before.why, before.fix) != (
             sight.standing,

@@ -1,4 +1,4 @@
-"""The board of all nodes of the book; where there is none, what to do about it."""
+"""Grid of all inventory nodes; if there are none, a hint how to add some."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EMPTY = (
 
 
 class NodeGrid(QStackedWidget):
-    """A card for each node."""
+    """Grid with a card per node."""
 
     add_asked = Signal()
     import_asked = Signal()
@@ -66,7 +66,7 @@ class NodeGrid(QStackedWidget):
         self.addWidget(self.area)
 
     def show_entries(self, entries: Mapping[str, NodeEntry]) -> None:
-        """These are in the book now."""
+        """Show the current nodes of the inventory."""
         for name, entry in entries.items():
             if name in self.cards:
                 self.cards[name].show_entry(entry)
@@ -77,7 +77,7 @@ class NodeGrid(QStackedWidget):
         self.setCurrentIndex(1 if entries else 0)
 
     def show_sights(self, sights: Sequence[NodeSight]) -> None:
-        """This is new."""
+        """Show new states."""
         for sight in sights:
             card = self.cards.get(sight.name)
             if card is not None:
@@ -94,12 +94,12 @@ class NodeGrid(QStackedWidget):
 
 
 LEAST = 360
-"""Pixels of a card."""
+"""Minimum width of a card in pixels."""
 MOST_COLUMNS = 6
 
 
 class CardGrid(QWidget):
-    """The order is that of the cards, line by line; all columns are equally wide."""
+    """Grid that places cards line by line in columns of equal width."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -110,7 +110,7 @@ class CardGrid(QWidget):
         self._grid.setSpacing(2 * GRID)
 
     def show_cards(self, cards: Sequence[QWidget]) -> None:
-        """Show these, in this order; those that are no longer among them are deleted."""
+        """Show these cards in this order; removed ones are deleted."""
         for old in self._cards:
             if old not in cards:
                 self._grid.removeWidget(old)

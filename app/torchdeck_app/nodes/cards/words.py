@@ -1,4 +1,4 @@
-"""What a card says of a node, as a person reads it."""
+"""Texts of a node's card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck_app.nodes.live.sight import NodeSample
 
 
 def address_words(entry: NodeEntry) -> str:
-    """Where it is, through which hosts, and its tags."""
+    """Return its address, its proxy hosts, and its tags."""
     user = f"{entry.user}@" if entry.user else ""
     port = f":{entry.port}" if entry.port else ""
     through = f" through {' → '.join(entry.jump)}" if entry.jump else ""
@@ -19,7 +19,7 @@ def address_words(entry: NodeEntry) -> str:
 
 
 def machine_words(facts: NodeFacts) -> str:
-    """Its system, processors, memory and software on one line."""
+    """Return its system, processors, memory and software on one line."""
     python = facts.python
     parts = [
         facts.system.os,
@@ -32,7 +32,7 @@ def machine_words(facts: NodeFacts) -> str:
 
 
 def machine_details(facts: NodeFacts) -> str:
-    """The same and more, a line each, for the tooltip."""
+    """Return the same with more detail, one item per line, for the tooltip."""
     python, home = facts.python, facts.disks[0] if facts.disks else None
     lines = [
         f"host {facts.system.host}, {facts.system.os}",
@@ -50,26 +50,26 @@ def machine_details(facts: NodeFacts) -> str:
 
 
 def why_words(name: str, why: str) -> str:
-    """Why a node is not reached, without its name: that stands at the top of its card."""
+    """Return why a node is not connected, without its name, which is at the top of its card."""
     rest = why.removeprefix(f"Node {name}: ")
     first = rest.partition(" ")[0]
-    # a login or a path stays as it is written
+    # a login or a path stays as written
     return f"{rest[:1].upper()}{rest[1:]}" if first.isalpha() else rest
 
 
 def with_fix(what: str, fix: str) -> str:
-    """What is wrong, and on a line of its own what helps."""
+    """Return the problem, with the fix on a separate line."""
     return f"{what}\n→ {fix}" if what and fix else what
 
 
 def lacks(facts: NodeFacts, entry: NodeEntry) -> str:
-    """What it lacks to train, and what helps; empty where it lacks nothing."""
+    """Return what it lacks for training, and the fix; empty if nothing."""
     fault = python_fault(facts)
     return with_fix(fault, python_fix(entry)) or facts.gpu.error
 
 
 def memory_words(sample: NodeSample) -> tuple[float, str, str]:
-    """Percent, words and exact words of its main memory."""
+    """Return percent, text and exact text of its main memory."""
     used = sample.values.get("memory_used_bytes", 0.0)
     total = sample.values.get("memory_total_bytes", 0.0)
     share = 100.0 * used / total if total else 0.0
@@ -77,7 +77,7 @@ def memory_words(sample: NodeSample) -> tuple[float, str, str]:
 
 
 def cpu_words(sample: NodeSample, facts: NodeFacts | None) -> tuple[float, str, str]:
-    """Percent, words and exact words of its processors."""
+    """Return percent, text and exact text of its processors."""
     percent = sample.values.get("cpu_percent", 0.0)
     cores = "" if facts is None else f" of {facts.cpu.cores}"
     load = ", ".join(f"{value:.2f}" for value in sample.load)
@@ -85,7 +85,7 @@ def cpu_words(sample: NodeSample, facts: NodeFacts | None) -> tuple[float, str, 
 
 
 def run_words(run: RunHere) -> str:
-    """A run that has processes there: its name and what tells it from others of that name."""
+    """Return the name of a run with processes there, and what distinguishes it from others of that name."""
     _time, _, name = run.run_id.partition("-")
     count = len(run.processes)
     processes = f"{count} process{'es' * (count != 1)}"
@@ -96,14 +96,14 @@ def run_words(run: RunHere) -> str:
 
 
 def orphan_words(orphans: tuple[RunHere, ...]) -> str:
-    """What is left of dead runs."""
+    """Return the text about orphans of dead runs."""
     count = sum(len(run.processes) for run in orphans)
     runs = "a dead run" if len(orphans) == 1 else f"{len(orphans)} dead runs"
     return f"{count} process{'es' * (count != 1)} of {runs} {'are' if count != 1 else 'is'} left"
 
 
 def cleaning_words(name: str, orphans: tuple[RunHere, ...]) -> str:
-    """What cleaning will end, for the question before it."""
+    """Return what a cleanup will kill, for its confirmation."""
     lines = [
         f"• {run.run_id}: {len(run.processes)} process{'es' * (len(run.processes) != 1)}"
         f" of {run.user or 'unknown'} (pid {', '.join(map(str, run.processes[:6]))}"

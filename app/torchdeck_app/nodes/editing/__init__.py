@@ -1,1 +1,1 @@
-"""Adding nodes, changing them, importing them and taking them out."""
+"""Adding, changing, importing and removing nodes."""

@@ -1,4 +1,4 @@
-"""The fields of a node: a line for each key of the schema, under headings."""
+"""Form for a node's fields: one line per key of the schema, grouped under headings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label
 
 _TOOLTIP = 80
-"""Characters of a line."""
+"""Maximum characters per line of the tooltip."""
 _NAME = 15 * GRID
-"""Pixels of the names."""
+"""Width of the names in pixels."""
 _NAME_HELP = "What run files call it: letters, digits, `_`, `-` and `.`; the book cannot rename a node."
 
 
 class EntryForm(QWidget):
-    """Says what was typed, and shows what is wrong with it."""
+    """Form that reports its input and shows what is wrong with it."""
 
     changed = Signal()
-    """A key was typed."""
+    """Emitted on each edit."""
 
     def __init__(self, name: QLineEdit, values: Mapping[str, Any], parent: QWidget | None = None) -> None:
-        """
-        Args:
-            name: the line of the node's name, which stands first.
-            values: what the lines begin with.
-            parent: Qt's owner.
+        """Args:
+        name: the line for the node's name, shown first.
+        values: initial values.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self.lines: dict[str, QLineEdit] = {}
@@ -57,12 +56,12 @@ class EntryForm(QWidget):
         column.addStretch(1)
 
     def values(self) -> dict[str, Any]:
-        """What is typed, by key; nothing typed is left out."""
+        """Return the input by key; empty fields are left out."""
         found = {name: field.value(self.lines[name].text()) for name, field in self._fields.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at the fields what is wrong; one that nobody has come to yet may be empty."""
+        """Show the problems at their fields; a field that was not visited yet may be empty."""
         for name, shown in self._problems.items():
             text = problems.get(name, "")
             if text and not self.lines[name].text() and name not in self._touched:
@@ -72,7 +71,7 @@ class EntryForm(QWidget):
             self.lines[name].setAccessibleDescription(text or self.lines[name].toolTip())
 
     def problem(self, name: str) -> str:
-        """What is said at one field."""
+        """Return the problem shown at one field."""
         return self._problems[name].text()
 
     def _section(self, column: QVBoxLayout, heading: str) -> QFormLayout:
@@ -107,13 +106,13 @@ class EntryForm(QWidget):
         self.changed.emit()
 
 
-# The fields of a node, made from the schema: names, help, and how a value is typed.
+# Fields of a node, built from the schema: names, help and conversion of input.
 
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     "Connection": ("address", "port", "user", "key", "jump"),
     "Python environment": ("python", "venv", "conda", "activate"),
 }
-"""Which keys stand under which heading; those that are new in the schema stand under the last."""
+"""Keys by heading; keys that are new in the schema come under the last one."""
 LAST_HEADING = "Runtime settings"
 _REQUIRED = {"address": "required: a name, an address, a Host of ~/.ssh/config"}
 _ABSENT = re.compile(r"absent: (.+?)(?:[.;:]\s|\.?$)")
@@ -121,30 +120,32 @@ _ABSENT = re.compile(r"absent: (.+?)(?:[.;:]\s|\.?$)")
 
 @dataclass(frozen=True)
 class Field:
-    """One key of a node."""
+    """Key of a node in the form."""
 
     name: str
     help: str
     absent: str
-    """What holds while nothing is written; of what must be written, what it is."""
+    """Default while the field is empty; for a required key, its description."""
     required: bool
     is_list: bool
     is_number: bool
 
     @property
     def label(self) -> str:
-        """Its name for people: the key's own, so that it is found in the file, with blanks."""
+        """Return the label: the key with spaces, so that it can be found in the file."""
         return self.name.replace("_", " ")
 
     def value(self, text: str) -> Any:
-        """What was typed, None for nothing; what is no number stays text, which the schema then refuses."""
+        """Return the value of the input, None if empty; text that is not a number stays text, which the
+        schema rejects.
+        """
         if not self.is_list:
             return self._one(text.strip()) if text.strip() else None
         items = [self._one(part.strip()) for part in text.split(",") if part.strip()]
         return items or None
 
     def text(self, value: Any) -> str:
-        """A value as it is typed."""
+        """Return a value as input text."""
         if value is None:
             return ""
         return ", ".join(map(str, value)) if self.is_list else str(value)
@@ -154,7 +155,7 @@ class Field:
 
 
 def fields_by_heading() -> dict[str, list[Field]]:
-    """All keys of a node, in the schema's order."""
+    """Return all keys of a node in schema order."""
     found: dict[str, list[Field]] = {heading: [] for heading in (*HEADINGS, LAST_HEADING)}
     for name, info in NodeEntry.model_fields.items():
         heading = next((heading for heading, names in HEADINGS.items() if name in names), LAST_HEADING)
@@ -163,7 +164,7 @@ def fields_by_heading() -> dict[str, list[Field]]:
 
 
 def values_of(entry: NodeEntry) -> dict[str, Any]:
-    """What an entry says, by key; what is absent is left out."""
+    """Return the values of an entry by key; absent keys are left out."""
     return entry.model_dump(exclude_defaults=True)
 
 

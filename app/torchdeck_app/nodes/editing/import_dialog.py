@@ -1,4 +1,4 @@
-"""Making nodes of the hosts that the SSH config names."""
+"""Dialog that creates nodes from the hosts in the SSH config."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _EMPTY = "Each Host that the SSH config names stands here, to be made a node wit
 
 
 class ImportDialog(QDialog):
-    """A line with a box for each host; nodes that are in the book stay as they are."""
+    """Dialog with a checkbox per host; nodes already in the inventory stay unchanged."""
 
     imported = Signal(object)
-    """Names of the nodes that the book has now."""
+    """Emitted with the names of the nodes that are now in the inventory."""
     add_asked = Signal()
-    """A node is to be added by hand instead; the dialog is closed."""
+    """Emitted to add a node by hand instead; the dialog is closed."""
 
     def __init__(
         self,
@@ -57,14 +57,13 @@ class ImportDialog(QDialog):
         *,
         file: Path | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            operations: for reading the config and writing the book.
-            logins: whose book.
-            present: names of the nodes in the book.
-            parent: Qt's owner.
-            file: the config; ~/.ssh/config.
+        """Args:
+        theme: theme of the window.
+        operations: runs reading the config and writing the inventory.
+        logins: provides the inventory.
+        present: names of the nodes in the inventory.
+        parent: Qt parent.
+        file: the config. Default: ~/.ssh/config.
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -108,7 +107,7 @@ class ImportDialog(QDialog):
 
     @property
     def chosen(self) -> list[str]:
-        """Names of the hosts whose boxes are checked."""
+        """Return the names of the checked hosts."""
         items = [self.list.topLevelItem(row) for row in range(self.list.topLevelItemCount())]
         return [item.text(0) for item in items if item and item.checkState(0) is Qt.CheckState.Checked]
 
@@ -131,7 +130,7 @@ class ImportDialog(QDialog):
         self.add_asked.emit()
 
     def _fit_names(self) -> None:
-        """Room for every name beside its box, which the column's own measure does not count."""
+        """Make room for every name next to its box, which the column's own size hint ignores."""
         metrics, style = self.list.fontMetrics(), self.list.style()
         name = max((metrics.horizontalAdvance(name) for name in self._hosts), default=0)
         box = style.pixelMetric(QStyle.PixelMetric.PM_IndicatorWidth, None, self.list)
@@ -148,14 +147,15 @@ class ImportDialog(QDialog):
         item.setCheckState(0, Qt.CheckState.Checked if possible else Qt.CheckState.Unchecked)
         if not possible:
             item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
-            item.setData(0, Qt.ItemDataRole.CheckStateRole, None)  # a box that nobody can check is none
-            item.setData(0, Qt.ItemDataRole.DecorationRole, self._blank())  # and its name below the others
-            for column in range(2):  # the style sheet leaves what is disabled as bright as the rest
+            item.setData(0, Qt.ItemDataRole.CheckStateRole, None)  # no box if it cannot be checked
+            # keep its name aligned with the others
+            item.setData(0, Qt.ItemDataRole.DecorationRole, self._blank())
+            for column in range(2):  # the style sheet leaves disabled items as bright as the rest
                 item.setForeground(column, self.palette().brush(QPalette.ColorRole.PlaceholderText))
         return item
 
     def _blank(self) -> QPixmap:
-        """Nothing, as wide as a box."""
+        """Return an empty pixmap as wide as a box."""
         blank = QPixmap(
             self.list.style().pixelMetric(QStyle.PixelMetric.PM_IndicatorWidth, None, self.list), 1
         )

@@ -1,4 +1,4 @@
-"""Adding a node or changing one: its fields on the left, what comes of trying it out on the right."""
+"""Dialog that adds or changes a node: its fields on the left, the test result on the right."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _TRYING = "Trying it out …"
 
 
 class NodeDialog(QDialog):
-    """Writes the node inventory when it is accepted; a node that does not answer may be written, too."""
+    """Dialog that writes the node inventory when accepted; a node that does not respond may be saved too."""
 
     saved = Signal(str)
-    """The node's name; the book has it now."""
+    """Emitted with the node's name after it was written to the inventory."""
 
     def __init__(
         self,
@@ -57,14 +57,13 @@ class NodeDialog(QDialog):
         name: str = "",
         parent: QWidget | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            operations: for writing the book.
-            logins: how nodes are reached.
-            book: as it is now.
-            name: of the node that is changed; empty for a new one.
-            parent: Qt's owner.
+        """Args:
+        theme: theme of the window.
+        operations: runs writing the inventory.
+        logins: connects to nodes.
+        book: the current inventory.
+        name: the node to change; empty for a new one.
+        parent: Qt parent.
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -97,11 +96,11 @@ class NodeDialog(QDialog):
 
     @property
     def save_button(self) -> Any:
-        """Enabled once what is typed is a node."""
+        """Return the save button, enabled once the input is a valid node."""
         return self.buttons.button(QDialogButtonBox.StandardButton.Save)
 
     def entry(self) -> NodeEntry | None:
-        """What is typed; None, said at the fields, where it is no node."""
+        """Return the input as an entry; None if it is not a valid node, which the fields show."""
         name = self.name.text().strip()
         problems: dict[str, str] = {}
         if not self._old and (name in self._node_inventory.nodes or name in self._node_inventory.groups):
@@ -119,7 +118,7 @@ class NodeDialog(QDialog):
         return None if problems else made
 
     def save(self) -> None:
-        """Write what is typed into the book, and close."""
+        """Write the input to the inventory and close."""
         entry = self.entry()
         if entry is None or self._is_saving:
             return
@@ -169,7 +168,7 @@ class NodeDialog(QDialog):
         self.steps.ask_wanted.connect(self.test.ask)
 
     def _look(self) -> None:
-        """After each key."""
+        """Validate the input after each edit."""
         entry = self.entry()
         self.save_button.setEnabled(entry is not None and not self._is_saving)
         if entry is None:
@@ -187,22 +186,22 @@ class NodeDialog(QDialog):
         self._error.show()
 
 
-# Tries a node out while it is typed: only the newest try is heard of.
+# Tests a node while it is edited; only results of the newest test are reported.
 
 DEBOUNCE = 700
-"""Milliseconds without a key before it is tried."""
+"""Milliseconds without an edit before a test starts."""
 LIMIT = 8.0
-"""Seconds of one try to connect, and for the answer."""
+"""Seconds to connect, and seconds to respond, per test."""
 
 
 class NodeTest(QObject):
-    """Each try has a thread of its own: one that waits for a wrong address does not hold up the next."""
+    """Test runner with a thread per test: one waiting for a wrong address does not delay the next."""
 
     begun = Signal()
     stepped = Signal(object)
-    """A Step of the newest try."""
+    """Emitted with each Step of the newest test."""
     over = Signal()
-    """The newest try has ended."""
+    """Emitted when the newest test has ended."""
     _arrived = Signal(int, object)
 
     def __init__(self, logins: Logins, parent: QObject | None = None) -> None:
@@ -216,7 +215,7 @@ class NodeTest(QObject):
         self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     def want(self, name: str, entry: NodeEntry | None) -> None:
-        """Try this soon, asking nobody; None: what is typed is no node, and nothing is tried."""
+        """Schedule a test without prompting; None: the input is not a valid node and nothing is tested."""
         wanted = None if entry is None else (name, entry)
         if wanted == self._wanted:
             return
@@ -229,13 +228,13 @@ class NodeTest(QObject):
             self._clock.start(DEBOUNCE)
 
     def ask(self) -> None:
-        """Try it now; a person may be asked for what is missing."""
+        """Test now; the user may be prompted for missing input."""
         self._clock.stop()
         self._logins.ask_again()
         self._begin(self._logins.asking)
 
     def stop(self) -> None:
-        """Hear of nothing more."""
+        """Report nothing more."""
         self._clock.stop()
         self._newest += 1
 
@@ -277,10 +276,10 @@ _IDLE = "What is typed is tried out: each step below says what came of it."
 
 
 class StepList(QWidget):
-    """Steps keep their place; what has not been tried waits."""
+    """List of steps in fixed positions; untested ones are shown as waiting."""
 
     ask_wanted = Signal()
-    """Try again, and ask the person for what is missing."""
+    """Emitted to test again and prompt the user for missing input."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -314,28 +313,28 @@ class StepList(QWidget):
 
     @property
     def steps(self) -> Mapping[int, Step]:
-        """What was told so far, by number."""
+        """Return the results so far, by number."""
         return self._steps
 
     def clear(self, said: str = _IDLE) -> None:
-        """Nothing is known; `said` instead."""
+        """Clear all results and show `said` instead."""
         self._steps, self._is_trying = {}, False
         self._said.setText(said)
         self._draw()
 
     def begin(self, said: str) -> None:
-        """It is being tried: the first step that nothing came of yet is under way."""
+        """Show that a test is running: the first step without a result is in progress."""
         self.clear(said)
         self._is_trying = True
         self._draw()
 
     def show_step(self, step: Step) -> None:
-        """This came of it."""
+        """Show the result of a step."""
         self._steps[step.number] = step
         self._draw()
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Show that no more results follow."""
         self._is_trying = False
         self._draw()
         found = [step.status for step in self._steps.values()]

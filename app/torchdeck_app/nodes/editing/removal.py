@@ -1,4 +1,4 @@
-"""Taking a node out of the book: asked for first, and undone where it was a mistake."""
+"""Removing a node from the inventory, with confirmation and undo."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _LOST = (
 
 @dataclass(frozen=True)
 class Removed:
-    """What is needed to undo it."""
+    """State needed to undo a removal."""
 
     name: str
     before: str
-    """The book's text."""
+    """Text of the inventory before the removal."""
     after: str
 
 
 class Removal:
-    """Asks, removes, puts back.
+    """Removal of a node with confirmation and undo.
 
     Args:
-        owner: what the question is asked over.
-        operations: for writing the book.
-        logins: whose book.
-        removed: called with a Removed, once it is done.
-        changed: called once the book is another one.
-        failed: called with a sentence.
+        owner: widget over which the question appears.
+        operations: runs writing the inventory.
+        logins: provides the inventory.
+        removed: called with a Removed after a removal.
+        changed: called after the inventory changed.
+        failed: called with an error message.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Removal:
         """The question that was asked last."""
 
     def ask(self, name: str) -> None:
-        """Ask whether the node shall go."""
+        """Ask whether to remove the node."""
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self._owner,
@@ -72,7 +72,7 @@ class Removal:
         )
 
     def undo(self, removed: Removed) -> None:
-        """Put it back: all of the text where nobody has changed it since, else the node alone."""
+        """Restore the node: the whole text if it has not changed since, else only the node."""
 
         def put_back(text: str) -> str:
             if text == removed.after:

@@ -1,4 +1,4 @@
-"""Trying a node out step by step: each step is fine, or says in a sentence what is wrong."""
+"""Step-by-step test of a node: each step passes or reports in a sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ ANSWERS, KEY, LOGIN, PYTHON, TORCH, HOME, GPUS = range(len(NAMES))
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that was tried."""
+    """Result of one step of the test."""
 
     number: int
-    """Which of NAMES."""
+    """Index into NAMES."""
     status: Status
     sentence: str
     asks: bool = False
-    """A person could mend it by saying something."""
+    """Whether the user could fix it by answering a prompt."""
 
 
 def try_node(
     name: str, entry: NodeEntry, reach: Connector, limit: float, tell: Callable[[Step], None]
 ) -> None:
-    """Reach a node that need not be in the book, and look at what it has; `tell` hears of each step.
+    """Connect to a node that need not be in the inventory, and probe it; `tell` receives each step.
 
     Args:
-        name: what it is, or will be, called.
-        entry: what is known of it.
-        reach: how nodes are reached, and who is asked.
-        limit: seconds to connect, and for its answer.
+        name: current or future name of the node.
+        entry: the node's settings.
+        reach: connects to nodes, with its prompts.
+        limit: seconds to connect, and seconds to respond.
         tell: called in this thread.
     """
     try:
@@ -84,7 +84,7 @@ def try_node(
 
 
 def of_facts(facts: NodeFacts) -> list[Step]:
-    """What a node that has answered has."""
+    """Return the steps for a node that responded."""
     python = facts.python
     version = f"Python {python.version}, {python.executable}"
     old = major_minor(python.version) < OLDEST_PYTHON

@@ -1,1 +1,1 @@
-"""What the nodes of the book are doing now, watched while it is looked at."""
+"""Live state of the inventory's nodes, monitored while shown."""

@@ -1,4 +1,6 @@
-"""All nodes of the book, live while they are looked at; told to the GUI thread a few times a second."""
+"""Live state of all nodes in the inventory while shown, delivered to the GUI thread a few times per
+second.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,22 @@ from torchdeck_app.nodes.live.python_fix import python_fix
 from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, standing_of
 
 AT_ONCE = 8
-"""Nodes that are connected to at a time: keys are exchanged by this process."""
+"""Maximum nodes connecting at a time: this process does the key exchanges."""
 INVENTORY_INTERVAL = 2.0
-"""Seconds between two looks at the book, which other programs change too."""
+"""Seconds between two polls of the inventory, which other programs change too."""
 _DELIVERY = 250
 """Milliseconds between two deliveries to the GUI thread."""
 
 
 class LiveNodes(QObject):
-    """Watches each node by a thread of its own. All methods are for the GUI thread."""
+    """Monitor with one thread per node. All methods are for the GUI thread."""
 
     inventory_changed = Signal(object)
-    """A NodeInventory: what it has now."""
+    """Emitted with the current NodeInventory."""
     inventory_failed = Signal(Exception)
-    """It cannot be read."""
+    """Emitted when the inventory cannot be read."""
     seen = Signal(object)
-    """A tuple of NodeSight: those that are new."""
+    """Emitted with a tuple of the new NodeSight values."""
 
     def __init__(self, logins: Logins, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -61,35 +63,35 @@ class LiveNodes(QObject):
 
     @property
     def inventory_file(self) -> Path:
-        """Where the book lies."""
+        """Return the path of the inventory."""
         return inventory_path(self._logins.home)
 
     @property
     def entries(self) -> Mapping[str, NodeEntry]:
-        """The nodes as they stand in the book."""
+        """Return the nodes as the inventory has them."""
         return self._entries
 
     @property
     def sights(self) -> Mapping[str, NodeSight]:
-        """What was seen of each."""
+        """Return the latest state of each node."""
         return self._sights
 
     @property
     def open_watches(self) -> int:
-        """Nodes that are being watched."""
+        """Return the number of nodes being monitored."""
         return len(self._watches)
 
     def start(self) -> None:
-        """They are looked at from now on."""
+        """Start monitoring."""
         self._clock.start()
         self._poller.start()
         self._watch_all()
 
     def stop(self, seconds: float = 0.0) -> None:
-        """They are not looked at any more: all channels are closed, the book is not read.
+        """Stop monitoring: all channels are closed and the inventory is not polled.
 
         Args:
-            seconds: how long to wait for the threads in all.
+            seconds: total time to wait for the threads.
         """
         self._clock.stop()
         self._poller.stop(seconds)
@@ -101,11 +103,11 @@ class LiveNodes(QObject):
                 watch.stop(seconds)
 
     def look_again(self) -> None:
-        """The book was just changed."""
+        """Read the inventory again because it was just changed."""
         self._poller.poke()
 
     def retry(self, name: str, *, asking: bool) -> None:
-        """Try a node again at once; `asking`: a person may be asked for what is missing."""
+        """Retry a node at once; `asking`: the user may be prompted for missing input."""
         if name not in self._watches:
             return
         if asking:
@@ -113,7 +115,9 @@ class LiveNodes(QObject):
         self._watches[name].retry(self._logins.asking.connect if asking else None)
 
     def retry_waiting(self) -> None:
-        """Try those again that wait for a person: what they want was maybe said elsewhere. Asks nobody."""
+        """Retry nodes that wait for the user, whose input may have been given elsewhere, without
+        prompting.
+        """
         for name, sight in self._sights.items():
             if sight.standing in WAITS:
                 self.retry(name, asking=False)
@@ -141,7 +145,7 @@ class LiveNodes(QObject):
                 watch.start()
 
     def _hear(self, sight: NodeSight) -> None:
-        """In a thread."""
+        """Store a node's state; called in its thread."""
         with self._lock:
             self._news[sight.name] = sight
 
@@ -154,32 +158,32 @@ class LiveNodes(QObject):
             self.seen.emit(tuple(news.values()))
 
 
-# Watching one node over one channel: what it is, then once a second what it does.
+# Monitors one node over one channel: its facts once, then a sample per second.
 
 INTERVAL = 1.0
 """Seconds between two samples."""
 REACH_LIMIT = 10.0
 """Seconds to connect, and for the first answer."""
 ANSWER_LIMIT = 10.0
-"""Seconds for a sample; a line that is cut is known to be after that."""
+"""Seconds for a sample; after that the connection counts as lost."""
 RUNS_EVERY = 5
-"""Samples from one look at a node's processes to the next."""
+"""Samples between two scans of a node's processes."""
 _FIRST_REST, _LONGEST_REST = 2.0, 30.0
-"""Seconds until a node that is not reached is tried again: doubled each time, up to the second."""
+"""First and longest delay in seconds before retrying a node; doubled after each attempt."""
 WAITS = (Standing.NEEDS_LOGIN, Standing.NEEDS_KEY, Standing.KEY_UNKNOWN, Standing.KEY_CHANGED)
-"""Nothing changes until a person does something."""
+"""States that last until the user acts."""
 
 
 class NodeWatch:
-    """One thread that talks to one node until `stop`, and tells what it sees.
+    """Thread that polls one node until `stop` and reports its state.
 
     Args:
-        name: of the node.
-        entry: what the book says of it.
-        connect: connects, and asks nobody.
-        gate: held while connecting, so that many nodes are not reached all at once.
-        tell: called in the thread with each NodeSight, and never after `stop`.
-        known: what was seen of it before.
+        name: the node's name.
+        entry: the node's entry in the inventory.
+        connect: connects without prompting.
+        gate: held while connecting, to limit concurrent connection attempts.
+        tell: called in the thread with each NodeSight, never after `stop`.
+        known: the last known state.
     """
 
     def __init__(
@@ -203,11 +207,11 @@ class NodeWatch:
         self._thread = threading.Thread(target=self._run, name=f"node {name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float = 0.0) -> bool:
-        """Tell nothing more, and close the channel; whether the thread has ended within `seconds`."""
+        """Stop reporting and close the channel; return whether the thread ended within `seconds`."""
         with self._wake:
             self._is_stopped = True
             self._wake.notify_all()
@@ -216,7 +220,7 @@ class NodeWatch:
         return not self._thread.is_alive()
 
     def retry(self, connect: Connect | None = None) -> None:
-        """Try again at once where it is not reached; by `connect` this time, which may ask a person."""
+        """Retry at once if not connected, this time by `connect`, which may prompt the user."""
         with self._wake:
             self._asking, self._wants_retry = connect, True
             self._wake.notify_all()
@@ -231,18 +235,18 @@ class NodeWatch:
                 was_reached = self._sight.standing is Standing.REACHED
                 standing = standing_of(error)
                 if was_reached and standing is Standing.NO_PYTHON:
-                    standing = Standing.UNREACHABLE  # it did run: somebody ended it
+                    standing = Standing.UNREACHABLE  # it did run: it was killed
                 fix = python_fix(self.entry) if standing is Standing.NO_PYTHON else ""
                 self._say(standing=standing, why=_sentence(error), fix=fix)
             rest = _FIRST_REST if was_reached else min(2 * rest, _LONGEST_REST)
             self._rest(None if standing in WAITS else rest)
 
     def _watch(self) -> None:
-        """Talk to it until it is stopped or lost."""
+        """Poll the node until stopped or disconnected."""
         with self._wake:
             asking, self._asking = self._asking, None
             wanted, self._wants_retry = self._wants_retry, False
-        if wanted:  # else what was wrong stays to be read while it is tried again by itself
+        if wanted:  # else the error stays readable during automatic retries
             self._say(standing=Standing.REACHING, why="", fix="")
         reach = self._gated if asking is None else asking
         with open_probe_session(self.name, self.entry, reach, REACH_LIMIT) as probe_session:
@@ -252,7 +256,7 @@ class NodeWatch:
             self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="", fix="")
             count = 0
             while not self._is_stopped:
-                self._wants_retry = False  # it is reached
+                self._wants_retry = False  # it is connected
                 self._sample(probe_session, with_runs=count % RUNS_EVERY == 0)
                 count += 1
                 self._rest(INTERVAL)
@@ -280,14 +284,16 @@ class NodeWatch:
                 self._tell(self._sight)
 
     def _rest(self, seconds: float | None) -> None:
-        """Until `seconds` are over, or for ever; or until it is stopped, or shall try again."""
+        """Wait `seconds`, or forever if None, until stopped or retried."""
         with self._wake:
             if not self._is_stopped and not self._wants_retry:
                 self._wake.wait(seconds)
 
 
 def _sentence(error: Exception) -> str:
-    """Of a key that nobody knows without what to do at a terminal: the window has a button for that."""
+    """Return the error as a sentence; for an unknown host key without terminal advice, as the window has a
+    button for it.
+    """
     if isinstance(error, HostKeyUnknownError):
         return f"Host key not verified: {error.key_type} {error.fingerprint}"
     text = str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What helps a node whose Python is not one that runs can use."""
+"""Advice for a node whose Python cannot be used by runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NAMES = {
 
 
 def python_fix(entry: NodeEntry) -> str:
-    """Where the node inventory names what does not run."""
+    """Return the fix if the node inventory names an interpreter that does not start."""
     return f"Choose another {_NAMES[chosen_by(entry)]} for it"
 
 
 def python_fault(facts: NodeFacts) -> str:
-    """Why runs cannot use the Python of a node; empty where they can."""
+    """Return why runs cannot use the node's Python; empty if they can."""
     python = facts.python
     if python.error:
         return f"{python.executable}: {python.error}"

@@ -1,4 +1,4 @@
-"""What is known of a node at one moment."""
+"""State of a node at one moment."""
 
 from __future__ import annotations
 
@@ -19,62 +19,62 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Standing(Enum):
-    """How we stand with a node."""
+    """Connection state of a node."""
 
     REACHING = auto()
     REACHED = auto()
     UNREACHABLE = auto()
     NEEDS_LOGIN = auto()
     NEEDS_KEY = auto()
-    """It takes none of the keys that are known, and nothing that a person could be asked for."""
+    """The node accepts none of the known keys and offers no method that could prompt the user."""
     KEY_UNKNOWN = auto()
     KEY_CHANGED = auto()
     NO_PYTHON = auto()
-    """It lets us in, and what shall be its Python does not run."""
+    """Login succeeds, but the configured Python does not start."""
 
 
 class Holder(Said):
-    """Who has leased a device."""
+    """Run that has leased a device."""
 
     run_id: Annotated[str, Field(max_length=4096)]
     name: Annotated[str, Field(max_length=4096)] = ""
 
 
 class NodeSample(Said):
-    """What a node does now."""
+    """Current activity of a node."""
 
     time: Number
     values: Mapping[str, Number]
-    """Series as `torchdeck.agent.machine` and `.gpus` name them."""
+    """Series as named by `torchdeck.agent.machine` and `.gpus`."""
     load: tuple[Number, Number, Number]
     owners: Mapping[str, Holder] = Field(default_factory=dict)
-    """Who has which device, by the device's key."""
+    """Owner of each device, by the device's key."""
     runs: tuple[RunHere, ...] | None = None
-    """Runs with processes there; None where it was not asked."""
+    """Runs with processes on the node; None if not queried."""
 
 
 @dataclass(frozen=True)
 class NodeSight:
-    """One node as it is seen now; what it said last stays when it is lost."""
+    """Current state of one node; its last values remain after the connection is lost."""
 
     name: str
     standing: Standing = Standing.REACHING
     why: str = ""
-    """Why it is not reached, as a sentence."""
+    """Why the node is not connected, as a sentence."""
     fix: str = ""
-    """What helps, where the reason does not say it."""
+    """Advice, if the reason does not include it."""
     facts: NodeFacts | None = None
     sample: NodeSample | None = None
     runs: tuple[RunHere, ...] = ()
 
     @property
     def orphans(self) -> tuple[RunHere, ...]:
-        """Runs that nobody looks after any more, and whose processes live."""
+        """Runs without supervision that have live processes."""
         return tuple(run for run in self.runs if not run.supervised)
 
     @property
     def devices(self) -> tuple[DeviceActivity, ...]:
-        """Its GPUs now."""
+        """Return the node's GPUs now."""
         if self.facts is None:
             return ()
         values = {} if self.sample is None else self.sample.values
@@ -105,7 +105,7 @@ def _device(
 
 
 def sample_from(node: str, answer: Mapping[str, Any]) -> NodeSample:
-    """The sample in a node's answer. Raises ProbeError, naming what does not fit."""
+    """Parse the sample in a node's answer. Raises ProbeError naming the invalid value."""
     try:
         return NodeSample.model_validate(answer)
     except ValidationError as error:
@@ -115,7 +115,7 @@ def sample_from(node: str, answer: Mapping[str, Any]) -> NodeSample:
 
 
 def standing_of(error: Exception) -> Standing:
-    """How we stand with a node after `error`."""
+    """Return the connection state after `error`."""
     if isinstance(error, HostKeyUnknownError):
         return Standing.KEY_UNKNOWN
     if isinstance(error, HostKeyChangedError):

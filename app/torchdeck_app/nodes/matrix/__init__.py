@@ -1,1 +1,1 @@
-"""Which node reaches which, how quickly and how well."""
+"""Matrix of the connections between nodes, with latency and bandwidth."""

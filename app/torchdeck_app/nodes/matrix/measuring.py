@@ -1,4 +1,4 @@
-"""Measuring the ways between nodes: every node connects to every other, all at once."""
+"""Measurement of the routes between nodes: every node connects to every other, all at once."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from torchdeck.nodes.probe.probing import open_probe_session
 from torchdeck.nodes.training_address import training_address
 
 LIMIT = 15.0
-"""Seconds for a node to be reached and to answer."""
+"""Seconds for a node to connect and to respond."""
 SIZE = 8 * 2**20
-"""Bytes that go over each way."""
+"""Bytes sent over each route."""
 AT_ONCE = 8
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it."""
+    """Result of a cleanup."""
 
     names: tuple[str, ...]
-    """The nodes, in the order of rows and columns."""
+    """Node names, in the order of rows and columns."""
     ways: Mapping[tuple[str, str], Connected] = field(default_factory=dict)
-    """By source and target."""
+    """Routes by source and target."""
     silent: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that could not be asked, and why."""
+    """Nodes that could not be queried, with the reason."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """What the others reach each by."""
+    """Address by which the others connect to each node."""
 
     def reason(self, source: str, target: str) -> str:
-        """Why there is no way from one to the other, as a sentence; empty where there is one."""
+        """Return why there is no route between two nodes, as a sentence; empty if there is one."""
         if source == target:
             return ""
         for name in (source, target):
@@ -57,17 +57,17 @@ class Measured:
 def measure(
     names: Sequence[str], reach: Connector, progress: Callable[[str], None], size: int = SIZE
 ) -> Measured:
-    """Reach all, ask each for its address, and let each connect to each other.
+    """Connect to all nodes, get their addresses, and let each connect to every other.
 
     Args:
-        names: of nodes in the book.
-        reach: how they are reached.
-        progress: told what is waited for; what it raises ends it.
-        size: bytes for the bandwidth.
+        names: nodes in the inventory.
+        reach: connects to them.
+        progress: called with the pending step; an exception from it ends the measurement.
+        size: bytes for the bandwidth test.
 
     Raises:
-        ConfigError: the book cannot be read.
-        ProbeError: a node stopped answering.
+        ConfigError: the inventory cannot be read.
+        ProbeError: a node stopped responding.
     """
     node_inventory = reach.node_inventory()
     entries = {name: node_inventory.nodes[name] for name in names if name in node_inventory.nodes}
@@ -100,7 +100,7 @@ def _each(names: Sequence[str], call: Callable[[str], T]) -> list[tuple[str, T]]
 
 
 def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, ProbeSession] | str:
-    """A conversation with a node and what closes it, or why there is none."""
+    """Return a probe session with a node and its exit stack, or why there is none."""
     stack = ExitStack()
     try:
         return stack, stack.enter_context(open_probe_session(name, entry, reach.connect, LIMIT))
@@ -110,14 +110,14 @@ def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, Pro
 
 
 def _hosts(reach: Connector, names: Sequence[str]) -> list[str]:
-    """What SSH connects to for each: the way there is the way that the nodes take to each other."""
+    """Return the SSH host of each node: nodes use the same address to reach each other."""
     return [reach.target(name).host for name in names]
 
 
 def _address(
     name: str, entry: NodeEntry, probe_session: ProbeSession, hosts: Sequence[str]
 ) -> tuple[str, str]:
-    """What the others reach it by, or empty and why that is not known."""
+    """Return the address by which others reach the node, or an empty one and why it is unknown."""
     try:
         answer = probe_session.ask(ProbeRequest.FACTS, LIMIT, home=entry.home, folders=[], peers=list(hosts))
         return training_address(name, entry, facts_from(name, answer)).address, ""

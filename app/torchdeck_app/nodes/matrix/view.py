@@ -1,4 +1,4 @@
-"""The connection matrix: which nodes, a button that measures, the table, and what is wrong in words."""
+"""Connection matrix: choice of nodes, a measure button, the table and the problems in words."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _TEACH = (
 _FEW = "Once the node inventory has two nodes, latency and bandwidth between them can be measured here."
 _MOST_SAID = 6
 _LINES = 2
-"""Of a cell: how quick, and how wide."""
+"""Lines of a cell: latency and bandwidth."""
 _WIDEST = 20 * GRID
-"""Pixels of a node's name at the table's edges."""
+"""Maximum width of a node's name at the table's edges in pixels."""
 
 
 class MatrixView(QWidget):
-    """Measures when asked to, never by itself: it takes what training may need."""
+    """View that measures only on request, since measuring uses what training may need."""
 
     over = Signal()
-    """It measures no more; what nodes want may have been asked for."""
+    """Emitted when the measurement has ended; it may have prompted for logins."""
 
     def __init__(
         self, theme: Theme, operations: Operations, logins: Logins, parent: QWidget | None = None
@@ -78,7 +78,7 @@ class MatrixView(QWidget):
             header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
             header.setMaximumSectionSize(_WIDEST)
         self.table.verticalHeader().setMaximumWidth(_WIDEST)
-        # all as high as those with two lines, which keep off the lines between them
+        # all rows as high as two lines of text, which stay clear of the grid lines
         high = _LINES * self.table.fontMetrics().lineSpacing() + 2 * GRID
         self.table.verticalHeader().setMinimumSectionSize(high)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -90,12 +90,12 @@ class MatrixView(QWidget):
 
     @property
     def chosen(self) -> list[str]:
-        """Names of the nodes whose boxes are checked."""
+        """Return the names of the checked nodes."""
         items = [self.nodes.item(row) for row in range(self.nodes.count())]
         return [item.text() for item in items if item.checkState() is Qt.CheckState.Checked]
 
     def show_nodes(self, node_inventory: NodeInventory) -> None:
-        """These can be chosen; what was chosen stays so."""
+        """Offer these nodes; the selection is kept."""
         known = {self.nodes.item(row).text() for row in range(self.nodes.count())}
         chosen = set(self.chosen)
         self.nodes.clear()
@@ -110,7 +110,7 @@ class MatrixView(QWidget):
         self._count()
 
     def stop(self) -> None:
-        """Wait for nothing more."""
+        """Stop waiting for results."""
         if self._measuring is not None:
             self._measuring.cancel()
 
@@ -202,14 +202,16 @@ class MatrixView(QWidget):
         )
 
 
-# The connection matrix as a table: who connects stands in the row, to whom in the column.
+# Connection matrix as a table model: the source is the row, the target the column.
 
 Index = QModelIndex | QPersistentModelIndex
 NONE = Measured(())
 
 
 class MatrixModel(QAbstractTableModel):
-    """A cell has latency and bandwidth, or a sign that there is no way, and the reason in its tooltip."""
+    """Table model whose cells show latency and bandwidth, or a sign for no route with the reason as
+    tooltip.
+    """
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -218,11 +220,11 @@ class MatrixModel(QAbstractTableModel):
 
     @property
     def found(self) -> Measured:
-        """What is shown."""
+        """Return the answers shown."""
         return self._found
 
     def show(self, found: Measured) -> None:
-        """Show this."""
+        """Show these measurements."""
         self.beginResetModel()
         self._found = found
         self.endResetModel()
@@ -259,7 +261,7 @@ class MatrixModel(QAbstractTableModel):
         return None
 
     def sentence(self, source: str, target: str) -> str:
-        """One cell in words."""
+        """Return one cell as a sentence."""
         reason = self._found.reason(source, target)
         if reason:
             return reason
@@ -272,7 +274,7 @@ class MatrixModel(QAbstractTableModel):
 
 
 def cell_words(found: Measured, source: str, target: str) -> str:
-    """What stands in a cell."""
+    """Return the text of a cell."""
     if found.reason(source, target):
         return "✕ no"
     way = found.ways.get((source, target))

@@ -1,4 +1,4 @@
-"""Which run of which node is to be followed from here, and how far that is."""
+"""Dialog that chooses a run of a node to follow from here, and shows the progress."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _ABOUT = (
 
 
 class AttachDialog(QDialog):
-    """Window-modal; it connects to nothing itself. Cancel ends what is under way, and closes."""
+    """Window-modal dialog that connects to nothing itself. Cancel aborts the operation and closes the
+    dialog.
+    """
 
     attach_asked = Signal(str, str)
-    """A node of the book, and the run: its id, the beginning of it, its name, or `latest`."""
+    """Emitted with a node of the inventory and the run: its id, an id prefix, its name, or `latest`."""
 
     def __init__(self, nodes: Sequence[str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -58,15 +60,15 @@ class AttachDialog(QDialog):
 
     @property
     def told(self) -> str:
-        """How far it is, or why the run is not here."""
+        """Return the progress, or why the run is not here."""
         return self._told.text()
 
     def show_progress(self, what: str) -> None:
-        """It is under way."""
+        """Show the progress."""
         self._tell(f"{what[:1].upper()}{what[1:]} …", "secondary", busy=True)
 
     def show_error(self, why: str) -> None:
-        """The run is not here."""
+        """Show why attaching failed."""
         self._tell(f"✕ {why[:1].upper()}{why[1:]}", "error", busy=False)
 
     def _lay_out(self, about: QLabel) -> None:

@@ -1,4 +1,4 @@
-"""A run that nobody follows here: what it is said to do is as old as what its nodes said last."""
+"""Runs that no local controller follows: their state is as old as the last report of their nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def is_unfollowed(view: RunView | None) -> bool:
-    """Whether nobody here knows if it goes on."""
+    """Return whether no local process knows if the run continues."""
     return view is not None and view.followed_until is not None
 
 
 def last_known(view: RunView, now: float) -> str:
-    """What it did last, at `now` (unix seconds): `running when it was heard of last, 3 min ago`.
+    """Return the last known state at `now` (unix seconds): `running when it was heard of last, 3 min ago`.
 
-    Empty of a run that is followed, or over.
+    Empty if the run is followed or over.
     """
     if view.followed_until is None:
         return ""

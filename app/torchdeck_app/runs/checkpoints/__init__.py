@@ -1,1 +1,1 @@
-"""The checkpoints of a run."""
+"""Checkpoints of a run."""

@@ -1,4 +1,4 @@
-"""Checkpoints as rows; each cell is written only where it differs, so that selection and place stay."""
+"""Checkpoints as rows; only changed cells are written, so selection and scroll position stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDEST_STATE = "✓ verified 88 min ago"
 
 
 class CheckpointList(RowTree):
-    """The newest first."""
+    """Newest first."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, parent)
@@ -35,12 +35,12 @@ class CheckpointList(RowTree):
 
     @property
     def selected(self) -> RunCheckpoint | None:
-        """The one that is selected."""
+        """Return the selected checkpoint."""
         rows = self.selectionModel().selectedRows()
         return self._rows[rows[0].row()] if rows and rows[0].row() < len(self._rows) else None
 
     def set_rows(self, rows: tuple[RunCheckpoint, ...]) -> None:
-        """These are there now; what was selected stays so, else the newest complete one is."""
+        """Show these checkpoints; the selection is kept, else the newest complete one is selected."""
         chosen = self.selected
         self._rows = rows
         kept = chosen.info.path if chosen is not None else None
@@ -51,7 +51,7 @@ class CheckpointList(RowTree):
             self.setCurrentIndex(self._model.index(at, 0))
 
     def write(self, verdicts: Verdicts, *, is_live: bool) -> None:
-        """Say everything of each as of now."""
+        """Update all cells of all rows."""
         now = time.time()
         fresh = self._model.item(0, 0) is None
         for at, row in enumerate(self._rows):
@@ -62,14 +62,14 @@ class CheckpointList(RowTree):
                 if column == _STATE:
                     item.setForeground(self._theme.colour(_COLOURS.get(text[:1], "text")))
         if fresh and self._rows:
-            for column in range(len(HEADINGS) - 1):  # the last one takes the rest
+            for column in range(len(HEADINGS) - 1):  # the last column takes the rest
                 self.resizeColumnToContents(column)
                 self.setColumnWidth(column, self.columnWidth(column) + GRID)
             widest = self.fontMetrics().horizontalAdvance(_WIDEST_STATE) + 2 * GRID
             self.setColumnWidth(_STATE, max(self.columnWidth(_STATE), widest))
 
     def _item(self, row: int, column: int) -> QStandardItem:
-        """The cell, made when it is not there yet."""
+        """Return the cell; create it if it does not exist yet."""
         found: QStandardItem | None = self._model.item(row, column)
         if found is None:
             found = QStandardItem()

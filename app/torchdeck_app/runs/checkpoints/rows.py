@@ -1,4 +1,4 @@
-"""What the list of checkpoints says of each."""
+"""Texts of the checkpoint list."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ HEADINGS = ("Step", "Saved", "Size", "Took", "State", "Resumes on", "Kept as")
 
 
 Verdicts = Mapping[Path, Verdict]
-"""Of checkpoints that were hashed, and have not changed since."""
+"""Verdicts of checkpoints that were hashed and have not changed since."""
 
 
 def cells(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) -> tuple[str, ...]:
-    """One text a heading; `now` in unix seconds."""
+    """Return one text per column; `now` in unix seconds."""
     info, manifest = row.info, row.info.manifest
     step = "?" if info.step < 0 else f"{info.step:,}"
     return (
@@ -32,7 +32,7 @@ def cells(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
 
 
 def state(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) -> str:
-    """How good it is, as far as is known."""
+    """Return the integrity of a checkpoint as far as known."""
     if row.is_leftover or row.info.path.name.startswith(".tmp-"):
         return "◐ being saved" if is_live else "○ left over, of no use"
     verdict = verdicts.get(row.info.path)
@@ -44,19 +44,19 @@ def state(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
 
 
 def goes_on_with(world_size: int) -> str:
-    """Which world sizes can resume it: any, and one of them bit for bit."""
+    """Return which world sizes can resume it: any, and one of them bit for bit."""
     return f"any ranks, exactly on {world_size:,}"
 
 
 def going_on(row: RunCheckpoint, *, resumes: bool) -> str:
-    """What going on from it means: the run itself is resumed, or another one begins."""
+    """Return the effect of continuing from it: the run itself is resumed, or a new run starts."""
     if resumes:
         return f"This run goes on from step {row.info.step:,}"
     return f"Begins a new run at step {row.info.step:,}; this one stays"
 
 
 def tooltip(row: RunCheckpoint, verdicts: Verdicts) -> str:
-    """Everything that is known of it, a line each."""
+    """Return all facts about a checkpoint, one per line."""
     info, manifest = row.info, row.info.manifest
     lines = [str(info.path)]
     if manifest is not None:

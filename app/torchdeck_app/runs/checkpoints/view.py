@@ -1,4 +1,4 @@
-"""The checkpoints of a run, and what can be done with each."""
+"""View of a run's checkpoints and their actions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from torchdeck_app.widgets.tooltip import plain_tip
 T = TypeVar("T")
 _INTERVAL = 1.0
 _TICK = 5000
-"""Milliseconds between two looks at the clock, for `3 min ago`."""
+"""Milliseconds between two updates of relative times such as `3 min ago`."""
 _Seen = tuple[tuple[RunCheckpoint, ...], Mapping[Path, Verdict]]
 _TIPS = {
     "verify": "Hash every file and compare it with the manifest; remembered until the checkpoint changes",
@@ -52,11 +52,11 @@ _TIPS = {
 
 
 class CheckpointsView(RunPanel):
-    """Looks at the run's checkpoint directory while it is seen."""
+    """Panel that polls the run's checkpoint directory while visible."""
 
     resume_asked = Signal()
     clone_asked = Signal(object)
-    """A new run is to go on from the checkpoint at this Path."""
+    """Emitted to clone the run from the checkpoint at this Path."""
 
     def __init__(
         self, theme: Theme, operations: Operations, layout: RunLayout, parent: QWidget | None = None
@@ -126,11 +126,11 @@ class CheckpointsView(RunPanel):
 
     @property
     def selected(self) -> RunCheckpoint | None:
-        """The one that is selected."""
+        """Return the selected checkpoint."""
         return self.list.selected
 
     def _look(self) -> _Seen:
-        """In the thread."""
+        """Poll the list, in the thread."""
         rows = run_checkpoints(self._layout)
         known = {**read_verdicts(self._home), **self._own}
         return rows, still_true(known, (row.info.path for row in rows))
@@ -180,7 +180,7 @@ class CheckpointsView(RunPanel):
         }
 
     def _is_newest(self, row: RunCheckpoint) -> bool:
-        """Whether a resume of the run itself would go on from it, which only a run that is over can do."""
+        """Return whether resuming the run would use this checkpoint, which requires that the run is over."""
         complete = [each for each in self._rows if each.info.complete]
         over = self._view is not None and not abilities(self._view).resume
         return over and bool(complete) and complete[0].info.path == row.info.path
@@ -227,7 +227,7 @@ class CheckpointsView(RunPanel):
         dialog.open()
 
     def export(self, row: RunCheckpoint, target: Path) -> None:
-        """Write the weights of a checkpoint into a new folder."""
+        """Export the weights of a checkpoint to a new folder."""
         path = row.info.path
         self._work(
             path,
@@ -241,7 +241,7 @@ class CheckpointsView(RunPanel):
         delete_question(row, others, self, lambda: self.delete(row))
 
     def delete(self, row: RunCheckpoint) -> None:
-        """Delete a checkpoint, without asking."""
+        """Delete a checkpoint without confirmation."""
         self._work(
             path := row.info.path,
             f"deleting {path.name}",
@@ -311,13 +311,13 @@ _SCRIPT = (
 
 
 class NoCheckpoints(EmptyState):
-    """Says whether there will be one, as the run's kind and state tell."""
+    """Empty state that tells whether there will be a checkpoint, by the run's kind and state."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, "save", "No checkpoints", _TO_COME)
 
     def show_view(self, view: RunView) -> None:
-        """The run as of now."""
+        """Show the run's current state."""
         if view.kind in ("script", "module"):
             self.set_sentence(_SCRIPT)
         else:
@@ -327,13 +327,13 @@ class NoCheckpoints(EmptyState):
 def delete_question(
     row: RunCheckpoint, others: int, parent: QWidget, delete: Callable[[], None]
 ) -> QMessageBox:
-    """Say what is lost, and ask; Enter and Esc keep it.
+    """Ask for confirmation, listing what is lost; Enter and Esc keep the checkpoint.
 
     Args:
         row: the checkpoint.
         others: complete checkpoints that stay.
-        parent: of the dialog.
-        delete: called where that is what the person wants.
+        parent: parent of the dialog.
+        delete: called if the user confirms.
     """
     stay = "1 complete one stays" if others == 1 else f"{others:,} complete ones stay"
     rest = stay if others else "the run cannot be resumed any more"

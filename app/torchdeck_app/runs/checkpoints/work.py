@@ -1,4 +1,4 @@
-"""What can be done with a checkpoint. Blocks: for workers."""
+"""Operations on a checkpoint. They block: for workers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Say = Callable[[str], None]
 
 
 def verified(home: Path, folder: Path, say: Say, cancel: Cancel) -> tuple[Verdict, str]:
-    """Hash every file of a checkpoint, and remember what came of it.
+    """Hash every file of a checkpoint and record the verdict.
 
     Returns:
-        What is wrong with it, and why that cannot be remembered; empty where it can.
+        The verdict, and why it cannot be recorded; empty if it can.
     """
     try:
         seal = seal_of(folder)
@@ -50,7 +50,7 @@ def _problems(folder: Path, say: Say, cancel: Cancel) -> tuple[str, ...]:
 
 
 def exported(folder: Path, target: Path, say: Say) -> str:
-    """Write a checkpoint's weights into `target`, by a process that has torch; what was written, in words.
+    """Export a checkpoint's weights to `target` by a process that has torch; return a summary.
 
     Raises:
         ExchangeFailedError: nothing was written.

@@ -1,1 +1,1 @@
-"""What a user asks of runs."""
+"""Commands of the user to runs."""

@@ -1,4 +1,4 @@
-"""What can be asked of a run as it is now, and why not, where it cannot."""
+"""Actions that a run allows in its current state, and why others are not possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunCommand(StrEnum):
 
 @dataclass(frozen=True)
 class Abilities:
-    """For each action why it is not possible; empty where it is."""
+    """Reason per action why it is not possible; empty if it is."""
 
     stop: str = ""
     stop_now: str = ""
@@ -62,13 +62,13 @@ def abilities(
     is_left_alone: bool = False,
     living_alone: Sequence[str] = (),
 ) -> Abilities:
-    """What can be asked of a run.
+    """Return which actions a run allows.
 
     Args:
-        view: of the run; None where it cannot be read.
-        under_way: what was asked of it and is not done yet (`stop`, `stop_now`, `resume`, `attach`).
-        is_left_alone: it goes on elsewhere, and no controller here follows all of it.
-        living_alone: other nodes on which ranks of it may go on though it is over.
+        view: view of the run; None if it cannot be read.
+        under_way: pending requests (`stop`, `stop_now`, `resume`, `attach`).
+        is_left_alone: it continues elsewhere, and no local controller follows all of it.
+        living_alone: other nodes on which ranks may continue although the run is over.
     """
     if view is None:
         unread = "the run cannot be read"
@@ -92,7 +92,7 @@ def _stop(view: RunView, asked: Collection[str]) -> str:
 
 
 def _stop_now(view: RunView, asked: Collection[str]) -> str:
-    # an agent that has written the end is only a moment from its own
+    # an agent that has written the end is about to exit itself
     is_left = not view.end_written and view.processes_alive
     if view.is_over and not is_left and not view.nodes_alone:
         return f"the run has {_over(view)}"

@@ -1,4 +1,4 @@
-"""What can be done with the selected runs, as actions with shortcuts."""
+"""Actions on the selected runs, with shortcuts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _ALL = (
-    # name, text, shortcut, icon, what it does
+    # name, text, shortcut, icon, description
     (RunCommand.STOP, "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
     (RunCommand.STOP_NOW, "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
     (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
@@ -55,7 +55,7 @@ _MENU = (
 
 
 class RunActions:
-    """Made once by the place; enabled by what is selected."""
+    """Actions created once by the page and enabled by the selection."""
 
     def __init__(self, theme: Theme, place: QWidget, asked: Callable[[RunCommand], None]) -> None:
         self._theme = theme
@@ -82,7 +82,9 @@ class RunActions:
         return tuple(self._by_name.values())
 
     def enable(self, entries: Sequence[RunEntry], able: Sequence[Abilities]) -> None:
-        """Of several runs, what any of them can do; clone, folder and stop are for as many as can."""
+        """Enable each action that any of the runs allows; clone, folder and stop apply to all runs that allow
+        them.
+        """
         for name in (*_MENU[0][:4], RunCommand.DELETE):
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
@@ -92,7 +94,7 @@ class RunActions:
             self._by_name[name].setEnabled(bool(entries))
 
     def _set_able(self, name: RunCommand, why_not: Sequence[str]) -> None:
-        """Enable it where one of the runs can; else its tooltip says why none can."""
+        """Enable the action if one of the runs allows it; else its tooltip says why none does."""
         action, possible = self._by_name[name], "" in why_not
         action.setEnabled(possible)
         reasons = [] if possible else [f"Not now: {why}" for why in dict.fromkeys(why_not)]
@@ -101,7 +103,7 @@ class RunActions:
             action.setToolTip(plain_tip(tip))
 
     def menu(self, parent: QWidget) -> QMenu:
-        """For a right click; it deletes itself."""
+        """Create a context menu that deletes itself."""
         menu = QMenu(parent)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)

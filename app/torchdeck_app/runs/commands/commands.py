@@ -1,4 +1,4 @@
-"""What a person asks of runs: carried out off the GUI thread, its outcome told by signals."""
+"""Commands of the user to runs: carried out off the GUI thread, with outcomes reported by signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORIGIN = "window"
 
 @dataclass(frozen=True)
 class Deleted:
-    """Runs that were deleted and can still be put back."""
+    """Deleted runs that can still be restored."""
 
     names: tuple[str, ...]
     ids: tuple[str, ...]
@@ -36,17 +36,17 @@ class Deleted:
 
 
 class RunCommands(QObject):
-    """Asks runs for things; the person, too, for what their nodes want."""
+    """Sender of requests to runs; prompts the user for the nodes' logins."""
 
     clone_ready = Signal(str, str)
-    """The text of a run file, and where that came from."""
+    """Emitted with the text of a run file and its source."""
     deleted = Signal(object)
-    """An Aside."""
+    """Emitted with a Deleted."""
     failed = Signal(str, str)
-    """A run's id, and why what was asked of it cannot be done."""
+    """Emitted with a run's id and why the command failed."""
     under_way_changed = Signal()
     runs_touched = Signal()
-    """Something was written: looking at the list again is worth it."""
+    """Emitted after a write: the list should be refreshed."""
 
     def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -58,7 +58,7 @@ class RunCommands(QObject):
         self._carriers.changed.connect(self._take_carried)
 
     def under_way(self, run_id: str) -> frozenset[str]:
-        """What was asked of a run and not taken yet."""
+        """Return the pending requests of a run."""
         return frozenset(what for id_, what in (*self._asked, *self._carriers.under_way) if id_ == run_id)
 
     def carry_out(self, what: RunCommand, layout: RunLayout) -> None:
@@ -78,7 +78,7 @@ class RunCommands(QObject):
                 raise ValueError(f"{what.words} is not about one run")
 
     def stop(self, layout: RunLayout, *, now: bool = False) -> None:
-        """Ask for a stop after the step, with a checkpoint; or, `now`, for the end of every process."""
+        """Request a stop after the step, with a checkpoint; or, with `now`, kill all processes."""
         kind = RunCommand.STOP_NOW if now else RunCommand.STOP
 
         request = StopRequest(layout, ORIGIN, now=now, wait=False)
@@ -86,11 +86,11 @@ class RunCommands(QObject):
         self._run(layout, kind, lambda ui: self._carriers.add(request_stop(request, ui)))
 
     def resume(self, layout: RunLayout) -> None:
-        """Go on from the newest complete checkpoint."""
+        """Resume from the newest complete checkpoint."""
         self._run(layout, RunCommand.RESUME, lambda ui: resume(layout, ORIGIN, ui))
 
     def attach(self, layout: RunLayout) -> None:
-        """Follow a run again that goes on on other machines: ask for what is wanted, start a controller."""
+        """Reattach to a run that continues on other machines: prompt for logins and start a controller."""
         self._run(layout, RunCommand.ATTACH, lambda ui: attach(layout, ui, until_followed=True))
 
     def ui(self, progress: Callable[[str], None], cancel: Cancel) -> WorkerUi:
@@ -98,7 +98,7 @@ class RunCommands(QObject):
         return WorkerUi(self._logins.asking, progress, cancel, self._carriers.add_controller)
 
     def clone(self, layout: RunLayout, checkpoint: Path | None = None) -> None:
-        """Hand out the run's file as it was, to begin with `checkpoint` where one is given."""
+        """Emit the run's file as it was, to start from `checkpoint` if given."""
         self._operations.run(
             f"reading the configuration of {layout.root.name}",
             lambda _progress, _cancel: clone_text(layout, checkpoint),
@@ -107,7 +107,7 @@ class RunCommands(QObject):
         )
 
     def delete(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
-        """Set runs (name, layout) aside; whoever hears `deleted` removes them or puts them back."""
+        """Move runs (name, layout) to the trash; the receiver of `deleted` removes or restores them."""
 
         def call(progress: Callable[[str], None], _cancel: object) -> tuple[Deleted, list[tuple[str, str]]]:
             gone, errors = [], []
@@ -140,7 +140,7 @@ class RunCommands(QObject):
         )
 
     def remove(self, aside: Deleted) -> None:
-        """Delete for good what was set aside, and what nodes have of it that can be logged in to unasked."""
+        """Delete trashed runs permanently, also on nodes that accept a login without prompting."""
 
         def call(progress: Callable[[str], None], cancel: Cancel) -> list[NodeDeletion]:
             told: list[NodeDeletion] = []
@@ -163,7 +163,7 @@ class RunCommands(QObject):
         )
 
     def go_on_deleting(self) -> None:
-        """Remove what somebody set aside and did not live to remove, on nodes that let us in unasked too."""
+        """Finish deletions that were interrupted, also on nodes that accept a login without prompting."""
 
         def call(progress: Callable[[str], None], cancel: Cancel) -> dict[Path, tuple[str, ...]]:
             return finish_deletions(self._logins.home, WorkerUi(self._logins.quiet, progress, cancel))
@@ -178,16 +178,16 @@ class RunCommands(QObject):
 
     @staticmethod
     def copy(text: str) -> None:
-        """Put `text` on the clipboard."""
+        """Copy `text` to the clipboard."""
         QGuiApplication.clipboard().setText(text)
 
     @staticmethod
     def open_folder(layout: RunLayout) -> None:
-        """Show the run's directory in the desktop's file manager."""
+        """Open the run's directory in the desktop's file manager."""
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(layout.root)))
 
     def close(self) -> None:
-        """Threads end; what is on its way is in the run's control folder, and stays there."""
+        """End the threads; pending requests stay in the run's control folder."""
         self._is_closed = True
         self._carriers.stop(1.0)
 
@@ -217,7 +217,7 @@ class RunCommands(QObject):
         operation.cancelled.connect(over)
 
     def look_after(self) -> None:
-        """See to what a worker has begun, also one that was cancelled: carry requests, reap controllers."""
+        """Take over what a worker has started, even if cancelled: carry requests and reap controllers."""
         if not self._is_closed:
             self._carriers.start()
 

@@ -1,4 +1,4 @@
-"""Requests that were written and not taken yet: seen to until an agent has them, off the GUI thread."""
+"""Pending requests: written, and tracked off the GUI thread until an agent has them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class Carried:
-    """What is under way, as (run id, what was asked), and what went wrong, as (run id, sentence)."""
+    """Pending requests as (run id, request) and failures as (run id, sentence)."""
 
     waiting: frozenset[tuple[str, str]]
     errors: tuple[tuple[str, str], ...] = ()
     arrived: int = 0
-    """How many requests have arrived so far: one that did between two looks is told of, too."""
+    """Number of requests that have arrived so far, which includes those that arrived between two polls."""
 
 
 class _Errand:
-    """One request on its way."""
+    """Request in transit."""
 
     def __init__(self, pending: PendingStop) -> None:
         self.pending = pending
@@ -45,7 +45,7 @@ class _Errand:
 
 
 class RequestCarriers(Poller[Carried]):
-    """Looks after requests while there are any, and reaps the controllers that this window started."""
+    """Poller that tracks requests while there are any, and reaps the controllers this window started."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         self._lock = threading.Lock()
@@ -62,18 +62,18 @@ class RequestCarriers(Poller[Carried]):
         self.poke()
 
     def add_controller(self, controller: DetachedProcess) -> None:
-        """Reap a controller when it ends, so that it does not look alive; from any thread."""
+        """Reap a controller when it exits, so that it does not look alive; from any thread."""
         with self._lock:
             self._controllers.append(controller)
 
     @property
     def under_way(self) -> frozenset[tuple[str, str]]:
-        """What is under way now, as (run id, what was asked); from any thread."""
+        """Return the pending requests as (run id, request); from any thread."""
         with self._lock:
             return frozenset((each.pending.layout.root.name, each.pending.kind) for each in self._errands)
 
     def _carry(self) -> Carried:
-        """In the thread."""
+        """Poll the list, in the thread."""
         with self._lock:
             errands = list(self._errands)
             self._controllers = [each for each in self._controllers if each.exit_code() is None]

@@ -1,4 +1,4 @@
-"""What ends with a run's processes: the steps that no checkpoint has."""
+"""Steps that are lost when a run's processes end: those without a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torchdeck_app.runs.commands.abilities import RunCommand
 
 
 def unsaved_steps(view: RunView, progress: TrainingProgress | None) -> int:
-    """Steps since the newest complete checkpoint; all of them without one, 0 where no step is known."""
+    """Return the steps since the newest complete checkpoint; all without one, 0 if no step is known."""
     if view.is_over or progress is None or progress.step is None:
         return 0
     return max(0, progress.step - _saved(view, progress))
 
 
 def what_is_lost(view: RunView, progress: TrainingProgress | None) -> str:
-    """In words, as a sentence without its stop: `32 steps since the checkpoint of step 100 are lost`."""
+    """Return a sentence without its period: `32 steps since the checkpoint of step 100 are lost`."""
     steps = unsaved_steps(view, progress)
     if not steps or progress is None:
         return "what came after the last checkpoint is lost"
@@ -28,7 +28,7 @@ def what_is_lost(view: RunView, progress: TrainingProgress | None) -> str:
 
 
 def is_being_saved(view: RunView, asked: frozenset[str] = frozenset()) -> bool:
-    """A stop goes on, or was asked for: a moment later nothing would be lost."""
+    """Return whether a stop is pending or running, after which nothing would be lost."""
     return view.state is RunState.STOPPING or RunCommand.STOP in {*view.requests_waiting, *asked}
 
 

@@ -1,4 +1,4 @@
-"""Several runs side by side: their curves over each other, what they say differently, where they ended."""
+"""Comparison of several runs: overlaid curves, different settings and final values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
 
 MOST = 8
-"""Runs that are compared at once: as many as there are colours."""
+"""Maximum number of runs compared at once, which is the number of colours."""
 
 
 class CompareView(QWidget):
-    """Shows two to eight runs."""
+    """View of two to eight runs."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CompareView(QWidget):
         column.addWidget(splitter, 1)
 
     def set_entries(self, entries: tuple[RunEntry, ...]) -> None:
-        """The same runs as of now."""
+        """Update the state of the same runs."""
         fresh = {entry.id: entry for entry in entries}
         self.entries = tuple(fresh.get(entry.id, entry) for entry in self.entries)
         views = [entry.view for entry in self.entries if entry.view is not None]
@@ -94,15 +94,15 @@ class CompareView(QWidget):
         self.values.set_rows(headings, end_values(self.entries, time.time()))
 
     def entered(self) -> None:
-        """It is seen from now on."""
+        """Called when the view becomes visible."""
         self.plots.entered()
 
     def left(self) -> None:
-        """It is not seen any more."""
+        """Called when the view is hidden."""
         self.plots.left()
 
     def closing(self) -> None:
-        """Threads end."""
+        """End the threads."""
         self.plots.closing()
 
     def _read(self) -> None:
@@ -128,22 +128,22 @@ class CompareView(QWidget):
 
 
 def names_of(entries: tuple[RunEntry, ...]) -> list[str]:
-    """A name for each run that no other one has: its own, with the random part of its id where needed."""
+    """Return a unique name per run: its own, with the random part of its id if needed."""
     names = [entry.name for entry in entries]
     return [
         f"{entry.name} {entry.id[-6:]}" if names.count(entry.name) > 1 else entry.name for entry in entries
     ]
 
 
-# What is said side by side of several runs.
+# Tables of a comparison of several runs.
 
 
 def configuration_rows(tables: Sequence[Mapping[str, Any]], *, every: bool = False) -> list[tuple[str, ...]]:
-    """A row a key: its name, and what each run says of it.
+    """Return one row per key: its name and its value in each run.
 
     Args:
-        tables: what each run's file says, without defaults.
-        every: also keys of which all say the same.
+        tables: the content of each run's file, without defaults.
+        every: include keys with identical values.
     """
     opened = [dict(leaves(table)) for table in tables]
     paths = list(dict.fromkeys(path for table in opened for path in table))
@@ -156,7 +156,7 @@ def configuration_rows(tables: Sequence[Mapping[str, Any]], *, every: bool = Fal
 
 
 def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]:
-    """A row a quantity: its name, and each run's value at its end, or as of now."""
+    """Return one row per quantity: its name and each run's final or current value."""
     rows = [Row(entry, Note()) for entry in entries]
 
     def shown(key: str) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""A run's configuration, and how it differs from another."""
+"""Configuration of a run, and its differences from another."""

@@ -1,4 +1,4 @@
-"""A table of texts that is only read: keys in the first column, what they are elsewhere in the others."""
+"""Read-only table of texts: keys in the first column, values in the others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from torchdeck_app.widgets.row_tree import RowDelegate
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _WIDEST = 360
-"""Pixels of a column, however long its texts are."""
+"""Maximum width of a column in pixels."""
 
 
 class GridTable(QTableView):
-    """Shows rows of texts; what is selected can be copied."""
+    """Table of texts whose selection can be copied."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -50,7 +50,7 @@ class GridTable(QTableView):
     def set_rows(
         self, headings: Sequence[str], rows: Sequence[Sequence[str]], *, fixed_width: bool = False
     ) -> None:
-        """Show `rows`, each with one text a heading; nothing is touched where they are as before."""
+        """Show `rows`, each with one text per column; does nothing if they are unchanged."""
         if (shown := (tuple(headings), [tuple(row) for row in rows])) == self._shown:
             return
         self._shown = shown
@@ -70,11 +70,11 @@ class GridTable(QTableView):
         self.horizontalHeader().setStretchLastSection(True)
 
     def texts(self) -> list[tuple[str, ...]]:
-        """The rows that are shown."""
+        """Return the shown rows."""
         return [] if self._shown is None else self._shown[1]
 
     def row_of_the_keyboard(self) -> QRect:
-        """Where the line is around the whole row that the keyboard is in; empty without one."""
+        """Return the focus rectangle around the current row; empty without one."""
         current = self.currentIndex()
         if not current.isValid() or not self.hasFocus():
             return QRect()
@@ -85,7 +85,7 @@ class GridTable(QTableView):
     def currentChanged(  # noqa: N802 - Qt's name
         self, current: QModelIndex | QPersistentModelIndex, previous: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """The line is around whole rows, of which Qt draws only a cell anew."""
+        """Repaint whole rows, as the focus frame spans them and Qt repaints only a cell."""
         super().currentChanged(current, previous)
         self.viewport().update()
 

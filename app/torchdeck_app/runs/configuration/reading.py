@@ -1,4 +1,4 @@
-"""A run's configuration out of its directory. Blocks: for workers."""
+"""Reads a run's configuration from its directory. Blocks: for workers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from torchdeck.runs.folders.frozen import frozen_run_file
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a run was started with."""
+    """Configuration with which a run was started."""
 
     text: str
-    """Its run file, as it was, with what was said on top of it."""
+    """Its original run file, with overrides applied."""
     source: str
-    """Where it came from; empty for a command line."""
+    """Path of the source; empty for a command line."""
     table: Mapping[str, Any]
-    """What it says, without defaults."""
+    """Its settings, without defaults."""
     defaults: tuple[Difference, ...]
-    """What it says otherwise than the defaults do."""
+    """Its differences from the defaults."""
     problem: str = ""
-    """Why it cannot be understood as a whole; `table` is then what its own text says."""
+    """Why it cannot be parsed as a whole; `table` then has the content of its own text."""
 
 
 def read_configuration(layout: RunLayout) -> Configuration:
-    """The configuration of a run.
+    """Read the configuration of a run.
 
     Raises:
         OSError: its run file cannot be read.
-        ValueError: it is not TOML (a run file that was frozen always is).
+        ValueError: it is not TOML (a frozen run file always is).
     """
     frozen = frozen_run_file(layout)
     text, source = frozen.text, frozen.source
@@ -55,16 +55,16 @@ def read_configuration(layout: RunLayout) -> Configuration:
 
 
 def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, str]:
-    """The run's file to begin another run with, and where it came from.
+    """Return the run's file for starting another run, and its source.
 
-    Paths in it become absolute: what is edited next has no folder of its own, or another one.
+    Paths in it become absolute, because the edited file has no folder or a different one.
 
     Args:
-        layout: of the run.
-        checkpoint: the new run goes on from this one.
+        layout: layout of the run.
+        checkpoint: the new run starts from this one.
 
     Raises:
-        as `read_configuration`.
+        the errors of `read_configuration`.
     """
     frozen = frozen_run_file(layout)
     text, source = frozen.text, frozen.source
@@ -75,7 +75,7 @@ def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, 
 
 
 def _with_absolute_paths(text: str, source: Path) -> str:
-    """`text` with every relative path in it as it is understood beside `source`."""
+    """Return `text` with all relative paths resolved against the folder of `source`."""
     own = parse(text)
     base = own.get("extends")
     if isinstance(base, str):
@@ -83,7 +83,7 @@ def _with_absolute_paths(text: str, source: Path) -> str:
     try:
         config = load_config_text(text, source).config
     except ConfigError:
-        return text  # whoever opens it sees what is wrong
+        return text  # the editor shows what is wrong
     for path, value in leaves(own):
         meant = _at(config, path)
         if isinstance(value, str) and isinstance(meant, str) and meant != value and Path(meant).is_absolute():
@@ -92,14 +92,14 @@ def _with_absolute_paths(text: str, source: Path) -> str:
 
 
 def _at(config: Any, path: tuple[str, ...]) -> Any:
-    """The value of a key; None where there is none."""
+    """Return the value of a key; None if there is none."""
     for key in path:
         config = config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
     return config
 
 
 def _against_defaults(model: BaseModel, path: tuple[str, ...] = ()) -> list[Difference]:
-    """What a config has otherwise than its fields' defaults; what is required has none and is left out."""
+    """Return a config's differences from its fields' defaults; required fields have none and are left out."""
     found: list[Difference] = []
     for name, field in type(model).model_fields.items():
         value, here = getattr(model, name), (*path, name)

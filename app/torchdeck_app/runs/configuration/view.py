@@ -1,4 +1,4 @@
-"""A run's configuration: as it was, against the defaults, or against another run's."""
+"""View of a run's configuration: as written, against the defaults, or against another run."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 AS_IT_WAS, DEFAULTS = "as it was", "defaults"
 _OFFERED = 200
-"""Other runs in the list, the newest."""
+"""Maximum number of other runs in the list, newest first."""
 
 
 class ConfigurationView(RunPanel):
-    """Reads the run's file when it is first seen; it never changes."""
+    """Panel that reads the run's file when first shown; the file never changes."""
 
     def __init__(
         self, theme: Theme, operations: Operations, layout: RunLayout, parent: QWidget | None = None
@@ -93,11 +93,11 @@ class ConfigurationView(RunPanel):
 
     @property
     def said(self) -> str:
-        """What is said above it."""
+        """Return the text above the table."""
         return self._said.text()
 
     def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
-        """Offer these runs to compare with."""
+        """Offer these runs for comparison."""
         others = [entry for entry in entries if entry.layout != self._layout and entry.view is not None]
         others = others[:_OFFERED]
         ids = tuple(entry.id for entry in others)

@@ -1,1 +1,1 @@
-"""Why a run failed, and what to do about it."""
+"""Why a run failed, and how to fix it."""

@@ -1,4 +1,4 @@
-"""On top of a failed run: which rank, what it said, what the others saw, and what to do."""
+"""Card at the top of a failed run: the failed rank, its error, the other ranks' errors and advice."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from torchdeck_app.widgets.steady_focus import set_enabled
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID
-"""Pixels below which what the run's header offers too is left to it, for the headline."""
+"""Pixels below which actions that the run's header offers too are hidden in favour of the headline."""
 _ROWS = 14
-"""Lines of a traceback that are seen at once, at most."""
+"""Maximum lines of a traceback shown at once."""
 
 
 _TIPS = {
@@ -43,10 +43,10 @@ _GONE = "the run's directory was removed"
 
 
 class FailureCard(QFrame):
-    """Shows a FailureReport; can be folded away to its headline."""
+    """Card that shows a FailureReport and can be collapsed to its headline."""
 
     asked = Signal(str)
-    """`resume`, `clone` or `log`."""
+    """Emitted with `resume`, `clone` or `log`."""
     folded = Signal(bool)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -92,7 +92,7 @@ class FailureCard(QFrame):
             self.buttons[what].setVisible(self.width() >= _NARROW)
 
     def show_report(self, report: FailureReport | None) -> None:
-        """Show why it failed; None: it has not."""
+        """Show the failure; None if there is none."""
         self.report = report
         self.setVisible(report is not None)
         if report is None:
@@ -117,7 +117,7 @@ class FailureCard(QFrame):
             self.set_folded(folded=True)
 
     def enable(self, able: Abilities, *, is_gone: bool = False) -> None:
-        """What can be asked of the run now; of one whose directory was removed, nothing."""
+        """Enable the actions the run allows now; none if its directory was removed."""
         for what in ("clone", "log"):
             set_enabled(self.buttons[what], self, on=not is_gone)
             self.buttons[what].setToolTip(f"Not now: {_GONE}" if is_gone else _TIPS[what])
@@ -129,7 +129,7 @@ class FailureCard(QFrame):
         )
 
     def set_folded(self, *, folded: bool) -> None:
-        """Show the headline alone, or everything."""
+        """Collapse to the headline, or expand."""
         self._fold.setChecked(folded)
 
     @property
@@ -137,7 +137,7 @@ class FailureCard(QFrame):
         return self._fold.isChecked()
 
     def wanted_height(self) -> int:
-        """Pixels in which all of it can be seen at its width."""
+        """Return the height in pixels that shows everything at the current width."""
         inner = self._inner
         margins = self.contentsMargins()
         head = self.sizeHint().height() - self._body.sizeHint().height()
@@ -148,7 +148,7 @@ class FailureCard(QFrame):
 
     @property
     def advice_title(self) -> str:
-        """What is advised, in short."""
+        """Return the short title of the advice."""
         return self._advice_title.text()
 
     def _show_advice(self, report: FailureReport) -> None:
@@ -236,7 +236,7 @@ class FailureCard(QFrame):
 
 
 def _plain(role: str = "") -> QLabel:
-    """A text out of a file, that can be selected."""
+    """Create a plain, selectable label for text from a file."""
     made = label("", role=role, wrap=True)
     made.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard

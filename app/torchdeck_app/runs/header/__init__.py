@@ -1,1 +1,1 @@
-"""What a run does now, and what can be asked of it."""
+"""Header of a run: its current activity and its actions."""

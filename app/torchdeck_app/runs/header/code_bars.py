@@ -1,4 +1,4 @@
-"""How much of a run's code each node has, as bars, while it is being sent."""
+"""Progress bars for sending a run's code to each node."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torchdeck_app.widgets.steady_label import SteadyLabel
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _STEPS = 1000
-"""Of each bar."""
+"""Steps of each bar."""
 _SOON = 500
-"""Milliseconds until there are bars: what is sent at once would make all below them jump, and jump back."""
+"""Milliseconds before bars appear: a short transfer would otherwise move the layout twice."""
 _NAME_WIDTH = 18 * GRID
 
 
 class _Sent(NamedTuple):
-    """What one bar shows; both in bytes."""
+    """Progress of one bar; both values in bytes."""
 
     name: str
     sent: int
@@ -32,7 +32,7 @@ class _Sent(NamedTuple):
 
 
 class CodeBars(QWidget):
-    """A bar for each node that is being sent code, in their order; of many nodes one for all. Else hidden."""
+    """Bar for each node that is being sent code, in order; one for all if there are many. Else hidden."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,11 +52,11 @@ class CodeBars(QWidget):
 
     @property
     def bars(self) -> tuple[QProgressBar, ...]:
-        """Those that are shown."""
+        """Return the visible bars."""
         return tuple(bar for _, bar, _ in self._rows if not bar.isHidden())
 
     def show_sent(self, links: Sequence[LinkState]) -> None:
-        """Show how far each of `links` is; hide when there is none."""
+        """Show the progress of each of `links`; hide if there is none."""
         if links and not self._links:
             self._soon.start()
         elif not links:

@@ -1,4 +1,4 @@
-"""The head of a run's page: state, what it does now, how far it is, and what can be asked of it."""
+"""Header of a run's page: state, current activity, progress and actions."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from torchdeck_app.widgets.steady_label import SteadyLabel
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID
-"""Pixels below which buttons with an icon leave their words to the tooltip, for the run's name."""
+"""Pixels below which buttons with an icon lose their text to leave room for the run's name."""
 _AGES = 1000
-"""Milliseconds after which it is said anew how old is what is shown of a run that nobody follows."""
+"""Milliseconds between two updates of the age of data, for a run that is not followed."""
 _STEPS = 1000
-"""Of the progress bar."""
+"""Steps of the progress bar."""
 _TIPS = {
     RunCommand.STOP: "Finish the step, save a checkpoint, exit (Ctrl+.)",
     RunCommand.STOP_NOW: "End every process at once (Ctrl+Shift+.)",
@@ -61,12 +61,12 @@ _TIPS = {
 
 
 class RunHeader(QFrame):
-    """Shows one run; says what is asked of it."""
+    """Header that shows one run and emits its actions."""
 
     asked = Signal(object)
     """A RunCommand."""
     origin_asked = Signal(str)
-    """The id of the run that this one goes on from is to be shown."""
+    """Emitted with the id of the run that this one resumed from."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -127,14 +127,14 @@ class RunHeader(QFrame):
         self._draw_icons()
 
     def show_run(self, seen: RunSeen, under_way: Collection[str]) -> None:
-        """Show the run as of now, and what was asked of it and is not taken yet."""
+        """Show the run's current state and its pending requests."""
         view, progress = seen.view, seen.progress
         self._badge.set_look(look_of_run(view))
         self._name.setText(view.name)
         self._name.setToolTip(plain_tip(f"{view.name}\n{view.id}"))
         self._latest = (seen, under_way)
         self._say_doing(seen, under_way)
-        # of a run whose nodes say nothing no look finds anything new
+        # a run whose nodes report nothing causes no updates
         if is_unfollowed(view) and not self._again.isActive():
             self._again.start()
         elif not is_unfollowed(view):
@@ -165,17 +165,17 @@ class RunHeader(QFrame):
 
     @property
     def state_word(self) -> str:
-        """The state that is shown; empty before the first look."""
+        """Return the state shown; empty before the first poll."""
         return self._badge.accessibleName()
 
     @property
     def doing_now(self) -> str:
-        """What it is said to be doing."""
+        """Return the current activity shown."""
         return self._doing.text()
 
     @property
     def warnings(self) -> str:
-        """What is wrong with it, a line each; empty where nothing is."""
+        """Return the warnings, one per line; empty if there are none."""
         return self._warnings.text()
 
     def _say_doing(self, seen: RunSeen, under_way: Collection[str]) -> None:
@@ -213,7 +213,7 @@ class RunHeader(QFrame):
 
     def _enable(self, seen: RunSeen, under_way: Collection[str]) -> None:
         able = abilities(seen.view, under_way, is_left_alone=seen.is_left_alone)
-        # where there is nothing to attach to, its room is the others'
+        # without a run to attach to, the other widgets get the space
         attaches = not seen.is_gone and (not able.attach or RunCommand.ATTACH in under_way)
         set_visible(self.buttons[RunCommand.ATTACH], self, on=attaches)
         for what, button in self.buttons.items():
@@ -280,7 +280,7 @@ def _word(what: RunCommand) -> str:
 
 
 def _warnings(seen: RunSeen) -> list[str]:
-    """The run's; what is to be done about nodes that nobody follows is said once, and for the window."""
+    """Return the run's warnings; advice about unfollowed nodes appears once, worded for the window."""
     warnings = list(seen.view.warnings)
     others = [each for each in warnings if reasons.UNFOLLOWED not in each]
     if not seen.is_left_alone or len(others) == len(warnings):
@@ -289,7 +289,7 @@ def _warnings(seen: RunSeen) -> list[str]:
 
 
 def _asked(view: RunView, under_way: Collection[str]) -> str:
-    """What was asked and not taken yet."""
+    """Return the pending requests as text."""
     if RunCommand.ATTACH in under_way:
         return "attaching: connecting to its nodes"
     waiting = {*under_way, *view.requests_waiting}
@@ -299,7 +299,7 @@ def _asked(view: RunView, under_way: Collection[str]) -> str:
     return ""
 
 
-# What a run is doing now, in words.
+# Current activity of a run in words.
 
 _PHASES = {
     "": "starting",
@@ -318,15 +318,15 @@ _STATES = {
 _BEGINNING = frozenset(
     {RunState.PENDING, RunState.PREPARING, RunState.STARTING, RunState.QUEUED, RunState.RESTARTING}
 )
-"""In which the ranks may wait for code."""
+"""Phases in which the ranks may wait for code."""
 
 
 def doing(view: RunView, sent_code: Sequence[LinkState] = ()) -> str:
-    """One phrase: what the ranks do now; of a run that is over, how it ended.
+    """Return the ranks' current activity as one phrase; for a run that is over, how it ended.
 
     Args:
-        view: of the run.
-        sent_code: links over which its code is being sent, which the ranks wait for.
+        view: view of the run.
+        sent_code: links over which its code is being sent, for which the ranks wait.
     """
     if view.is_over:
         return view.why
@@ -340,7 +340,7 @@ def doing(view: RunView, sent_code: Sequence[LinkState] = ()) -> str:
 
 
 def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
-    """The phase that most ranks are in; how many, where not all are."""
+    """Return the phase of most ranks, with their number if not all are in it."""
     if not ranks:
         return f"starting {world_size or ''} rank{'' if world_size == 1 else 's'}".replace("  ", " ")
     phase, many = Counter(rank.phase for rank in ranks).most_common(1)[0]
@@ -350,7 +350,7 @@ def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
 
 
 def rank_lines(view: RunView, limit: int = 32) -> str:
-    """Each rank's phase, step and memory, a line each; for a tooltip."""
+    """Return each rank's phase, step and memory, one per line, for a tooltip."""
     lines = []
     for rank in view.ranks[:limit]:
         parts = [f"rank {rank.rank}: {_PHASES.get(rank.phase, rank.phase)}"]
@@ -365,7 +365,9 @@ def rank_lines(view: RunView, limit: int = 32) -> str:
 
 
 def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
-    """Step, time left, throughput, time taken, attempt, size: `step 1,240 / 2,000 · 2 min 14 s left · …`."""
+    """Return step, time left, throughput, elapsed time, attempt and size: `step 1,240 / 2,000 · 2 min 14 s
+    left · …`.
+    """
     parts = []
     if progress is not None and progress.step is not None:
         total = "" if progress.total is None else f" / {progress.total:,}"
@@ -374,7 +376,7 @@ def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
     trains = view.followed_until is None and view.state is RunState.RUNNING
     if progress is not None and progress.eta is not None and trains:
         parts.append(f"{time_left(progress.eta)} left")
-    steps = trains or view.state is RunState.STOPPING  # else it is what an earlier attempt did
+    steps = trains or view.state is RunState.STOPPING  # else it belongs to an earlier attempt
     if progress is not None and throughput_text(progress) and steps:
         parts.append(throughput_text(progress))
     if view.started is not None:

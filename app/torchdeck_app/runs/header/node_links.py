@@ -1,4 +1,4 @@
-"""How each node of a run is reached, beside what the run does."""
+"""Connection state of each node of a run, next to the run's activity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchdeck_app.widgets.state_badge import Look
 from torchdeck_app.widgets.tooltip import plain_tip
 
 MOST = 4
-"""Nodes that are named; of more, only how many are in which state."""
+"""Maximum number of nodes shown by name; beyond it, nodes are counted per state."""
 LOOKS = {
     UP: Look("●", "connected", "good"),
     CONNECTING: Look("◷", "connecting", "quiet"),
@@ -28,13 +28,13 @@ LOOKS = {
     REFUSED: Look("✕", "refused", "bad"),
 }
 ALONE = Look("○", "not followed", "quiet")
-"""Of a node about which nobody here knows: there is no controller."""
+"""Look of a node that is not followed because there is no controller."""
 _NARROWEST_NAME = 12
-"""Letters of a node's name that are always shown."""
+"""Minimum letters shown of a node's name."""
 
 
 class NodeLinks(QLabel):
-    """One line: sign, name and word of each node's link; hidden for a run of this machine alone."""
+    """Line with symbol, name and state of each node's link; hidden for a run on this machine only."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,11 +47,11 @@ class NodeLinks(QLabel):
 
     @property
     def words(self) -> str:
-        """What is shown, without its colours."""
+        """Return the text without its colours."""
         return "   ".join(f"{look.sign} {name} {look.word}" for name, look in self._shown)
 
     def show_links(self, links: Sequence[LinkState], *, is_followed: bool) -> None:
-        """Show how each node is reached; `is_followed`: there is a controller that knows."""
+        """Show how each node is connected; `is_followed`: there is a controller that knows."""
         found = [(link, look_of(link, is_followed=is_followed)) for link in links]
         shown = _counted(found) if len(found) > MOST else tuple((link.node, look) for link, look in found)
         self.setVisible(bool(shown))
@@ -78,7 +78,7 @@ def _unbroken(text: str) -> str:
 
 
 def look_of(link: LinkState, *, is_followed: bool) -> Look:
-    """The look of one node's link; how far its code is, while that is being sent."""
+    """Return the look of one node's link, with the progress of its code transfer if one is running."""
     if not is_followed:
         return ALONE
     look = LOOKS[link.state]
@@ -88,13 +88,13 @@ def look_of(link: LinkState, *, is_followed: bool) -> Look:
 
 
 def _counted(found: Sequence[tuple[LinkState, Look]]) -> tuple[tuple[str, Look], ...]:
-    """How many are in which state: `14 nodes`, as if that were a name."""
+    """Return the number of nodes per state, with `14 nodes` in place of the name."""
     looks = Counter(ALONE if look == ALONE else LOOKS[link.state] for link, look in found)
     return tuple((f"{count} node{'' if count == 1 else 's'}", look) for look, count in looks.most_common())
 
 
 def _line(link: LinkState, look: Look, now: float) -> str:
-    """One node, for the tooltip."""
+    """Return the tooltip line of one node."""
     if look == ALONE:
         return f"{link.node}: {look.word} from here{reasons.heard_of(link, now)}"
     if link.is_sent_code:

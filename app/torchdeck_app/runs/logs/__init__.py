@@ -1,1 +1,1 @@
-"""What the ranks print: followed, searched, any length."""
+"""Output of the ranks: followed and searched, of any length."""

@@ -1,4 +1,4 @@
-"""The lines themselves: drawn by hand, as many as there is room for, however many there are."""
+"""Custom-painted log lines: only visible rows are drawn, however many there are."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
 
 SECONDS = 0.05
-"""Of looking in one line that is being painted."""
+"""Maximum seconds to search one line while painting."""
 
 
 class Highlight:
-    """A pattern, or nothing; one that takes too long is not asked again."""
+    """Pattern to highlight, or none; one that takes too long is not tried again."""
 
     def __init__(self, pattern: LinePattern | None = None) -> None:
         self._pattern = pattern
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """What to mark: (first letter, letter behind the last)."""
+        """Return the spans to highlight as (start, end), end exclusive."""
         if self._pattern is None:
             return []
         try:
@@ -47,20 +47,20 @@ class Highlight:
 
 
 AHEAD = 2
-"""Heights of the area that are asked for above and below what is in sight."""
-END = (1 << 31) - 1  # as the first row that is wanted: the last ones, however many there are
+"""Viewport heights requested above and below the visible rows."""
+END = (1 << 31) - 1  # as the first row: the last rows, however many there are
 
 
 class LogArea(QAbstractScrollArea):
-    """Rows of a log. It asks for what it needs by `wanted`, and draws what it was given."""
+    """Scroll area for log rows. It requests rows by `wanted` and draws those it gets."""
 
     wanted = Signal(int, int)
-    """First row, `END` for the last ones, and how many."""
+    """Emitted with the first row (`END` for the last rows) and the number of rows."""
     follow_changed = Signal(bool)
     picked = Signal(object)
-    """Unix time of the line that was clicked, or None where it has none."""
+    """Emitted with the Unix time of the clicked line, or None if it has none."""
     copy_asked = Signal(int, int)
-    """First and last row."""
+    """Emitted with the first and last row to copy."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,12 +88,12 @@ class LogArea(QAbstractScrollArea):
 
     @property
     def follows(self) -> bool:
-        """The last line stays in sight."""
+        """Return whether the last line is kept in view."""
         return self._follow
 
     @property
     def current(self) -> int:
-        """The row that was clicked or gone to last."""
+        """Return the row that was last clicked or jumped to."""
         return self._current
 
     def set_follow(self, follow: bool) -> None:  # noqa: FBT001 - connected to a button's toggled(bool)
@@ -106,7 +106,7 @@ class LogArea(QAbstractScrollArea):
         self.follow_changed.emit(follow)
 
     def show_page(self, page: LogPage) -> None:
-        """Draw these lines; what is in sight stays, unless the end is followed."""
+        """Draw these lines; the scroll position stays unless the end is followed."""
         before = self._page
         self._page = page
         if before is None or before.rows_of != page.rows_of:
@@ -118,19 +118,19 @@ class LogArea(QAbstractScrollArea):
         self.viewport().update()
 
     def set_highlight(self, pattern: LinePattern | None) -> None:
-        """Mark what the pattern fits."""
+        """Highlight the matches of a pattern."""
         self._highlight = Highlight(pattern)
         self.viewport().update()
 
     def go_to(self, row: int) -> None:
-        """Bring a row into the middle, and stand on it."""
+        """Center a row and make it current."""
         self.set_follow(follow=False)
         self._current = self._anchor = row
         self.verticalScrollBar().setValue(row - self._rows // 2)
         self.viewport().update()
 
     def set_marked(self, row: int | None) -> None:
-        """Show where the time cursor is; where it leaves, what was in sight before it came."""
+        """Show the row at the time cursor; when the cursor leaves, restore the scroll position."""
         before, self._marked = self._marked, row
         bar = self.verticalScrollBar()
         if row is not None:
@@ -144,7 +144,7 @@ class LogArea(QAbstractScrollArea):
         self._ask()
         self.viewport().update()
 
-    # what Qt asks
+    # Qt overrides
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         painter = QPainter(self.viewport())
@@ -235,7 +235,7 @@ class LogArea(QAbstractScrollArea):
 
     @property
     def _rows(self) -> int:
-        """Whole rows that there is room for."""
+        """Return the number of whole rows that fit."""
         return max(1, self.viewport().height() // self._height)
 
     @property
@@ -291,31 +291,31 @@ class LogArea(QAbstractScrollArea):
 
     def _scrolled(self, value: int) -> None:
         if not self._is_placing:
-            self._unmarked = None  # whoever scrolls by hand stays there
+            self._unmarked = None  # manual scrolling is not undone
             if value < self.verticalScrollBar().maximum():
                 self.set_follow(follow=False)
         self._ask()
         self.viewport().update()
 
     def _ask(self) -> None:
-        """Ask for what is in sight and some more, where it is not there."""
+        """Request missing rows in view and around it."""
         first = max(0, self.verticalScrollBar().value() - AHEAD * self._rows)
         if self._follow and self._marked is None:
-            first = END  # asked for once, and not again with every line that comes
+            first = END  # requested once, not again with every new line
         want = (first, (2 * AHEAD + 1) * self._rows + 1)
         if want != self._asked:
             self._asked = want
             self.wanted.emit(*want)
 
     def _place(self, first: int) -> None:
-        """Scroll for the time cursor, which does not end the following."""
+        """Scroll to the time cursor without ending follow mode."""
         self._is_placing = True
         self.verticalScrollBar().setValue(first)
         self._is_placing = False
 
     @property
     def _gutter(self) -> int:
-        """Pixels before the text: the time, and the rank where there are several."""
+        """Return the width in pixels before the text: the time, and the rank if there are several."""
         page = self._page
         several = page is not None and len(page.ranks) > 1 and page.choice.rank is None
         columns = 9 + (1 + len(f"r{max(page.ranks)}") if several and page is not None else 0)
@@ -324,12 +324,12 @@ class LogArea(QAbstractScrollArea):
 
 MARGIN = 8
 _CLOCK = 9
-"""Letters of the time and the space behind it."""
+"""Letters of the time and the space after it."""
 
 
 @dataclass(frozen=True)
 class RowPainter:
-    """What is the same for all rows of one repaint."""
+    """Values shared by all rows of one repaint."""
 
     painter: QPainter
     palette: Palette
@@ -338,11 +338,11 @@ class RowPainter:
     """Pixels before the text."""
     width: int
     shifted: int
-    """Pixels that the text is scrolled to the left."""
+    """Horizontal scroll offset of the text in pixels."""
     highlight: Highlight
 
     def draw(self, line: LogLine | None, y: int, *, chosen: bool, marked: bool) -> None:
-        """Draw a line, or that it is not there yet, from `y` downwards."""
+        """Draw a line, or a placeholder for a missing one, with its top at `y`."""
         height = self.metrics.height() + 2
         if chosen:
             self.painter.fillRect(QRect(0, y, self.width, height), QColor(self.palette.selection))
@@ -374,7 +374,7 @@ class RowPainter:
         text = whole.expandtabs(8)
         advance = max(1, metrics.horizontalAdvance("0"))
         x = self.gutter - self.shifted
-        # of a very long line only what is in sight is laid out
+        # of a very long line only the visible part is laid out
         skipped = max(0, -x // advance - 1)
         text = text[skipped : skipped + self.width // advance + 4]
         x += skipped * advance

@@ -1,4 +1,4 @@
-"""What stands above the lines: whose lines, and what is looked for."""
+"""Bar above the log lines: choice of ranks and search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.tooltip import plain_tip
 
 PAUSE = 150
-"""Milliseconds without a key after which is searched."""
+"""Milliseconds without a keystroke before the search starts."""
 _SEARCH = 144
-"""Pixels that the search has at least beside everything else; where there are fewer, there are two rows."""
+"""Minimum width of the search field in pixels next to the other widgets; below it, two rows are used."""
 _STREAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("All output", STREAMS),
     ("Output", ("stdout",)),
@@ -28,12 +28,12 @@ _STREAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class LogBar(QWidget):
-    """Choices and search."""
+    """Bar with choices and search."""
 
     chosen = Signal(object)
-    """A Choice."""
+    """Emitted with a Choice."""
     searched = Signal(object)
-    """A Search."""
+    """Emitted with a Search."""
     next_asked = Signal()
     previous_asked = Signal()
     first_error_asked = Signal()
@@ -96,11 +96,11 @@ class LogBar(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        """In one row, or the search in one of its own, which does not depend on what the boxes say."""
+        """Arrange everything in one row or the search in its own, independent of the boxes' content."""
         ways, row = QBoxLayout.Direction, self._row
         halves = [half for at in (0, 1) if (half := row.itemAt(at)) is not None]
         for half in halves:
-            half.invalidate()  # a box that was hidden a moment ago is counted until then
+            half.invalidate()  # a box that was just hidden is counted until then
         parts = [half.sizeHint().width() for half in halves]
         needed = sum(parts) + _SEARCH - self.search.sizeHint().width() + 20
         wanted = ways.TopToBottom if self.width() < needed else ways.LeftToRight
@@ -109,7 +109,7 @@ class LogBar(QWidget):
 
     @property
     def choice(self) -> Choice:
-        """As the boxes stand."""
+        """Return the choice in the boxes."""
         whose = self.rank.currentData()
         attempt, streams = self.attempt.currentData(), _STREAMS[self.stream.currentIndex()][1]
         if isinstance(whose, str):
@@ -118,16 +118,16 @@ class LogBar(QWidget):
 
     @property
     def sought(self) -> Search:
-        """As the field and its buttons stand."""
+        """Return the search in the field and its buttons."""
         return Search(self.search.text(), self.match_case.isChecked(), self.only_matches.isChecked())
 
     @property
     def _offered(self) -> tuple[object, ...]:
-        """What decides how wide the boxes are."""
+        """Return everything that determines the boxes' width."""
         return self._ranks, self._attempts, self._node_names, self._nodes
 
     def show_page(self, page: LogPage) -> None:
-        """Offer the ranks, nodes and attempts that there are."""
+        """Offer the available ranks, nodes and attempts."""
         before = self._offered
         for name in page.node_names[len(self._node_names) :]:
             self._node_names += (name,)
@@ -141,7 +141,7 @@ class LogBar(QWidget):
                 self.rank.setItemText(at, f"{words[:1].upper()}{words[1:]}")
         self._attempts = _offer(self.attempt, self._attempts, page.attempts, "Attempt")
         self.attempt.setVisible(len(self._attempts) > 1)
-        if self._offered != before:  # a page comes every second, and this lays out all that is around
+        if self._offered != before:  # a page comes every second, and this triggers a relayout
             self._arrange()
         if not page.search.pattern:
             self._count = f"{page.total:,} lines, more to read…" if page.is_counting else ""
@@ -149,12 +149,12 @@ class LogBar(QWidget):
                 self.say("")
 
     def say(self, text: str) -> None:
-        """Say what came of something; empty: how much was found."""
+        """Show a result; empty: the number of matches."""
         self.count.setText(text or self._count)
         self.count.setToolTip(plain_tip(text or self._count))
 
     def show_found(self, found: Found) -> None:
-        """Say how much was found."""
+        """Show the number of matches."""
         self._count = ""
         if found.search.pattern and not found.problem:
             more = "+" if found.is_cut or not found.is_over else ""
@@ -200,14 +200,14 @@ class LogBar(QWidget):
         self.searched.emit(self.sought)
 
     def _step(self, asked: SignalInstance) -> None:
-        """Enter means what stands in the field now."""
+        """Apply the current text of the field, then step."""
         if self._pause.isActive():
             self._search_now()
         asked.emit()
 
 
 class _SearchField(QLineEdit):
-    """Enter goes on, Shift+Enter back."""
+    """Search field in which Enter goes to the next match, Shift+Enter to the previous one."""
 
     HELP = "Lines that a regular expression fits (Ctrl+F)"
     next_asked = Signal()
@@ -236,7 +236,7 @@ class _SearchField(QLineEdit):
 
 
 class _Box(QComboBox):
-    """As wide as its longest text, and narrower where there is no room for that."""
+    """Combo box as wide as its longest text, or narrower if there is no room."""
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         return QSize(64, super().minimumSizeHint().height())
@@ -268,7 +268,7 @@ def _button(text: str, tip: str) -> QToolButton:
 def _offer(
     box: QComboBox, known: tuple[int, ...], now: tuple[int, ...], word: str, first: int = 1
 ) -> tuple[int, ...]:
-    """Put new numbers into the box from row `first` on; it keeps those it has, and what is chosen."""
+    """Replace the numbers in the box from row `first` on; existing items and the selection are kept."""
     if now == known:
         return known
     offered = tuple(sorted({*known, *now}))

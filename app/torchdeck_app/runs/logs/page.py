@@ -1,4 +1,4 @@
-"""What the thread that reads logs tells the GUI thread."""
+"""Messages from the log reader thread to the GUI thread."""
 
 from __future__ import annotations
 
@@ -17,79 +17,79 @@ _LEVELS = (
     ("quiet", re.compile(r"\b(?:DEBUG|TRACE)\b")),
 )
 _HEAD = 400
-"""Letters of a line that say its level: a line may be very long, and is looked at with each repaint."""
+"""Letters of a line checked for its level: a line may be very long and is checked on each repaint."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which lines are shown; None: all."""
+    """Filter of the shown lines; None: all."""
 
     rank: int | None = None
     node: str = ""
-    """All ranks of a node; empty: `rank` counts."""
+    """Show all ranks of this node; empty: `rank` applies."""
     attempt: int | None = None
     streams: tuple[str, ...] = STREAMS
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for."""
+    """Search term and its options."""
 
     pattern: str = ""
     match_case: bool = False
     only_matches: bool = False
-    """Lines without a match are not shown."""
+    """Whether to hide lines without a match."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found so far."""
+    """Search result so far."""
 
     search: Search
     count: int = 0
     at: int | None = None
-    """Number of the match that is stood on, from 0."""
+    """Index of the current match."""
     is_over: bool = True
     is_cut: bool = False
-    """There are more than are kept."""
+    """Whether there are more matches than stored."""
     problem: str = ""
-    """Why nothing can be looked for."""
+    """Why the search is not possible."""
 
 
 @dataclass(frozen=True)
 class LogPage:
-    """Some lines, and how many there are."""
+    """Range of lines, and the total count."""
 
     choice: Choice
     search: Search
     first: int
-    """Row of the first of `lines` in what is shown."""
+    """Row of the first of `lines` among the shown rows."""
     lines: tuple[LogLine, ...]
     total: int
-    """Rows of what is shown."""
+    """Number of shown rows."""
     ranks: tuple[int, ...] = ()
     attempts: tuple[int, ...] = ()
     is_counting: bool = False
-    """More of the files is being read."""
+    """Whether more of the files is being read."""
     problem: str = ""
     """Why a file cannot be read."""
     nodes: Mapping[int, str] = field(default_factory=dict)
-    """Which node each rank is on, where there are several."""
+    """Node of each rank if there are several nodes."""
     node_names: tuple[str, ...] = ()
-    """Of the run's nodes, where there are several."""
+    """Names of the run's nodes if there are several."""
 
     @property
     def is_filtered(self) -> bool:
-        """Only lines with a match are shown."""
+        """Whether only lines with a match are shown."""
         return self.search.only_matches and bool(self.search.pattern)
 
     @property
     def rows_of(self) -> tuple[Choice, Search | None]:
-        """What makes a row number mean the same line."""
+        """Return the state in which a row number identifies the same line."""
         return self.choice, self.search if self.is_filtered else None
 
 
 def level(text: str) -> str:
-    """Name of the palette's colour for a line: `bad`, `warn`, `quiet` or `text`."""
+    """Return the palette's colour name for a line: `bad`, `warn`, `quiet` or `text`."""
     text = text[:_HEAD]
     return next((name for name, pattern in _LEVELS if pattern.search(text)), "text")

@@ -1,4 +1,4 @@
-"""What the thread of the logs does: it follows, searches and copies, some milliseconds at a time."""
+"""Log reader thread: follows, searches and copies in slices of some milliseconds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SLICE = 0.05
 """Seconds of searching between two answers."""
 COPY_LINES = 100_000
 COPY_LETTERS = 1 << 24
-"""What is copied at most: more would hold up whoever has it pasted."""
+"""Maximum letters to copy: more would block the application that pastes them."""
 _AT_ONCE = 1000
 _SECONDS_A_STRETCH = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """What came of an order, in words."""
+    """Emitted with the result of an order in words."""
 
     text: str
 
@@ -42,14 +42,14 @@ class Copied:
 
 @dataclasses.dataclass(frozen=True)
 class GoTo:
-    """The row that was asked for: of a match, an error, a moment."""
+    """Emitted with the requested row: of a match, an error or a moment."""
 
     row: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Marked:
-    """Row at the time cursor, or None."""
+    """Emitted with the row at the time cursor, or None."""
 
     row: int | None
 
@@ -79,17 +79,19 @@ class LogReader:
 
     @property
     def is_busy(self) -> bool:
-        """There is more to be read at once."""
+        """Return whether there is more to read at once."""
         more = self._counting or not self._matches.are_all or self._errors is not None
         return more and not self._fails
 
     @property
     def rest(self) -> float:
-        """Seconds to wait for more: longer, the longer the log is, as each look at it costs memory."""
+        """Return the seconds to wait before the next poll: longer for a longer log, as each poll costs
+        memory.
+        """
         return self._log.stretches * _SECONDS_A_STRETCH
 
     def look(self, orders: Sequence[Order]) -> list[Answer]:
-        """Carry out orders and read on; what there is to tell."""
+        """Carry out orders and read on; return the answers."""
         self._answers = []
         for carry_out, value in orders:
             carry_out(self, value)
@@ -129,29 +131,29 @@ class LogReader:
         self._matches.begin(self._log, self._matches.search)
 
     def look_for(self, search: Search) -> None:
-        """Search for something else."""
+        """Start another search."""
         self._matches.begin(self._log, search)
 
     def want(self, rows: tuple[int, int]) -> None:
-        """These rows are in sight: the first, and how many; the last ones, where there are not so many."""
+        """Set the visible rows: the first and the number; the last rows if there are fewer."""
         self._range = rows
 
     def show_until(self, moment: float | None) -> None:
-        """Show what was there at a moment; None: all."""
+        """Show the log as of a moment; None: all."""
         self._until = moment
 
     def mark(self, moment: float | None) -> None:
-        """The time cursor is there, or nowhere."""
+        """Set the time cursor; None: no cursor."""
         known = moment is not None and len(self._log) > 0
         row = self._matches.row(self._log.line_at(moment)) if known and moment is not None else None
         self._answers.append(Marked(row))
 
     def next(self, row: int) -> None:
-        """Go to the first match behind `row`; from the last one to the first."""
+        """Go to the first match after `row`, wrapping around at the end."""
         self._matches.step(self._matches.line(row), forward=True)
 
     def previous(self, row: int) -> None:
-        """Go to the last match before `row`; from the first one to the last."""
+        """Go to the last match before `row`, wrapping around at the start."""
         self._matches.step(self._matches.line(row), forward=False)
 
     def first_error(self, _: None) -> None:
@@ -159,7 +161,7 @@ class LogReader:
         self._errors = error_search(self._log)
 
     def copy(self, rows: tuple[int, int]) -> None:
-        """Copy rows, the first and the last one given."""
+        """Copy the rows from the first to the last one given."""
         try:
             self._copy(*rows)
         except OSError as error:
@@ -184,7 +186,7 @@ class LogReader:
         self._answers.append(Said(f"{row - first:,} lines copied{more}"))
 
     def _go_on(self) -> None:
-        """Tell what an order was waiting for, where it is there now."""
+        """Answer a pending order if its result is available now."""
         line = self._matches.stepped()
         if line is not None:
             self._answers.append(GoTo(self._matches.row(line)))
@@ -249,11 +251,11 @@ class LogReader:
 
 
 MOST_FOUND = 1_000_000
-"""Matches that are kept: 8 MB."""
+"""Maximum number of matches stored: 8 MB."""
 
 
 class Matches:
-    """Ascending numbers of lines of a log that grows."""
+    """Ascending line numbers of the matches in a growing log."""
 
     def __init__(self) -> None:
         self.search = Search()
@@ -268,7 +270,7 @@ class Matches:
         return len(self.numbers)
 
     def begin(self, log: MergedLog, search: Search) -> None:
-        """Search `log` from its first line on, unless that is what is done already."""
+        """Search `log` from its first line, unless this search is already active."""
         plain = dataclasses.replace(search, only_matches=False)
         same = log is self._log and plain == dataclasses.replace(self.search, only_matches=False)
         self.search, self._log = search, log
@@ -284,22 +286,22 @@ class Matches:
 
     @property
     def are_shown_alone(self) -> bool:
-        """Lines without a match are not shown."""
+        """Whether to hide lines without a match."""
         return self.search.only_matches and self._seeking is not None
 
     @property
     def are_all(self) -> bool:
-        """All that is there was searched, or as much as is kept."""
+        """Return whether all lines were searched, or the maximum of matches is reached."""
         return self._seeking is None or self._seeking.is_over or len(self.numbers) >= MOST_FOUND
 
     @property
     def found(self) -> Found:
-        """What there is to say of them."""
+        """Return the result so far."""
         is_cut = len(self.numbers) >= MOST_FOUND
         return Found(self.search, len(self.numbers), self._at, self.are_all, is_cut, self._problem)
 
     def seek(self, seconds: float) -> None:
-        """Search on for a moment.
+        """Continue the search for `seconds`.
 
         Raises:
             OSError: a log cannot be read.
@@ -313,19 +315,19 @@ class Matches:
                 self._seeking, self._problem = None, str(error)
 
     def row(self, line: int) -> int:
-        """The row in which a line of the log is shown; of one that is not, the next one's."""
+        """Return the row of a line of the log; if it is not shown, the row of the next shown line."""
         return bisect.bisect_left(self.numbers, line) if self.are_shown_alone else line
 
     def line(self, row: int) -> int:
-        """The line of the log that is shown in a row."""
+        """Return the line of the log shown in a row."""
         return self.numbers[row] if self.are_shown_alone and 0 <= row < len(self.numbers) else row
 
     def step(self, line: int, *, forward: bool) -> None:
-        """Go from `line` to the match behind or before it, as soon as it is found."""
+        """Go from `line` to the next or previous match as soon as it is found."""
         self._step = (line, forward)
 
     def stepped(self) -> int | None:
-        """The line of the match that was asked for; None while it is not found."""
+        """Return the line of the requested match; None until it is found."""
         if self._step is None:
             return None
         line, forward = self._step
@@ -334,7 +336,7 @@ class Matches:
         else:
             at = bisect.bisect_left(self.numbers, line) - 1
         if not 0 <= at < len(self.numbers) and not self.are_all:
-            return None  # it may come still
+            return None  # it may still be found
         self._step = None
         if not self.numbers:
             return None

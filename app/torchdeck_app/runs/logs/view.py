@@ -1,4 +1,4 @@
-"""The logs of a run."""
+"""Logs of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torchdeck_app.widgets.panel import label
 
 
 class LogView(RunPanel):
-    """Lines of all ranks or of one: followed, searched, coloured by level."""
+    """Panel with the lines of all ranks or of one: followed, searched and coloured by level."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,7 +52,7 @@ class LogView(RunPanel):
         self._connect()
         self._add_shortcuts()
 
-    # what a room does
+    # panel interface
 
     def entered(self) -> None:
         self._is_entered = True
@@ -88,7 +88,7 @@ class LogView(RunPanel):
         if isinstance(stream, int) and 0 <= stream < self.bar.stream.count():
             self.bar.stream.setCurrentIndex(stream)
         self.bar.match_case.setChecked(state.get("match_case") is True)
-        if state.get("run") == self._run:  # what was sought in one run's log hides that of another
+        if state.get("run") == self._run:  # one run's search would hide lines of another
             if isinstance(state.get("search"), str):
                 self.bar.search.setText(state["search"])
             self.bar.only_matches.setChecked(state.get("only_matches") is True)
@@ -141,7 +141,7 @@ class LogView(RunPanel):
         self.bar.search.selectAll()
 
     def _find_error(self) -> None:
-        self.bar.only_matches.setChecked(False)  # the error need not be among the matches
+        self.bar.only_matches.setChecked(False)  # the error may not be a match
         self._worker.order(LogReader.first_error, None)
 
     def _choose(self, choice: Choice) -> None:
@@ -169,14 +169,14 @@ class LogView(RunPanel):
         self._say_problem()
 
     def _say_problem(self) -> None:
-        """Why lines are missing, or why nothing is looked for."""
+        """Show why lines are missing or why the search is not possible."""
         said = self._unread or self._unsought
         self._problem.setText(said)
         self._problem.setVisible(bool(said))
 
 
 INTERVAL = 1.0
-"""Seconds between two looks at what was appended, as `tail -f` waits; an order is carried out at once."""
+"""Seconds between two polls for appended lines, as `tail -f` waits; orders are carried out at once."""
 T = TypeVar("T")
 _SETTINGS: frozenset[Callable[..., None]] = frozenset(
     {LogReader.choose, LogReader.look_for, LogReader.show_until, LogReader.want, LogReader.mark}
@@ -185,19 +185,19 @@ _SETTINGS: frozenset[Callable[..., None]] = frozenset(
 
 
 class LogWorker(QObject):
-    """Reads, searches and copies; every answer is a signal in the GUI thread."""
+    """Worker that reads, searches and copies; every answer is a signal in the GUI thread."""
 
     page = Signal(object)
-    """A LogPage, where it differs from the last."""
+    """Emitted with a LogPage if it differs from the last."""
     found = Signal(object)
-    """A Found, where it differs from the last."""
+    """Emitted with a Found if it differs from the last."""
     go_to = Signal(int)
-    """The row that was asked for: of a match, an error, a moment."""
+    """Emitted with the requested row: of a match, an error or a moment."""
     marked = Signal(object)
-    """Row at the time cursor, or None."""
+    """Emitted with the row at the time cursor, or None."""
     copied = Signal(str)
     said = Signal(str)
-    """What came of an order, in words."""
+    """Emitted with the result of an order in words."""
 
     def __init__(self, layout: RunLayout, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -209,7 +209,7 @@ class LogWorker(QObject):
         self._is_stopped = False
 
     def start(self) -> None:
-        """Read from now on, or again after `pause`."""
+        """Start reading, or continue after `pause`."""
         with self._wake:
             self._is_paused = False
             self._wake.notify()
@@ -218,12 +218,12 @@ class LogWorker(QObject):
             self._thread.start()
 
     def pause(self) -> None:
-        """Read nothing until `start`; what was read stays, and so do orders."""
+        """Pause reading until `start`; data and orders are kept."""
         with self._wake:
             self._is_paused = True
 
     def stop(self) -> None:
-        """Read no more, and say nothing any more; waits for nothing."""
+        """Stop reading and emitting; does not wait."""
         with self._wake:
             self._is_stopped = True
             self._orders.clear()
@@ -238,14 +238,14 @@ class LogWorker(QObject):
             self._wake.notify()
 
     def _run(self) -> None:
-        """In the thread."""
+        """Poll the list, in the thread."""
         busy = False
         while (orders := self._next_orders(busy=busy)) is not None:
             self._tell(self._reader.look(orders))
             busy = self._reader.is_busy
 
     def _next_orders(self, *, busy: bool) -> list[Order] | None:
-        """What is to be done; None: end."""
+        """Return the orders to carry out; None: end."""
         with self._wake:
             if not busy and not self._orders and not self._is_stopped:
                 self._wake.wait(max(to_beat(INTERVAL, time.monotonic()), self._reader.rest))
@@ -258,7 +258,7 @@ class LogWorker(QObject):
 
     def _tell(self, answers: list[Answer]) -> None:
         for answer in answers:
-            with self._wake:  # what was stopped may be gone the next moment
+            with self._wake:  # a stopped worker may be deleted the next moment
                 if self._is_stopped:
                     return
                 self._emit(answer)

@@ -1,4 +1,4 @@
-"""The x axis that all plots share."""
+"""X axis shared by all plots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck_app.runs.plots.x_axis import XKind
 
 @dataclass(frozen=True)
 class Across:
-    """Which x is shown, from where to where."""
+    """Quantity on the x axis and its range."""
 
     kind: XKind
     low: float

@@ -1,4 +1,4 @@
-"""Many series as one band."""
+"""Band that combines many series."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchdeck.metrics import Window
 from torchdeck_app.runs.plots.exchange import Array, Band
 
 MOST_CURVES = 8
-"""More series than this become a band."""
+"""Number of series above which a band is drawn."""
 
 
 def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Sequence[Window]) -> Band:
-    """Least, median and greatest of the members in each column.
+    """Return minimum, median and maximum of the members in each column.
 
-    The median is that of the middles, (least + greatest) / 2, of each member's rows in the column: of the
-    values themselves where each has one row there. Columns that no member has are left out.
+    The median is that of the mid-ranges, (minimum + maximum) / 2, of each member's rows in the column. These
+    are the values themselves if each member has one row there. Columns without any member are left out.
 
     Args:
-        label: what the legend calls it.
-        colour: place in the palette's series.
-        x: of the columns, shape (columns,).
-        members: names, one for each window.
-        windows: of the same columns.
+        label: name in the legend.
+        colour: index into the palette's series.
+        x: x of the columns, shape (columns,).
+        members: names, one per window.
+        windows: windows of the same columns.
     """
     low = _finite(np.stack([window.low for window in windows]))
     high = _finite(np.stack([window.high for window in windows]))
@@ -44,7 +44,9 @@ def band(label: str, colour: int, x: Array, members: Sequence[str], windows: Seq
 
 
 def median(values: Array) -> Array:
-    """Median down the columns, NaN left out; shape (n, columns) → (columns,). Each column has a number."""
+    """Return the median per column, ignoring NaN; shape (n, columns) → (columns,). Each column has a
+    number.
+    """
     ordered = np.sort(values, axis=0)  # NaN last
     counts = np.count_nonzero(~np.isnan(ordered), axis=0)
     columns = np.arange(values.shape[1])

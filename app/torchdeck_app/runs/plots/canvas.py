@@ -1,4 +1,4 @@
-"""One plot on screen."""
+"""Widget that draws one plot."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ _LEAST_DRAG = 4
 
 
 class PlotCanvas(QWidget):
-    """Draws one metric; zoom, pan and cursor are asked of the board, which moves all plots together."""
+    """Canvas of one metric; zoom, pan and cursor go through the grid, which moves all plots together."""
 
     pointed = Signal(object)
-    """x under the pointer; None when it has left."""
+    """Emitted with x under the pointer; None when it has left."""
     zoom_asked = Signal(object)
-    """(x0, x1), or None for everything."""
+    """Emitted with (x0, x1), or None for everything."""
     told = Signal(object)
-    """list[Entry]: the values at the pointer, where the plot has no room for them; empty otherwise."""
+    """Emitted with list[Entry]: the values at the pointer if the plot has no room for them; empty otherwise.
+    """
     menu_asked = Signal(QPoint)
-    """A menu of this plot, at a global position."""
+    """Emitted with the global position for the plot's context menu."""
 
     def __init__(self, theme: Theme, metric: Metric, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -73,17 +74,17 @@ class PlotCanvas(QWidget):
 
     @property
     def columns(self) -> int:
-        """Pixels that the curves are wide, on the screen it is on."""
+        """Return the width of the curves in screen pixels."""
         return max(16, round((self.width() - LEFT - RIGHT) * self.devicePixelRatioF()))
 
     @property
     def data(self) -> PlotData:
-        """What is drawn."""
+        """Return the plotted data."""
         return self._data
 
     @property
     def frame(self) -> Frame:
-        """Where it is drawn."""
+        """Return the frame of the plot."""
         across = self._across
         y = self._y or (0.0, 1.0)
         return Frame(
@@ -99,16 +100,16 @@ class PlotCanvas(QWidget):
 
     @property
     def pointer(self) -> QPoint:
-        """Where the pointer is in the plot; its middle where it is elsewhere."""
+        """Return the pointer position in the plot, or the plot's center if the pointer is elsewhere."""
         return self.rect().center() if self._pointer is None else self._pointer.toPoint()
 
     @property
     def log_y(self) -> bool:
-        """Whether values are shown on a logarithmic axis."""
+        """Return whether the y axis is logarithmic."""
         return self._log_y
 
     def set_log_y(self, *, on: bool) -> None:
-        """Show values on a logarithmic axis, where there are positive ones."""
+        """Make the y axis logarithmic if there are positive values."""
         if on != self._log_y:
             self._log_y, self._y = on, None
             self._fit()
@@ -135,7 +136,7 @@ class PlotCanvas(QWidget):
             self.update()
 
     def _fit(self) -> None:
-        """The range of y, in steps."""
+        """Fit the range of y, in steps."""
         data = self._data
         if data.low is None or data.high is None:
             return
@@ -152,7 +153,7 @@ class PlotCanvas(QWidget):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 - Qt's name and arguments
-        if not self._has_data:  # its turn comes: sixteen plots drawn at once would block the window
+        if not self._has_data:  # later: sixteen plots at once would block the window
             painter = QPainter(self)
             painter.fillRect(self.rect(), self._theme.colour("surface"))
             painter.end()
@@ -164,7 +165,7 @@ class PlotCanvas(QWidget):
         painter.end()
 
     def draw(self) -> QPixmap:
-        """Draw everything but legend and cursor, where anything has changed."""
+        """Draw everything except legend and cursor if anything has changed."""
         return self._picture.drawn(
             self.size(), self.devicePixelRatioF(), self.frame, self._data, self.plotted.title
         )
@@ -188,13 +189,13 @@ class PlotCanvas(QWidget):
             )
 
     def _single(self) -> tuple[Curve, readout.Entry] | None:
-        """The series of a band that is next to the pointer, and its value there."""
+        """Return the series of a band nearest to the pointer, and its value there."""
         if self._pointer is None or self._cursor is None:
             return None
         return single_at(self._data, self._cursor, self.frame.up.value(self._pointer.y()), self.plotted.unit)
 
     def _box_entries(self) -> list[readout.Entry]:
-        """What the box at the pointer says; nothing where the line of the title says it."""
+        """Return the entries of the box at the pointer; none if the title line shows them."""
         if self._pointer is None or self._cursor is None or self._dragged is not None:
             return []
         entries = readout.at(self._data, self._cursor, self.plotted.unit)
@@ -245,7 +246,7 @@ class PlotCanvas(QWidget):
         self.zoom_asked.emit(None)
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
-        """Zooms with Ctrl, or in the plot that has the focus; else the board scrolls."""
+        """Zoom with Ctrl or in the focused plot; else the grid scrolls."""
         control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
         turned = event.angleDelta().y()
         if not (control or self.hasFocus()) or not turned:
@@ -284,7 +285,7 @@ class PlotCanvas(QWidget):
 
 
 class PlotPicture:
-    """Everything of a plot but what follows the pointer."""
+    """Cached picture of a plot without anything that follows the pointer."""
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
@@ -293,18 +294,18 @@ class PlotPicture:
         self._is_stale = True
 
     def spoil(self) -> None:
-        """What is drawn has changed."""
+        """Invalidate the picture."""
         self._is_stale = True
 
     def drawn(self, size: QSize, ratio: float, frame: Frame, data: PlotData, title: str) -> QPixmap:
-        """The picture.
+        """Return the picture.
 
         Args:
-            size: in logical pixels.
-            ratio: pixels of the screen a logical one.
-            frame: where it is drawn.
-            data: what is drawn.
-            title: of the plot.
+            size: size in logical pixels.
+            ratio: screen pixels per logical pixel.
+            frame: frame of the plot.
+            data: plotted data.
+            title: title of the plot.
         """
         pixels = QSize(round(size.width() * ratio), round(size.height() * ratio))
         if self._pixels is None or self._pixels.size() != pixels:
@@ -321,7 +322,7 @@ class PlotPicture:
         return self._pixels
 
     def _drawn_axes(self, pixels: QSize, ratio: float, frame: Frame, title: str) -> QPixmap:
-        """Ground, title and axes; axes move in steps, so that they are seldom drawn."""
+        """Draw background, title and axes; axes move in steps, so that they are seldom drawn."""
         key = (frame, title, self._theme.palette.scheme, ratio)
         if self._axes is None or self._axes[0] != key:
             made = QPixmap(pixels)

@@ -1,4 +1,4 @@
-"""Which plots a run has: its metrics by what they are about, with titles and units."""
+"""Catalogue of a run's plots: its metrics by topic, with titles and units."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ LOSS = "loss"
 
 @dataclass(frozen=True)
 class Metric:
-    """One plot: one or more series of the same unit."""
+    """Metric plot: one or more series of the same unit."""
 
     key: str
-    """Names the plot in what is remembered."""
+    """Identifies the plot in saved settings."""
     title: str
     unit: Unit
     whose: Whose
     names: tuple[str, ...]
     """Metrics in the files, in the order of their colours."""
     labels: tuple[str, ...]
-    """What the legend calls each of them."""
+    """Legend label of each series."""
     shown: bool = True
-    """Unless the user chooses otherwise."""
+    """Whether the plot is shown by default."""
     about: str = ""
-    """For the tooltip."""
+    """Tooltip text."""
 
 
 _Entry = tuple[str, str, Unit, tuple[str, ...], tuple[str, ...]]
@@ -70,12 +70,13 @@ _LOSS_TO_COME = Metric(LOSS, "Loss", "loss", "rank", ("loss",), ("train",), abou
 def catalogue(
     names: Iterable[str], system_names: Iterable[str], *, awaits_loss: bool = False
 ) -> tuple[Metric, ...]:
-    """The plots there can be, in the order in which they are shown unless the user chooses another.
+    """Return all possible plots in their default order.
 
     Args:
         names: the ranks' metrics.
         system_names: the nodes' metrics.
-        awaits_loss: keep a place for the loss while no rank has logged anything, so that nothing jumps.
+        awaits_loss: reserve a place for the loss before any rank has logged, so that the layout does not
+            jump.
     """
     left = set(names)
     found = _known(_RANK, "rank", left)
@@ -104,7 +105,7 @@ def _known(table: Iterable[_Entry], whose: Whose, left: set[str]) -> list[Metric
 
 
 def _own(name: str) -> Metric:
-    """A metric that only its name tells of; those of single tensors are many, and wait to be chosen."""
+    """Return a metric known only by its name; those of single tensors are many, and hidden by default."""
     title = name.removeprefix("heldout_").replace("_", " ").capitalize()
     if name.startswith("heldout_"):
         title = f"{title}, held-out"

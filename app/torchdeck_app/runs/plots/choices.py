@@ -1,4 +1,4 @@
-"""What the user chose of the plots, and how it is remembered."""
+"""The user's choice of plots, and its storage."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ MOST_SMOOTHING = 0.999
 
 @dataclass(frozen=True)
 class Choices:
-    """Nothing of a run; the same for all runs."""
+    """Choice of plots, shared by all runs."""
 
     kind: XKind = "step"
     log_x: bool = False
     log_y: frozenset[str] = frozenset()
-    """Keys of plots with a logarithmic axis of values."""
+    """Keys of plots with a logarithmic y axis."""
     smoothing: float = 0.0
     order: tuple[str, ...] = ()
-    """Keys in the order the user put them in; others follow in the catalogue's."""
+    """Keys in the user's order; others follow in the catalogue's order."""
     shown: Mapping[str, bool] = field(default_factory=dict)
-    """Key → whether it is shown, where the user decided."""
+    """Key → whether it is shown, if the user decided."""
 
     def is_shown(self, metric: Metric) -> bool:
-        """Whether the plot is on the board."""
+        """Return whether the plot is in the grid."""
         return self.shown.get(metric.key, metric.shown)
 
     def sorted(self, metrics: Sequence[Metric]) -> list[Metric]:
-        """All plots in the order of the board."""
+        """Return all plots in the order of the grid."""
         places = {key: number for number, key in enumerate(self.order)}
         if not places:
             return list(metrics)
         return sorted(metrics, key=lambda metric: places.get(metric.key, len(places)))
 
     def on_board(self, metrics: Sequence[Metric]) -> list[Metric]:
-        """Those that are shown, in order."""
+        """Return the shown plots in order."""
         return [metric for metric in self.sorted(metrics) if self.is_shown(metric)]
 
     def with_shown(self, key: str, *, on: bool) -> Choices:
-        """The same, with one plot shown or hidden."""
+        """Return a copy with one plot shown or hidden."""
         return replace(self, shown={**self.shown, key: on})
 
     def with_log_y(self, key: str, *, on: bool) -> Choices:
-        """The same, with one plot's axis of values logarithmic or not."""
+        """Return a copy with one plot's y axis logarithmic or linear."""
         return replace(self, log_y=self.log_y | {key} if on else self.log_y - {key})
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON's values."""
+        """Return the choices as JSON values."""
         return {
             "axis": self.kind,
             "log_x": self.log_x,
@@ -62,7 +62,7 @@ class Choices:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Choices:
-        """What `to_json` gave; whatever does not fit is as if it had not been chosen."""
+        """Restore choices from `to_json`; invalid entries are ignored."""
         kind, smoothing, shown = value.get("axis"), value.get("smoothing"), value.get("shown")
         return cls(
             kind if kind in X_NAMES else "step",

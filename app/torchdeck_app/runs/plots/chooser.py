@@ -1,4 +1,4 @@
-"""Choosing, hiding and sorting plots."""
+"""Dialog to choose, hide and sort plots."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KEY = Qt.ItemDataRole.UserRole
 
 
 class MetricChooser(QDialog):
-    """A list with a tick before each plot, in the order of the board; what is done shows at once."""
+    """Dialog with a checkbox per plot, in the order of the grid; changes apply at once."""
 
     chosen = Signal(object)
-    """Choices, changed."""
+    """Emitted with the changed Choices."""
 
     def __init__(self, metrics: Sequence[Metric], choices: Choices, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +59,7 @@ class MetricChooser(QDialog):
         self._lay_out()
 
     def shift(self, by: int) -> None:
-        """Move the chosen plot up (-1) or down (1)."""
+        """Move the selected plot up (-1) or down (1)."""
         row = self.list.currentRow()
         if row < 0 or not 0 <= row + by < self.list.count():
             return

@@ -1,4 +1,4 @@
-"""What the board asks of the thread that reads, and what it gets. Nothing here is changed once it is made."""
+"""Messages between the grid and the reader thread. All of them are immutable."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be seen."""
+    """Request for the data to show."""
 
     columns: tuple[tuple[str, int], ...]
-    """(key of a plot in sight, columns of pixels it has)."""
+    """(key of a visible plot, its width in pixel columns)."""
     kind: XKind = "step"
     log_x: bool = False
     zoom: tuple[float, float] | None = None
@@ -27,37 +27,37 @@ class Request:
     until: float | None = None
     """Unix seconds after which nothing is shown."""
     ended: bool = False
-    """The runs are over: the axis ends with the data."""
+    """Whether the runs are over, so that the axis ends with the data."""
     node: str = ""
-    """Whose ranks, and what of the nodes, is shown; empty: all."""
+    """Node whose ranks and system metrics are shown; empty: all."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line. x ascends, or nearly; NaN in y is a gap."""
+    """Line of a plot. x ascends, or nearly; NaN in y is a gap."""
 
     label: str
     colour: int
-    """Place in the palette's series."""
+    """Index into the palette's series."""
     x: Array
     y: Array
-    """Shape as x; a column of pixels that holds more than one row has two: least and greatest."""
+    """Same shape as x; a pixel column with more than one row has two values: minimum and maximum."""
     raw: tuple[Array, Array] | None = None
-    """Where it is smoothed: x and y as they were logged, shown pale."""
+    """If smoothed: x and y as logged, drawn pale."""
     exact: bool = False
-    """Its points are the rows themselves, all of them."""
+    """Whether its points are all rows themselves."""
     latest: float | None = None
-    """The newest value."""
+    """Newest value."""
     dashed: bool = False
     breaks: tuple[float, ...] = ()
-    """x at which the line begins anew: the start of another attempt on an axis of times."""
+    """x at which the line restarts: the start of another attempt on a time axis."""
     short: str = ""
-    """What tells it from the others of its run, where the colour tells the run."""
+    """Short label among the series of its run, if the colour identifies the run."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """More series than can be told apart: least, median and greatest of them in each column."""
+    """Band of too many series to tell apart: minimum, median and maximum of them in each column."""
 
     label: str
     colour: int
@@ -70,12 +70,12 @@ class Band:
     values: NDArray[np.float32]
     """Middle of each member in each column, shape (members, columns)."""
     breaks: tuple[float, ...] = ()
-    """As for a curve."""
+    """Same as for a curve."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line: a prediction, a capacity."""
+    """Horizontal line: a prediction or a capacity."""
 
     value: float
     label: str
@@ -83,54 +83,54 @@ class Level:
 
 @dataclass(frozen=True)
 class PlotData:
-    """What one plot shows."""
+    """Content of one plot."""
 
     curves: tuple[Curve, ...] = ()
     bands: tuple[Band, ...] = ()
     levels: tuple[Level, ...] = ()
     low: float | None = None
-    """Least finite value in the range; None without one."""
+    """Smallest finite value in the range; None if there is none."""
     high: float | None = None
     least_positive: float | None = None
-    """Where a logarithmic axis may begin."""
+    """Lower end for a logarithmic axis."""
     odd: Array = field(default_factory=lambda: np.empty(0))
-    """x of columns that hold NaN or infinite values."""
+    """x of columns that contain NaN or infinite values."""
     odd_count: int = 0
     """Rows with such values in the range."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """x and unix time side by side, both ascending; for the cursor."""
+    """Pairs of x and unix time, both ascending; for the cursor."""
 
     x: Array = field(default_factory=lambda: np.empty(0))
     times: Array = field(default_factory=lambda: np.empty(0))
 
     def time_at(self, x: float) -> float | None:
-        """Unix seconds at x; None where nothing is known."""
+        """Return unix seconds at x; None if unknown."""
         return float(np.interp(x, self.x, self.times)) if len(self.x) else None
 
     def x_at(self, time: float) -> float | None:
-        """x at unix `time`; None where nothing is known."""
+        """Return x at unix `time`; None if unknown."""
         return float(np.interp(time, self.times, self.x)) if len(self.x) else None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What there is."""
+    """Response to a request."""
 
     request: Request
     kind: XKind
-    """What x is: as asked, or what could be done instead."""
+    """Quantity on the x axis: as requested, or the available alternative."""
     note: str
-    """Why it is another; empty where it is not."""
+    """Why it is an alternative; empty if it is as requested."""
     metrics: tuple[Metric, ...]
     plots: dict[str, PlotData]
     extent: tuple[float, float] | None
-    """Range of x to show when not zoomed; None without any row."""
+    """Range of x to show when not zoomed; None if there are no rows."""
     moments: Moments
     problems: tuple[str, ...] = ()
     rows: int = 0
-    """Rows that came since the answer before."""
+    """Rows added since the previous answer."""
     nodes: tuple[str, ...] = ()
-    """Of a run on several nodes, their names."""
+    """Names of the nodes if the run has several."""

@@ -1,4 +1,4 @@
-"""Asking where a plot or its rows go, and writing them."""
+"""Export of a plot or its rows: file dialog and writing."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from torchdeck_app.widgets.plain_label import control_text
 
 
 class Exporting:
-    """The export actions of a board."""
+    """Export actions of a plot grid."""
 
     def __init__(self, theme: Theme, window: QWidget, say: Callable[[str, str], None]) -> None:
-        """Export for one board.
+        """Create the export actions of one grid.
 
         Args:
             theme: colours of pictures.
@@ -45,11 +45,11 @@ class Exporting:
         self._operations = Operations(window)
 
     def close(self) -> None:
-        """Give up what is being written."""
+        """Cancel pending writes."""
         self._operations.close()
 
     def add_actions(self, menu: QMenu, canvas: PlotCanvas, layouts: Sequence[RunLayout]) -> None:
-        """Add what can be exported of one plot."""
+        """Add the export actions of one plot to a menu."""
         title = _as_text(canvas.plotted.title)
         for suffix in ("png", "svg"):
             action = menu.addAction(control_text(f"Export “{title}” as {suffix.upper()}…"))
@@ -60,7 +60,7 @@ class Exporting:
             action.triggered.connect(lambda _=False, layout=layout: self._ask(canvas, "csv", layout))
 
     def write(self, canvas: PlotCanvas, suffix: str, layout: RunLayout, path: Path) -> None:
-        """Write one plot, or its rows, to `path`; what comes of it is said."""
+        """Write one plot or its rows to `path` and report the result."""
         if suffix == "csv":
             self._operations.run(
                 f"writing {path.name}",
@@ -90,7 +90,7 @@ class Exporting:
 
 
 def _as_text(name: str) -> str:
-    """`name` in a menu, where & would underline the letter behind it."""
+    """Return `name` for a menu, where & would underline the next letter."""
     return name.replace("&", "&&")
 
 
@@ -98,11 +98,11 @@ def _as_text(name: str) -> str:
 
 _SCALE = 2
 _ROWS_AT_ONCE = 20_000
-"""Some 30 ms of writing."""
+"""Rows per write: about 30 ms."""
 
 
 def write_png(path: Path, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:
-    """The plot as it is on screen, at twice the pixels.
+    """Write the plot as shown on screen, at twice the resolution.
 
     Raises:
         OSError: the file cannot be written.
@@ -119,13 +119,13 @@ def write_png(path: Path, frame: Frame, data: PlotData, metric: Metric, palette:
 
 
 def write_svg(path: Path, frame: Frame, data: PlotData, metric: Metric, palette: Palette) -> None:
-    """The plot as a drawing.
+    """Write the plot as a vector drawing.
 
     Raises:
         OSError: the file cannot be written.
     """
     with path.open("wb"):
-        pass  # the generator below says nothing of a file it cannot write
+        pass  # the generator below does not report a file it cannot write
     generator = QSvgGenerator()
     generator.setFileName(str(path))
     generator.setSize(QSize(round(frame.width), round(frame.height)))
@@ -139,10 +139,10 @@ def write_svg(path: Path, frame: Frame, data: PlotData, metric: Metric, palette:
 def write_csv(
     path: Path, layout: RunLayout, metric: Metric, progress: Callable[[str], None], cancel: Cancel
 ) -> int:
-    """Every row of the plot's metrics, of every attempt, with exact values; the number of rows.
+    """Write all rows of the plot's metrics, of all attempts, with exact values; return the number of rows.
 
-    Columns: metric, owner (a rank or a node), attempt, step, time (unix seconds), value. What is half written
-    lies beside `path` until it is whole.
+    Columns: metric, owner (a rank or a node), attempt, step, time (unix seconds), value. A partial file is
+    kept next to `path` until it is complete.
 
     Raises:
         OSError: the file cannot be written, or a metrics file cannot be read.
@@ -175,7 +175,7 @@ def _write_series(
     owner: Owner,
     cancel: Cancel,
 ) -> int:
-    """Block by block, so that a cancel is seen soon however many rows there are."""
+    """Write a series in blocks, so that a cancel takes effect soon for any number of rows."""
     written = 0
     for segment, limit in metrics.parts(name, owner):
         for first in range(0, segment.rows, _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Between numbers and pixels."""
+"""Conversion between numbers and pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck_app.runs.plots.exchange import Array
 
 @dataclass(frozen=True)
 class Scale:
-    """A range of numbers on a range of pixels."""
+    """Mapping of a range of numbers to a range of pixels."""
 
     low: float
     high: float
@@ -24,7 +24,7 @@ class Scale:
     log: bool = False
 
     def pixels(self, values: Array) -> Array:
-        """Pixels of `values`; NaN where there is none (a logarithm of nothing)."""
+        """Return the pixels of `values`; NaN if undefined (logarithm of a value that is not positive)."""
         if self.log:
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = np.log(np.where(values > 0, values, np.nan))
@@ -33,24 +33,24 @@ class Scale:
         return result
 
     def pixel(self, value: float) -> float:
-        """Pixel of one value."""
+        """Return the pixel of one value."""
         return float(self.pixels(np.array([value]))[0])
 
     def value(self, pixel: float) -> float:
-        """The number at a pixel."""
+        """Return the number at a pixel."""
         low, high = self._ends
         found = low + (pixel - self.start) / ((self.end - self.start) or 1.0) * (high - low)
         return math.exp(found) if self.log else found
 
     def zoomed(self, pixel: float, factor: float) -> tuple[float, float]:
-        """The range that shows `factor` times as much, with the number at `pixel` where it is."""
+        """Return the range that shows `factor` times as much, with the number at `pixel` fixed."""
         low, high = self._ends
         at = low + (pixel - self.start) / ((self.end - self.start) or 1.0) * (high - low)
         ends = at - (at - low) * factor, at + (high - at) * factor
         return (math.exp(ends[0]), math.exp(ends[1])) if self.log else ends
 
     def moved(self, pixels: float) -> tuple[float, float]:
-        """The range when what is shown moves right by so many pixels."""
+        """Return the range after moving the content right by this many pixels."""
         low, high = self._ends
         by = pixels / ((self.end - self.start) or 1.0) * (high - low)
         return (math.exp(low - by), math.exp(high - by)) if self.log else (low - by, high - by)
@@ -61,7 +61,7 @@ class Scale:
 
 
 def stretches(y: Array, starts: Sequence[int] = ()) -> list[slice]:
-    """Where `y` is without gaps: slices between its NaN, and none across one of `starts`."""
+    """Return slices of `y` between its NaN values, none of which crosses one of `starts`."""
     if len(starts):
         ends = sorted({0, *starts, len(y)})
         return [
@@ -77,7 +77,7 @@ def stretches(y: Array, starts: Sequence[int] = ()) -> list[slice]:
 
 
 def within(x: Array, low: float, high: float) -> slice:
-    """The part of ascending `x` from `low` to `high`, and the next on either side."""
+    """Return the slice of ascending `x` from `low` to `high`, plus one neighbour on either side."""
     if len(x) < 2 or (x[1:] < x[:-1]).any():
         return slice(0, len(x))
     first = int(np.searchsorted(x, low, "left")) - 1

@@ -1,4 +1,4 @@
-"""The values beside a plot's title, and the box at the pointer."""
+"""Legend values next to a plot's title, and the value box at the pointer."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SIGN, _GAP = 10.0, 5.0
 def paint_row(
     painter: QPainter, entries: Sequence[Entry], width: float, title: float, palette: Palette
 ) -> bool:
-    """Entries in the line of the title, right-aligned: as much of them as there is room for.
+    """Paint entries right-aligned in the title line, as many as fit.
 
     Args:
         painter: its font is the legend's.
-        entries: one a series.
-        width: of the plot.
+        entries: one per series.
+        width: width of the plot.
         title: width of the title.
         palette: colours.
 
@@ -45,7 +45,7 @@ def paint_row(
     choices: list[list[str]] = [
         [f"{entry.label} {entry.text}" for entry in entries],
         [f"{entry.short or entry.label} {entry.text}" for entry in entries],
-        # where colours tell runs, which of a run's series it is says more than a value
+        # if colours identify runs, the series name tells more than a value
         [entry.short or entry.label for entry in entries] if any(entry.short for entry in entries) else [],
         [entry.text for entry in entries],
         [entries[0].text] if entries else [],
@@ -64,7 +64,7 @@ def paint_row(
 
 
 class ValueBox(QWidget):
-    """A box below the plot under the pointer that names every value; it lies over the other plots."""
+    """Box below the plot under the pointer with the name of every value; it overlaps the other plots."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
@@ -75,7 +75,7 @@ class ValueBox(QWidget):
         self.hide()
 
     def show_at(self, entries: Sequence[Entry], x: int, top: int, bottom: int) -> None:
-        """Name these, centred at x: below `bottom` where there is room, else above `top`."""
+        """Show the entries centered at x: below `bottom` if there is room, else above `top`."""
         metrics = plot_metrics(Type.SMALL)
         self._entries = entries
         labels = max((metrics.horizontalAdvance(entry.label) for entry in entries), default=0.0)
@@ -107,7 +107,7 @@ class ValueBox(QWidget):
 
 
 def paint_place(painter: QPainter, text: str, x: float, area: QRectF, palette: Palette) -> None:
-    """The x of the cursor, on the axis."""
+    """Paint the cursor's x on the axis."""
     metrics = plot_metrics(Type.SMALL)
     width = metrics.horizontalAdvance(text) + 12
     left = min(max(x - width / 2, 0.0), area.right() + RIGHT - width - 1)

@@ -1,4 +1,4 @@
-"""Steps, times, tokens and samples of a run, each told from the other."""
+"""Conversion between steps, times, tokens and samples of a run."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def _none() -> Array:
 
 @dataclass(frozen=True)
 class Mapping:
-    """Knots of one run; what lies between two of them is interpolated linearly."""
+    """Knots of one run; values between two knots are interpolated linearly."""
 
     start: float = 0.0
     """Unix time of the first row."""
     times: Array = field(default_factory=_none)
-    """Of all attempts, ascending."""
+    """Times of all attempts, ascending."""
     steps: Array = field(default_factory=_none)
-    """At `times`; a resumed run goes back in them."""
+    """Steps at `times`; they go back when a run is resumed."""
     kept_steps: Array = field(default_factory=_none)
-    """Of the rows that were not superseded, strictly ascending."""
+    """Steps of the rows that were not superseded, strictly ascending."""
     kept_times: Array = field(default_factory=_none)
     counted_steps: Array = field(default_factory=_none)
-    """Where tokens or samples were counted, strictly ascending."""
+    """Steps at which tokens or samples were counted, strictly ascending."""
     counts: Array = field(default_factory=_none)
 
     @classmethod
     def of(cls, series: Series, kept: Series, counted: Series | None = None) -> Mapping:
-        """From rows of a metric that has one a step.
+        """Create a mapping from rows of a metric with one row per step.
 
         Args:
-            series: of all attempts.
-            kept: without what was superseded.
-            counted: of the metric that counts tokens or samples, without what was superseded.
+            series: rows of all attempts.
+            kept: rows without superseded ones.
+            counted: rows of the metric that counts tokens or samples, without superseded ones.
         """
         order = np.argsort(series.times, kind="stable")
         steps, which = _ascending(kept.steps.astype(float))
@@ -60,7 +60,7 @@ class Mapping:
         )
 
     def x_of(self, kind: XKind, native: Array) -> Array:
-        """x of rows: of their steps, or of their times where x is a time."""
+        """Return x of rows by their steps, or by their times if x is a time."""
         if kind == "relative":
             return native - self.start
         if kind in ("tokens", "samples"):
@@ -68,13 +68,13 @@ class Mapping:
         return native
 
     def x_of_times(self, kind: XKind, times: Array) -> Array:
-        """x of what has no step, such as a node's series: where the training was at that time."""
+        """Return x of rows without steps, such as a node's series: the training progress at their time."""
         if by_time(kind) or not len(self.times):
             return self.x_of(kind, times)
         return self.x_of(kind, np.interp(times, self.times, self.steps))
 
     def native_of(self, kind: XKind, x: float) -> float:
-        """The step at x, or the unix time where x is a time."""
+        """Return the step at x, or the unix time if x is a time."""
         if kind == "relative":
             return x + self.start
         if kind in ("tokens", "samples"):
@@ -82,11 +82,11 @@ class Mapping:
         return x
 
     def time_of_step(self, step: float) -> float:
-        """Unix time at `step`, as the attempt that went on had it."""
+        """Return the unix time at `step` in the attempt that continued."""
         return float(np.interp(step, self.kept_steps, self.kept_times))
 
     def moments(self, kind: XKind) -> Moments:
-        """x and time side by side."""
+        """Return pairs of x and time."""
         if by_time(kind):
             return Moments(self.x_of(kind, self.times), self.times)
         x = self.x_of(kind, self.kept_steps)
@@ -96,13 +96,13 @@ class Mapping:
 
 
 def _ascending(steps: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Steps sorted and each once, and which rows they are; of equal ones the last."""
+    """Return sorted unique steps and the indices of their rows; the last row of equal ones."""
     found, reverse = np.unique(steps[::-1], return_index=True)
     return found, len(steps) - 1 - reverse
 
 
 def _stretched(x: Array, knots: Array, values: Array) -> Array:
-    """Linear between knots, and beyond them at the mean slope."""
+    """Interpolate linearly between knots, and extrapolate with the mean slope."""
     if len(knots) < 2:
         return x if not len(knots) else x - knots[0] + values[0]
     slope = (values[-1] - values[0]) / max(knots[-1] - knots[0], 1e-300)

@@ -1,4 +1,4 @@
-"""Moments of a run that plots mark: starts of attempts, saved checkpoints."""
+"""Events of a run that plots mark: starts of attempts, saved checkpoints."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ MarkKind = Literal["attempt", "checkpoint", "failure"]
 
 @dataclass(frozen=True)
 class Mark:
-    """One moment."""
+    """Marker for one event."""
 
     time: float
     """Unix seconds."""
     step: int | None
-    """Where it belongs to a step."""
+    """Step of the event, if it has one."""
     kind: MarkKind
     text: str
-    """What is said of it, such as `checkpoint 1,200 saved in 3.1 s`."""
+    """Description, such as `checkpoint 1,200 saved in 3.1 s`."""

@@ -1,4 +1,4 @@
-"""What lies over the curves: sentences, the range that is being selected, the cursor."""
+"""Overlay of a plot: messages, the selected range and the cursor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchdeck_app.theme.palette import Palette
 
 
 def paint_state(painter: QPainter, frame: Frame, data: PlotData, title: str, palette: Palette) -> None:
-    """What there is to say in words."""
+    """Paint the plot's messages."""
     area = frame.area
     if data.low is None and not data.odd_count:
         is_empty = not data.curves and not data.bands
@@ -37,7 +37,7 @@ def paint_state(painter: QPainter, frame: Frame, data: PlotData, title: str, pal
 
 
 def quiet_page(frame: Frame, data: PlotData, box: QRectF) -> QRectF:
-    """The box in the corner of the plot through which the fewest lines go; the lower left of equals."""
+    """Return the box in the corner of the plot crossed by the fewest lines; on a tie, the lower left one."""
     area = frame.area.adjusted(4, 2, -4, -12)
     places = []
     for right, top in ((False, False), (True, False), (False, True), (True, True)):
@@ -51,7 +51,7 @@ def quiet_page(frame: Frame, data: PlotData, box: QRectF) -> QRectF:
 
 
 def _crossed(frame: Frame, x: Array, y: Array, box: QRectF) -> int:
-    """How much of a line lies in a box: so many of 33 places across it."""
+    """Return how much of a line lies in a box, as a count out of 33 positions across it."""
     known = np.isfinite(y)
     if not known.any():
         return 0
@@ -67,7 +67,7 @@ def _box(text: str) -> QRectF:
 
 
 def _paint_words(painter: QPainter, box: QRectF, text: str, colour: str, palette: Palette) -> None:
-    """Words on a ground that lets curves and lines of the grid through only faintly."""
+    """Paint text on a background that shows curves and grid lines only faintly."""
     ground = QColor(palette.surface)
     ground.setAlphaF(0.85)
     painter.fillRect(box, ground)
@@ -76,7 +76,7 @@ def _paint_words(painter: QPainter, box: QRectF, text: str, colour: str, palette
 
 
 def paint_selection(painter: QPainter, frame: Frame, begin: float, end: float, palette: Palette) -> None:
-    """The range between two pixels, as a drag selects it."""
+    """Paint the range between two pixels that a drag selects."""
     area = frame.area
     low, high = sorted((begin, end))
     left, right = max(low, area.left()), min(high, area.right())
@@ -95,16 +95,16 @@ def paint_cursor(
     *,
     place: bool,
 ) -> None:
-    """The cursor and the values at it.
+    """Paint the cursor and the values at it.
 
     Args:
-        painter: of the plot.
-        frame: of the plot.
+        painter: painter of the plot.
+        frame: frame of the plot.
         cursor: x.
         entries: the values there.
-        single: the member of a band that is picked out, and its value.
+        single: the highlighted member of a band and its value.
         palette: colours.
-        place: say x on the axis.
+        place: show x on the axis.
     """
     area = frame.area
     x = round(frame.across.pixel(cursor)) + 0.5
@@ -132,7 +132,7 @@ def paint_cursor(
 
 
 def single_at(data: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve, readout.Entry] | None:
-    """The member of a band that is next to a point, as a curve, and its value at `x`."""
+    """Return the member of a band nearest to a point, as a curve, and its value at `x`."""
     found = readout.nearest_member(data, x, y)
     if found is None:
         return None

@@ -1,6 +1,7 @@
-"""Draws a plot, on a widget, an image or an SVG alike.
+"""Painting of a plot on a widget, an image or an SVG.
 
-Our own painting, not pyqtgraph's: sixteen plots of 1,200 points a curve take it 80 ms a repaint, this 10 ms.
+This does not use pyqtgraph: sixteen plots of 1,200 points per curve take it 80 ms per repaint, and this code
+10 ms.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 32, 24
-"""Pixels around the area of the curves; the same for all plots, so that they stand in line."""
+"""Margins around the curves in pixels; the same for all plots, so that they line up."""
 _DOTS_BELOW = 12
-"""Fewer points than one in so many pixels are dots, too."""
+"""Pixels per point above which points are also drawn as dots."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where and what of a plot is drawn."""
+    """Position, ranges and scales of a drawn plot."""
 
     width: float
     height: float
@@ -44,7 +45,7 @@ class Frame:
 
     @cached_property
     def area(self) -> QRectF:
-        """Where the curves go."""
+        """Return the area of the curves."""
         return QRectF(LEFT, TOP, max(1.0, self.width - LEFT - RIGHT), max(1.0, self.height - TOP - BOTTOM))
 
     @cached_property
@@ -59,13 +60,13 @@ class Frame:
 
 
 def paint(painter: QPainter, frame: Frame, data: PlotData, title: str, palette: Palette) -> None:
-    """Everything but the legend and the cursor."""
+    """Paint everything except the legend and the cursor."""
     paint_axes(painter, frame, title, palette)
     paint_data(painter, frame, data, palette)
 
 
 def paint_axes(painter: QPainter, frame: Frame, title: str, palette: Palette) -> None:
-    """Ground, title and axes: what stays as it is while points come."""
+    """Paint background, title and axes, which do not change with new points."""
     painter.fillRect(QRectF(0, 0, frame.width, frame.height), QColor(palette.surface))
     painter.setFont(plot_font(Type.BODY))
     painter.setPen(QColor(palette.text))
@@ -77,7 +78,7 @@ def paint_axes(painter: QPainter, frame: Frame, title: str, palette: Palette) ->
 
 
 def paint_data(painter: QPainter, frame: Frame, data: PlotData, palette: Palette) -> None:
-    """Curves, bands, levels and signs, over the axes."""
+    """Paint curves, bands, levels and signs over the axes."""
     painter.setFont(plot_font(Type.SMALL))
     painter.save()
     painter.setClipRect(frame.area.adjusted(-1, -1, 1, 1))
@@ -96,12 +97,12 @@ def paint_data(painter: QPainter, frame: Frame, data: PlotData, palette: Palette
 
 
 def ticks_in(pixels: float) -> int:
-    """At most so many steps of ticks on an axis of values."""
+    """Return the maximum number of tick steps on a y axis."""
     return max(2, int(pixels / 36))
 
 
 def series_colour(palette: Palette, number: int) -> QColor:
-    """The colour of a series by its number; -1 is what the pointer picked out."""
+    """Return the colour of a series by its number; -1 is the one highlighted at the pointer."""
     if number < 0:
         return QColor(palette.accent)
     return QColor(palette.series[number % len(palette.series)])
@@ -110,7 +111,7 @@ def series_colour(palette: Palette, number: int) -> QColor:
 def paint_curve(
     painter: QPainter, frame: Frame, curve: Curve, colour: QColor, *, dashed: bool = False
 ) -> None:
-    """A line through the points in sight, broken at gaps; dots where they are few."""
+    """Paint a line through the visible points, broken at gaps; dots if they are few."""
     seen = within(curve.x, *frame.x)
     x, y = frame.across.pixels(curve.x[seen]), frame.up.pixels(curve.y[seen])
     starts = np.searchsorted(curve.x[seen], curve.breaks).tolist() if curve.breaks else ()
@@ -127,12 +128,12 @@ def paint_curve(
 
 
 def polygon(x: Array, y: Array) -> QPolygonF:
-    """Points for Qt, without a loop over them; shape (n,) each."""
+    """Build a polygon from points without a Python loop; shape (n,) each."""
     made = QPolygonF()
     made.resize(len(x))
-    pointer: Any = shiboken6.VoidPtr  # its types know neither what data() gives nor a size
+    pointer: Any = shiboken6.VoidPtr  # its stubs lack data() results and sizes
     points = np.frombuffer(pointer(made.data(), 16 * len(x), True), np.float64).reshape(-1, 2)  # noqa: FBT003
-    # beyond this the rasteriser loses precision; what lies there is clipped
+    # beyond this the rasteriser loses precision; anything there is clipped
     points[:, 0], points[:, 1] = np.clip(x, -1e5, 1e5), np.clip(y, -1e5, 1e5)
     return made
 
@@ -171,7 +172,7 @@ def _paint_band(painter: QPainter, frame: Frame, band: Band, palette: Palette) -
 
 
 def _fill_between(painter: QPainter, area: QRectF, x: Array, low: Array, high: Array, fill: QColor) -> None:
-    """Colour what lies between two lines, as pixels: Qt takes 20 times as long for so ragged a polygon."""
+    """Fill between two lines pixel by pixel: Qt takes 20 times as long for such a ragged polygon."""
     ratio = painter.device().devicePixelRatioF()
     left, right = max(x[0], area.left()), min(x[-1], area.right())
     columns, rows = max(1, round((right - left) * ratio)), max(1, round(area.height() * ratio))
@@ -180,7 +181,7 @@ def _fill_between(painter: QPainter, area: QRectF, x: Array, low: Array, high: A
     at = left + (np.arange(columns) + 0.5) / ratio
     bottom = (np.interp(at, x, low) - area.top()) * ratio
     top = (np.interp(at, x, high) - area.top()) * ratio
-    # whole numbers of two bytes are compared four times as fast as floats
+    # 16-bit integers are compared four times as fast as floats
     first = np.clip(np.ceil(top - 1), -1, rows).astype(np.int16)
     last = np.clip(np.floor(bottom), -1, rows).astype(np.int16)
     row = np.arange(rows, dtype=np.int16)[:, None]
@@ -260,7 +261,7 @@ def _paint_levels(painter: QPainter, frame: Frame, data: PlotData, palette: Pale
 
 
 def _paint_odd(painter: QPainter, frame: Frame, data: PlotData, palette: Palette) -> None:
-    """A sign at the bottom for each column with values that are no numbers."""
+    """Paint a sign at the bottom for each column with non-finite values."""
     if not data.odd_count:
         return
     x = frame.across.pixels(data.odd)

@@ -1,4 +1,4 @@
-"""All plots of a run."""
+"""Grid of all plots of a run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from torchdeck_app.widgets.panel import label
 
 _LOOK_EVERY = 1.0
 _LOOK_EVERY_ENDED = 5.0
-"""Seconds between two looks at the files; what was written after the end of a run is seen too."""
+"""Seconds between two polls of the files of an ended run, for late writes."""
 _GATHER = 25
-"""Milliseconds in which changes of what is to be seen become one request."""
+"""Milliseconds in which view changes are combined into one request."""
 
 
 class PlotGrid(RunPanel):
-    """Live plots of one run, or of several laid over each other."""
+    """Live plots of one run, or of several overlaid."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -101,47 +101,47 @@ class PlotGrid(RunPanel):
         self._scroll.verticalScrollBar().valueChanged.connect(self._ask_soon)
 
     def entered(self) -> None:
-        """It is seen from now on: follow the files."""
+        """Called when the panel becomes visible: follow the files."""
         self._entered = True
         self._feed.follow(on=not self.toolbar.pause.isChecked())
         self._watch.start()
         self._ask_soon()
 
     def left(self) -> None:
-        """It is not seen any more: read nothing."""
+        """Called when the panel is hidden: read nothing."""
         self._entered = False
         self._gather.stop()
         self._watch.stop()
         self._feed.follow(on=False)
 
     def closing(self) -> None:
-        """End the thread that reads."""
+        """End the reader thread."""
         self.left()
         self._feed.stop()
         self.menus.close()
 
     def show_view(self, view: RunView) -> None:
-        """The run has changed."""
+        """Show the run's changed state."""
         if view.is_over != self._ended:
             self._ended = view.is_over
             self._feed.set_interval(_LOOK_EVERY_ENDED if self._ended else _LOOK_EVERY)
             self._ask_soon()
 
     def set_cursor(self, time: float | None) -> None:
-        """Show the time cursor at unix `time`, or nowhere; `cursor_moved` is not emitted."""
+        """Show the time cursor at unix `time`, or hide it; `cursor_moved` is not emitted."""
         answer = self._answer
         self.sheet.set_cursor(None if time is None or answer is None else answer.moments.x_at(time))
 
     def set_marks(self, marks: tuple[Mark, ...]) -> None:
-        """Show these in the strip under the loss."""
+        """Show these markers in the strip under the loss."""
         self.sheet.strip.set_marks(marks)
 
     def set_runs(self, layouts: list[RunLayout], names: Sequence[str] = ()) -> None:
-        """Lay several runs over each other, each in a colour of its own.
+        """Overlay several runs, each in a colour of its own.
 
         Args:
             layouts: the runs, at least one.
-            names: what the legend calls them; the folders' names otherwise.
+            names: names in the legend. Default: the folders' names.
         """
         if hasattr(self, "_feed"):
             self._feed.stop()
@@ -162,7 +162,7 @@ class PlotGrid(RunPanel):
             self._ask_soon()
 
     def set_until(self, time: float | None) -> None:
-        """Show what was there at unix `time` (replay); None shows all."""
+        """Show the plots as of unix `time` (replay); None shows all."""
         if time != self._until:
             self._until = time
             self._ask_soon()
@@ -177,24 +177,24 @@ class PlotGrid(RunPanel):
 
     @property
     def answer(self) -> Answer | None:
-        """What was read last."""
+        """Return the latest answer of the reader."""
         return self._answer
 
     @property
     def choices(self) -> Choices:
-        """What the user chose."""
+        """Return the user's choices."""
         return self._choices
 
     def actions_offered(self) -> Sequence[QAction]:
-        """What can be done here: pause, reset the zoom, choose metrics."""
+        """Return the actions: pause, reset the zoom, choose metrics."""
         return self.toolbar.actions_offered()
 
     def save_state(self) -> dict[str, Any]:
-        """What the user chose."""
+        """Return the user's choices."""
         return self._choices.to_json()
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave."""
+        """Restore the result of `save_state`."""
         self._choices = Choices.from_json(state)
         self.toolbar.set_choices(self._choices)
         self._arrange()
@@ -206,7 +206,7 @@ class PlotGrid(RunPanel):
         return super().eventFilter(watched, event)
 
     def _ask_soon(self) -> None:
-        """Ask in a moment; what goes on changing (a pan) is asked for again and again meanwhile."""
+        """Schedule a request; continuous changes such as a pan send requests repeatedly meanwhile."""
         if not self._gather.isActive():
             self._gather.start()
 
@@ -239,10 +239,10 @@ class PlotGrid(RunPanel):
         self._place()
         self._say_of(answer)
         if not answer.plots and answer.metrics:
-            self._ask_soon()  # canvases are there only now
+            self._ask_soon()  # canvases exist only now
 
     def _say_of(self, answer: Answer) -> None:
-        """What is wrong with the files; said once, so that it leaves other sentences alone."""
+        """Report problems with the files; once, so that other messages are not replaced."""
         if self._said == (answer.problems, answer.note):
             return
         self._said = (answer.problems, answer.note)
@@ -257,7 +257,7 @@ class PlotGrid(RunPanel):
         self.toolbar.say(f"Metrics cannot be read: {error}", "error")
 
     def _place(self) -> None:
-        """Move all plots to the range of x that is to be seen."""
+        """Move all plots to the requested range of x."""
         answer = self._answer
         shown = self._zoom or (answer.extent if answer is not None else None)
         if answer is None or shown is None:
@@ -303,7 +303,7 @@ class PlotGrid(RunPanel):
 
 
 class PlotMenus:
-    """What is chosen in them is told to `choose`."""
+    """Menus that report choices to `choose`."""
 
     def __init__(
         self,
@@ -312,20 +312,20 @@ class PlotMenus:
         say: Callable[[str, str], None],
         choose: Callable[[Choices], None],
     ) -> None:
-        """Menus of one board.
+        """Create the menus of one grid.
 
         Args:
             theme: colours of exported pictures.
             window: parent of menus and dialogs.
             say: shows a sentence; its second argument is a role, such as `error`.
-            choose: called with what the user chose.
+            choose: called with the user's choices.
         """
         self._window = window
         self._choose = choose
         self.exporting = Exporting(theme, window, say)
 
     def close(self) -> None:
-        """Give up what is being written."""
+        """Cancel pending writes."""
         self.exporting.close()
 
     def choose_metrics(self, metrics: Sequence[Metric], choices: Choices) -> None:
@@ -336,7 +336,7 @@ class PlotMenus:
         dialog.open()
 
     def open(self, canvas: PlotCanvas, at: QPoint, choices: Choices, layouts: Sequence[RunLayout]) -> None:
-        """Open the menu of one plot at a place on the screen."""
+        """Open the menu of one plot at a screen position."""
         menu = QMenu(self._window)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         key = canvas.plotted.key
@@ -351,7 +351,7 @@ class PlotMenus:
         menu.popup(at)
 
     def fill_export(self, menu: QMenu, canvas: PlotCanvas | None, layouts: Sequence[RunLayout]) -> None:
-        """Write into a menu what can be exported of a plot."""
+        """Add the export actions of a plot to a menu."""
         menu.clear()
         if canvas is None:
             menu.addAction("Nothing to export yet").setEnabled(False)

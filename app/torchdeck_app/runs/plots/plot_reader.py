@@ -1,4 +1,4 @@
-"""Answers the board's requests from the files of one or several runs; for the thread that reads."""
+"""Reader thread's answers to the grid's requests, from the files of one or several runs."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from torchdeck_app.runs.plots.x_axis import XKind, by_time
 from torchdeck_app.runs.rank_nodes import rank_words
 
 _LOG_TIME_FACTOR = 8
-"""On a logarithmic axis of times, columns are read so much finer, and evenly."""
+"""Factor by which evenly spaced columns are finer on a logarithmic time axis."""
 _FEWEST_STEPS = 10
-"""A live run's axis of steps is at least so long."""
+"""Minimum length of a live run's step axis."""
 _LOG_LEAST = {"relative": 1.0}
 
 
 class PlotReader:
-    """Reads runs; made in one thread, then used by another one only."""
+    """Reader of runs; created in one thread, then used by a single other one."""
 
     def __init__(self, layouts: Sequence[RunLayout], names: Sequence[str] = ()) -> None:
-        """A reader of `layouts`; nothing is read yet.
+        """Create a reader of `layouts` without reading.
 
         Args:
             layouts: the runs.
-            names: what the legend calls them, where they are several.
+            names: names in the legend if there are several.
         """
         self._runs = [RunReader(layout) for layout in layouts]
         self._last: Answer | None = None
         self._names = list(names) or [layout.root.name for layout in layouts]
 
     def answer(self, request: Request) -> Answer:
-        """What there is now: the answer before, where nothing came and nothing else is asked.
+        """Return the current data: the previous answer if there are no new rows and the request is the same.
 
         Raises:
             OSError: a file cannot be read.
@@ -84,11 +84,11 @@ class PlotReader:
         return self._last
 
     def _has(self, metric: Metric, node: str) -> bool:
-        """There is something of it to be shown of a node, or may be."""
+        """Return whether the metric has, or may have, data for a node."""
         return metric.key == LOSS or any(run.owners(metric, node) for run in self._runs)
 
     def _kind(self, asked: XKind) -> tuple[XKind, str]:
-        """The x axis there can be."""
+        """Return the available x axis, and why it differs."""
         if asked in ("tokens", "samples") and not any(run.metrics.ranks(asked) for run in self._runs):
             return "step", f"This run logs no {asked}: x is the step."
         if not by_time(asked) and not any(run.metrics.names() for run in self._runs):
@@ -141,7 +141,7 @@ def _read(
     kind: XKind,
     shown: tuple[float, float],
 ) -> Iterator[tuple[Metric, Span, dict[Owner, dict[str, Window]]]]:
-    """The columns of every plot in sight; metrics of one owner that have equal columns are read together."""
+    """Read the columns of every visible plot; metrics of one owner with equal columns are read together."""
     spans: dict[Span, list[Metric]] = {}
     for metric, columns in wanted:
         span = _span(run, mapping, metric, columns, request, kind, shown)
@@ -166,7 +166,7 @@ def _span(
     kind: XKind,
     shown: tuple[float, float],
 ) -> Span | None:
-    """The range of steps or times to read; None where the run has nothing there."""
+    """Return the range of steps or times to read; None if the run has nothing there."""
     axis = "time" if metric.whose == "node" else is_native(kind)
     log = request.log_x and kind != "wall"
     if by_time(kind):
@@ -188,7 +188,7 @@ def _span(
 
 
 def _native_extent(run: RunReader, mapping: Mapping, kind: XKind) -> tuple[float, float] | None:
-    """First and last step, or unix time, of what the run has."""
+    """Return the run's first and last step, or unix time."""
     if by_time(kind):
         last = run.last_time(mapping)
         return None if last is None or not len(mapping.times) else (mapping.start, max(last, mapping.start))
@@ -204,7 +204,7 @@ def _array(value: float) -> Array:
 
 
 def _problems(run: RunReader) -> tuple[str, ...]:
-    """What is wrong with its files; of a removed directory that one sentence, not a path for each file."""
+    """Return the problems with its files; for a removed directory one sentence, not a path per file."""
     if not run.layout.root.exists():
         return ("The run's directory was removed",)
     return tuple(run.metrics.problems)
@@ -213,12 +213,12 @@ def _problems(run: RunReader) -> tuple[str, ...]:
 # Curves, bands and gaps from the columns of a run.
 
 _AVERAGE_FINER = 2
-"""The average is read in columns so much finer than the plot's: it has no single rows to fall back to."""
+"""Factor by which the average's columns are finer than the plot's: it cannot fall back to single rows."""
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """One run's share of one plot."""
+    """Contribution of one run to one plot."""
 
     run: RunReader
     mapping: Mapping
@@ -228,11 +228,11 @@ class RunPart:
     windows: Dict[Owner, Dict[str, Window]]
     smoothing: float
     label: str
-    """Of the run; empty where there is one only."""
+    """Name of the run; empty if it is the only one."""
     number: int
 
     def drawn(self) -> tuple[list[Curve], list[Band]]:
-        """Curves where they can be told apart, else one band a metric."""
+        """Return curves if they can be told apart, else one band per metric."""
         series = [
             (name, owner)
             for name in self.metric.names
@@ -241,7 +241,7 @@ class RunPart:
         ]
         if len(series) <= MOST_CURVES:
             colours = self.run.colours(self.metric)
-            # of many, those of one node begin anew: more than there are colours cannot keep their own
+            # colours of a single node start from the first: there are too few to keep each rank's own
             keep = len(colours) <= MOST_CURVES
             return [
                 self._curve(name, owner, len(series), colours.get((name, owner), at) if keep else at)
@@ -260,7 +260,7 @@ class RunPart:
         return [], bands
 
     def odd(self) -> tuple[Array, int]:
-        """x of the columns with values that are not finite, and how many such values there are."""
+        """Return x of the columns with non-finite values, and the number of such values."""
         total, count = np.zeros(self.span.columns, np.int64), 0
         edges: Array = np.zeros(0)
         for windows in self.windows.values():
@@ -308,14 +308,14 @@ class RunPart:
         return Curve(label, colour, *average, (x, y), rows is not None, latest, dashed, breaks, short)
 
     def _breaks(self, name: str, owner: Owner) -> tuple[float, ...]:
-        """x at which another attempt begins, where x is a time."""
+        """Return x of the starts of later attempts, if x is a time."""
         if not by_time(self.kind):
             return ()
         found = self.run.breaks(name, owner, self.span)
         return tuple(self._x(np.array(found)).tolist()) if found else ()
 
     def _columns(self, window: Window) -> tuple[Array, Array]:
-        """Least and greatest of each column one after the other; once where they are equal."""
+        """Return minimum and maximum of each column one after the other; once if they are equal."""
         filled = np.flatnonzero(window.counts > 0)
         middles = self._x((window.edges[filled] + window.edges[filled + 1]) / 2)
         low, high = _finite(window.low[filled]), _finite(window.high[filled])
@@ -335,14 +335,14 @@ class RunPart:
         return rank_words(owner, self.run.rank_nodes) if isinstance(owner, int) else owner
 
     def _look(self, name: str, owner: Owner | None, of: int, at: int) -> tuple[str, int]:
-        """What the legend calls a series, and its colour."""
+        """Return a series' name in the legend, and its colour."""
         text = self._text(name, owner)
         if not self.label:
             return text, at
         return (f"{self.label} {text}" if of > 1 else self.label), self.number
 
     def _text(self, name: str, owner: Owner | None) -> str:
-        """What tells a series from the others of its run."""
+        """Return the text that distinguishes a series within its run."""
         text = self.metric.labels[self.metric.names.index(name)]
         if owner is None or len(self.windows) < 2:
             return text
@@ -351,7 +351,7 @@ class RunPart:
 
 
 def merged(parts: Sequence[RunPart]) -> PlotData:
-    """One plot from the shares of all runs."""
+    """Merge the contributions of all runs into one plot."""
     curves: list[Curve] = []
     bands: list[Band] = []
     odd: list[Array] = []

@@ -1,4 +1,4 @@
-"""The plots in their places: loss large, the strip of marks, then small ones in rows."""
+"""Layout of the plots: the large loss, the marker strip, then rows of small plots."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _LARGE, _SMALL = 232, 168
-"""Pixels that the loss and the others are high."""
+"""Heights of the loss and of the other plots in pixels."""
 _LEAST = 136
-"""Pixels to which the loss shrinks, so that its axis and the strip below it are in sight."""
+"""Minimum height of the loss in pixels, to keep its axis and the strip below visible."""
 _NARROWEST = 296
 _AT_A_TIME = 0.006
-"""Seconds of drawing in one turn of the event loop."""
+"""Seconds of drawing per turn of the event loop."""
 
 
 class PlotSheet(QWidget):
-    """Holds the plots; what happens in one of them is said of all."""
+    """Container of the plots; it forwards events of one plot for all."""
 
     pointed = Signal(object)
     zoom_asked = Signal(object)
@@ -83,21 +83,21 @@ class PlotSheet(QWidget):
         self._colour()
 
     def canvas(self, key: str) -> PlotCanvas:
-        """The plot of that key; KeyError where it is not on the board."""
+        """Return the plot of that key; KeyError if it is not in the grid."""
         return self._canvases[key]
 
     @property
     def shown(self) -> list[str]:
-        """Keys of the plots on the board, in order."""
+        """Return the keys of the plots in the grid, in order."""
         return list(self._shown)
 
     def current(self) -> PlotCanvas | None:
-        """The plot with the focus, else the first one."""
+        """Return the focused plot, else the first one."""
         canvases = [self._canvases[key] for key in self._shown]
         return next((canvas for canvas in canvases if canvas.hasFocus()), canvases[0] if canvases else None)
 
     def arrange(self, metrics: Sequence[Metric], log_y: Collection[str]) -> None:
-        """Have these plots, in this order."""
+        """Show these plots in this order."""
         wanted = [metric.key for metric in metrics]
         for key in [key for key in self._canvases if key not in wanted]:
             canvas = self._canvases.pop(key)
@@ -112,18 +112,18 @@ class PlotSheet(QWidget):
         self._lay_out()
 
     def show_plots(self, metrics: Sequence[Metric], plots: Mapping[str, PlotData]) -> None:
-        """Draw what was read."""
+        """Draw new data."""
         known = {metric.key: metric for metric in metrics}
         self._waiting |= {key: (known[key], data) for key, data in plots.items() if key in known}
         self._turn.start()
 
     def draw_all(self) -> None:
-        """Draw at once what waits to be drawn."""
+        """Draw all pending plots at once."""
         while self._waiting:
             self._draw_some()
 
     def _draw_some(self) -> None:
-        """Draw what waits for a few milliseconds; the rest in the event loop's next turn."""
+        """Draw pending plots for a few milliseconds; the rest in the event loop's next turn."""
         begun = time.perf_counter()
         for key in [key for key in self._shown if key in self._waiting]:
             canvas = self._canvases[key]
@@ -137,7 +137,7 @@ class PlotSheet(QWidget):
         self._waiting.clear()
 
     def set_across(self, across: Across, moments: Moments) -> None:
-        """Show this range of x in all plots; in those that wait for their turn, then."""
+        """Show this range of x in all plots; pending ones follow when they are drawn."""
         self._across = across
         for key, canvas in self._canvases.items():
             if key not in self._waiting:
@@ -150,7 +150,7 @@ class PlotSheet(QWidget):
             canvas.set_cursor(x)
 
     def set_room(self, height: int) -> None:
-        """So many pixels are in sight at once: what of the loss is too high for them is taken off."""
+        """Set the visible height in pixels; the loss shrinks to fit."""
         strip = self.strip.sizeHint().height() if self.has_strip else 0
         large = min(_LARGE, max(_LEAST, height - strip))
         if large != self._large:
@@ -159,7 +159,7 @@ class PlotSheet(QWidget):
                 self._canvases[LOSS].setFixedHeight(large)
 
     def in_sight(self) -> tuple[tuple[str, int], ...]:
-        """(key, columns of pixels) of the plots that can be seen now."""
+        """Return (key, pixel columns) of the visible plots."""
         return tuple(
             (key, self._canvases[key].columns)
             for key in self._shown
@@ -181,7 +181,7 @@ class PlotSheet(QWidget):
         return canvas
 
     def _tell(self, canvas: PlotCanvas, entries: Sequence[Entry]) -> None:
-        """Name the values under the pointer beside the plot, not over it."""
+        """Show the values under the pointer next to the plot, not over it."""
         if not entries:
             self._box.hide()
             return
@@ -218,7 +218,7 @@ class PlotSheet(QWidget):
         self.setPalette(palette)
 
 
-# The strip under the loss: attempts and checkpoints where they happened.
+# Strip under the loss: attempts and checkpoints at the time they happened.
 
 _HEIGHT = 24
 _REACH = 6
@@ -226,7 +226,7 @@ _LABEL = "checkpoints"
 
 
 class MarkStrip(QWidget):
-    """Marks in line with the plots: ◆ a checkpoint, ▸ the start of an attempt, ✕ a failure."""
+    """Strip of markers aligned with the plots: ◆ a checkpoint, ▸ the start of an attempt, ✕ a failure."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -242,7 +242,7 @@ class MarkStrip(QWidget):
         return QSize(360, _HEIGHT)
 
     def set_marks(self, marks: tuple[Mark, ...]) -> None:
-        """Show these."""
+        """Show these processes."""
         self._marks = marks
         kinds = [mark.kind for mark in marks]
         self.setAccessibleDescription(", ".join(_many(kinds, kind) for kind in ("attempt", "checkpoint")))
@@ -256,7 +256,7 @@ class MarkStrip(QWidget):
             self.update()
 
     def places(self) -> list[tuple[float, Mark]]:
-        """(pixel, mark) of those in sight."""
+        """Return (pixel, marker) of the visible markers."""
         if not len(self._moments.x):
             return []
         across = self._across

@@ -1,4 +1,4 @@
-"""Ends of axes that move in steps, not with each point."""
+"""Axis ranges that change in steps, not with each point."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torchdeck_app.runs.plots.units import Unit, tick_step
 
 _ENDS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _LEAST_USE = 0.4
-"""A range is left alone while what it shows fills at least so much of it."""
+"""Fraction of a range that its content must fill for the range to stay."""
 
 
 def stepped_end(start: float, end: float) -> float:
-    """An end a little beyond `end`, the same one until it is reached: then the next."""
+    """Return a rounded end beyond `end`; it stays the same until `end` reaches it."""
     span = end - start
     if not span > 0:
         return start + 1.0
@@ -23,7 +23,7 @@ def stepped_end(start: float, end: float) -> float:
 def stepped_range(
     low: float, high: float, before: tuple[float, float] | None, unit: Unit = "", most: int = 4
 ) -> tuple[float, float]:
-    """A range of whole tick steps around `low` to `high`; `before` while it still fits."""
+    """Return a range of whole tick steps around `low` to `high`; `before` as long as it fits."""
     if before is not None:
         span = before[1] - before[0]
         if before[0] <= low and high <= before[1] and high - low >= _LEAST_USE * span:
@@ -41,7 +41,7 @@ def stepped_range(
 
 
 def stepped_log_range(low: float, high: float, before: tuple[float, float] | None) -> tuple[float, float]:
-    """A range from and to 1, 2 or 5 × 10^n around positive `low` to `high`."""
+    """Return a range between numbers 1, 2 or 5 × 10^n around positive `low` to `high`."""
     if before is not None and before[0] <= low and high <= before[1]:
         used = math.log(high / low) if high > low else 0.0
         if used >= _LEAST_USE * math.log(before[1] / before[0]):

@@ -1,4 +1,4 @@
-"""What a plot says at one x: the values in its legend."""
+"""Legend values of a plot at one x."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torchdeck_app.runs.plots.units import Unit, value_text
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the legend."""
+    """Line of the legend."""
 
     label: str
     colour: int
     text: str
-    """The value with its unit; empty where there is none."""
+    """Value with its unit; empty if there is none."""
     value: float | None = None
     short: str = ""
-    """The label without the run's name, where there is more."""
+    """Label without the run's name, if the label includes it."""
 
 
 def latest(data: PlotData, unit: Unit) -> list[Entry]:
-    """The newest value of each series."""
+    """Return the newest value of each series."""
     found = [
         Entry(
             curve.label,
@@ -42,7 +42,7 @@ def latest(data: PlotData, unit: Unit) -> list[Entry]:
 
 
 def at(data: PlotData, x: float, unit: Unit) -> list[Entry]:
-    """The values at `x`: of each series' row next to it."""
+    """Return the values at `x`, each from the series' nearest row."""
     found = []
     for curve in data.curves:
         value = _value_at(curve, x)
@@ -62,7 +62,7 @@ def at(data: PlotData, x: float, unit: Unit) -> list[Entry]:
 
 
 def nearest_member(data: PlotData, x: float, y: float) -> tuple[Band, int] | None:
-    """The single series of a band that is next to a point."""
+    """Return the single series of a band nearest to a point."""
     best: tuple[float, Band, int] | None = None
     for band in data.bands:
         if not len(band.x):
@@ -78,7 +78,7 @@ def nearest_member(data: PlotData, x: float, y: float) -> tuple[Band, int] | Non
 
 
 def nearest(x: Array, to: float) -> int:
-    """Index of the x next to `to`; x ascends and is not empty."""
+    """Return the index of the nearest x; x ascends and is not empty."""
     after = int(np.searchsorted(x, to))
     if after == 0:
         return 0

@@ -1,4 +1,4 @@
-"""Which colour is which run, where several are laid over each other."""
+"""Legend that assigns colours to overlaid runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torchdeck_app.widgets.tooltip import plain_tip
 _ROW = 20
 _SIGN = 16
 _WIDTH = 176
-"""Pixels of a name, at least; the whole name is in the tooltip."""
+"""Minimum width of a name in pixels; the tooltip has the whole name."""
 
 
 class RunNames(QWidget):
-    """The legend of all plots; hidden where there is one run."""
+    """Legend of all plots; hidden if there is only one run."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class RunNames(QWidget):
         self.hide()
 
     def set_names(self, names: Sequence[str]) -> None:
-        """The runs in the order of their colours."""
+        """Show the runs in the order of their colours."""
         self._names = tuple(names)
         self.setVisible(len(names) > 1)
         self.setAccessibleName(f"Compared runs: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""One run's metrics as the board needs them; for the thread that reads."""
+"""Metrics of one run for the plot grid; for the reader thread."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from torchdeck_app.runs.rank_nodes import RankNodes
 
 _KNOTS = 4096
 _REFERENCE = ("loss", "step_time", "tokens_per_s")
-"""Metrics that have a row a step, most welcome first."""
+"""Metrics with one row per step, by preference."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A range as the files have it."""
+    """Range in terms of the files' axes."""
 
     axis: str
-    """`step` or `time`."""
+    """Axis: `step` or `time`."""
     low: float
     high: float
     columns: int
@@ -35,7 +35,7 @@ class Span:
 
 
 class RunReader:
-    """Follows one run."""
+    """Reader that follows one run."""
 
     def __init__(self, layout: RunLayout) -> None:
         self.layout = layout
@@ -49,7 +49,7 @@ class RunReader:
         """Which node each rank is on, where there are several."""
 
     def refresh(self, until: float | None) -> int:
-        """Take in what is new; the number of rows.
+        """Read new rows and return their number.
 
         Raises:
             NewerFormatError: the run's journal is from a newer Torchdeck.
@@ -62,7 +62,7 @@ class RunReader:
         return new
 
     def mapping(self, kind: XKind) -> Mapping:
-        """How its steps, times, tokens and samples go together."""
+        """Return the mapping between its steps, times, tokens and samples."""
         key = (kind, self.metrics.until)
         if key not in self._mappings:
             if len(self._mappings) > 8:
@@ -83,7 +83,7 @@ class RunReader:
         return Mapping.of(series, kept, counted)
 
     def _mapped_by_node(self) -> Mapping:
-        """Where no rank has written yet: only the time is known."""
+        """Return a mapping that has only times, if no rank has written yet."""
         for name in self.metrics.system_names():
             series = sampled(self.metrics, name, self.metrics.nodes(name)[0], most=_KNOTS)
             return Mapping.of(series, Series.empty())
@@ -97,7 +97,7 @@ class RunReader:
         return None
 
     def last_step(self, mapping: Mapping) -> float | None:
-        """The greatest step of any metric; None without rows."""
+        """Return the greatest step of any metric; None without rows."""
         if self.metrics.until is not None:
             return float(mapping.kept_steps[-1]) if len(mapping.kept_steps) else None
         steps = [
@@ -108,7 +108,7 @@ class RunReader:
         return float(max(steps)) if steps else None
 
     def last_time(self, mapping: Mapping) -> float | None:
-        """Unix time of the newest row; None without rows."""
+        """Return the unix time of the newest row; None without rows."""
         if self.metrics.until is not None:
             return float(mapping.times[-1]) if len(mapping.times) else None
         owners: list[tuple[str, Owner]] = [
@@ -120,13 +120,15 @@ class RunReader:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Its nodes, in the order of their ranks; none of a run on one."""
+        """Return its nodes in the order of their ranks; none for a run on one node."""
         return self._nodes.names()
 
     def owners(self, metric: Metric, node: str = "") -> list[Owner]:
-        """Whose series the plot shows, in the order of their colours; of `node` alone where it is given.
+        """Return the owners of the plot's series in the order of their colours; only those of `node` if
+        given.
 
-        What one rank alone logs, such as the loss, is the whole run's, whatever node it is on.
+        A metric logged by a single rank, such as the loss, belongs to the whole run, whatever node the rank
+        is on.
         """
         found: list[Owner] = []
         for name in metric.names:
@@ -137,7 +139,7 @@ class RunReader:
         return sorted(found, key=lambda owner: (isinstance(owner, str), owner))
 
     def colours(self, metric: Metric) -> dict[tuple[str, Owner], int]:
-        """The place in the palette of each series (metric, whose), also while only some are shown."""
+        """Return the palette index of each series (metric, owner), also while only some are shown."""
         owners = {name: self._owners_of(name, metric) for name in metric.names}
         whose = self.owners(metric)
         series = [(name, owner) for name in metric.names for owner in whose if owner in owners[name]]
@@ -150,7 +152,7 @@ class RunReader:
         return (self.rank_nodes.get(owner) if isinstance(owner, int) else owner) == node
 
     def windows(self, names: Iterable[str], owner: Owner, span: Span) -> dict[str, Window]:
-        """Columns of several metrics of one owner.
+        """Return columns of several metrics of one owner.
 
         Raises:
             OSError: a file cannot be read.
@@ -171,12 +173,12 @@ class RunReader:
         return self._grids[key].windows(list(names), owner)
 
     def forget_unused(self) -> None:
-        """Drop the columns that were not asked for since the last call."""
+        """Drop the columns that were not used since the last call."""
         self._grids = {key: grid for key, grid in self._grids.items() if key in self._used}
         self._used = set()
 
     def rows(self, name: str, owner: Owner, span: Span) -> Series | None:
-        """The rows themselves, where there are few."""
+        """Return the rows themselves if there are few."""
         return rows_between(
             self.metrics,
             name,
@@ -189,7 +191,7 @@ class RunReader:
         )
 
     def smoothed(self, name: str, owner: Owner, span: Span, weight: float) -> Window:
-        """Columns of the moving average."""
+        """Return columns of the moving average."""
         return self.metrics.window(
             name,
             owner,
@@ -203,7 +205,7 @@ class RunReader:
         )
 
     def breaks(self, name: str, owner: Owner, span: Span) -> tuple[float, ...]:
-        """Unix times at which another attempt wrote its first row; none where x is a step.
+        """Return the unix times of the first rows of later attempts; none if x is a step.
 
         Raises:
             OSError: a file cannot be read.
@@ -213,24 +215,26 @@ class RunReader:
         return self.metrics.attempt_starts(name, owner)
 
     def levels(self, metric: Metric) -> tuple[Level, ...]:
-        """Lines over the plot: for memory, what was predicted and what there is."""
+        """Return lines over the plot: for memory, the prediction and the capacity."""
         if self._levels is None:
             self._levels = _levels_of(self.layout)
         return self._levels.get(metric.key, ())
 
 
 def by_time_axis(span: Span) -> bool:
-    """Whether the span is one of times."""
+    """Return whether the span is a range of times."""
     return span.axis == "time"
 
 
 def is_native(kind: XKind) -> str:
-    """The axis in the files that x is read by."""
+    """Return the axis in the files by which x is read."""
     return "time" if by_time(kind) else "step"
 
 
 def _levels_of(layout: RunLayout) -> dict[str, tuple[Level, ...]]:
-    """By plot: predicted peaks, capacities of devices. A plan that cannot be read predicts nothing."""
+    """Return by plot: predicted peaks and device capacities. A plan that cannot be read gives no
+    predictions.
+    """
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except Exception:  # noqa: BLE001 - whatever is wrong with the plan is said in the run's header

@@ -1,4 +1,4 @@
-"""Fonts and alignments of plots, made once: a repaint asks for them a hundred times."""
+"""Cached fonts and metrics of plots: a repaint uses them a hundred times."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ CENTRE = int(Qt.AlignmentFlag.AlignCenter)
 
 @cache
 def plot_font(kind: Type) -> QFont:
-    """The font for a text of `kind`."""
+    """Return the font for a text of `kind`."""
     return font(kind)
 
 
 @cache
 def plot_metrics(kind: Type) -> QFontMetricsF:
-    """How wide and high its texts are."""
+    """Return the font metrics for texts of `kind`."""
     return QFontMetricsF(font(kind))
 
 
 @lru_cache(maxsize=4096)
 def plot_width(kind: Type, text: str) -> float:
-    """Pixels that a text of `kind` is wide."""
+    """Return the width in pixels of a text of `kind`."""
     return plot_metrics(kind).horizontalAdvance(text)

@@ -1,4 +1,4 @@
-"""What holds for all plots of the board: x axis, smoothing, pause, zoom, choice of metrics, export."""
+"""Settings for all plots of the grid: x axis, smoothing, pause, zoom, choice of metrics, export."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _ALL = 1000
-"""Share of the free room that a sentence takes."""
+"""Stretch factor that gives a message all free space."""
 _NAMED = 640
-"""Pixels from which on the slider has its name beside it; below, the tooltip says it."""
+"""Minimum width in pixels for the slider's label next to it; below, only the tooltip names it."""
 _AXIS = 7
-"""Letters of the axis's name that are seen at once; the list shows them all."""
+"""Visible letters of the axis name; the list shows all."""
 _KINDS: tuple[XKind, ...] = tuple(X_NAMES)
 
 
 class PlotToolbar(QWidget):
-    """One line above the plots."""
+    """Toolbar above the plots."""
 
     chosen = Signal(object)
-    """Choices, changed."""
+    """Emitted with the changed Choices."""
     node_chosen = Signal(str)
-    """The node whose ranks and measures are to be shown; empty: all."""
+    """Emitted with the node whose ranks and metrics to show; empty: all."""
     paused = Signal(bool)
     reset_asked = Signal()
     metrics_asked = Signal()
@@ -45,7 +45,7 @@ class PlotToolbar(QWidget):
         self._choices = Choices()
         self._axis = QComboBox()
         self._axis.addItems([X_NAMES[kind] for kind in _KINDS])
-        # as wide as what is chosen: what is said beside it needs the room
+        # as wide as the selection: the message next to it needs the space
         self._axis.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._axis.setMinimumContentsLength(_AXIS)
         self._axis.view().setMinimumWidth(self._axis.view().sizeHintForColumn(0) + 3 * GRID)
@@ -92,31 +92,31 @@ class PlotToolbar(QWidget):
         self._draw_icons()
 
     def set_choices(self, choices: Choices) -> None:
-        """Show these, and say nothing."""
+        """Show these choices without emitting a signal."""
         before, self._choices = self._choices.kind, choices
         with QSignalBlocker(self._axis), QSignalBlocker(self._smoothing), QSignalBlocker(self.log_x):
-            if choices.kind != before:  # else it says what is shown, which may be another
+            if choices.kind != before:  # else it shows the actual axis, which may differ
                 self._axis.setCurrentIndex(_KINDS.index(choices.kind))
             self._smoothing.setValue(position_of(choices.smoothing))
             self.log_x.setChecked(choices.log_x)
         self._say_weight()
 
     def show_kind(self, kind: XKind, asked: XKind) -> None:
-        """Say what the axis shows where `asked` was chosen, which may be another."""
+        """Show the actual axis, which may differ from `asked`."""
         if asked != self._choices.kind:
-            return  # what is chosen now is still to come
+            return  # the current choice has not been read yet
         self._shown_kind = kind
         with QSignalBlocker(self._axis):
             self._axis.setCurrentIndex(_KINDS.index(kind))
 
     def set_nodes(self, names: Sequence[str]) -> None:
-        """Offer the nodes of the run; a run on one has none to choose from."""
+        """Offer the nodes of the run; a run on one node offers none."""
         for name in names[self.nodes.count() - 1 :]:
             self.nodes.addItem(shown(name), name)
         self.nodes.setVisible(self.nodes.count() > 1)
 
     def say(self, text: str, role: str = "secondary") -> None:
-        """Show a sentence between the controls; `role` is `secondary` or `error`."""
+        """Show a message between the controls; `role` is `secondary` or `error`."""
         note = self.note
         if note.text() != text or note.property("role") != role:
             note.setText(text)
@@ -131,7 +131,7 @@ class PlotToolbar(QWidget):
         self._place_note()
 
     def _place_note(self) -> None:
-        """Between the controls where there is room for it, else below them."""
+        """Place the message between the controls if it fits, else below them."""
         row = self._row
         items = [row.itemAt(at) for at in range(row.count())]
         others = [item for item in items if item is not None and item.widget() is not self.note]
@@ -147,7 +147,7 @@ class PlotToolbar(QWidget):
             row.insertWidget(row.indexOf(self._weight) + 1, self.note, _ALL)
 
     def actions_offered(self) -> list[QAction]:
-        """For menus and the command palette."""
+        """Return the actions for menus and the command palette."""
         return [self.pause, self.reset, self.log_x, self.metrics]
 
     def _lay_out(self) -> None:
@@ -216,7 +216,7 @@ class PlotToolbar(QWidget):
         self._weight.setText(f"{weight:.3g}" if weight else "off")
 
     def _choose_kind(self, number: int) -> None:
-        if _KINDS[number] == self._choices.kind:  # asked for already, and not to be had
+        if _KINDS[number] == self._choices.kind:  # already requested, and not available
             self.show_kind(self._shown_kind, self._choices.kind)
         else:
             self._choose(replace(self._choices, kind=_KINDS[number]))
@@ -227,10 +227,12 @@ class PlotToolbar(QWidget):
 
 
 def weight_at(position: int) -> float:
-    """The weight at a place of the slider, 0 to 100: finer towards 1, where each bit counts more."""
+    """Return the weight at a slider position from 0 to 100: finer towards 1, where small changes matter
+    more.
+    """
     return 0.0 if position <= 0 else round(1 - 10 ** (-3 * position / 100), 3 if position > 66 else 2)
 
 
 def position_of(weight: float) -> int:
-    """The place of the slider for a weight, 0 to 100."""
+    """Return the slider position, 0 to 100, for a weight."""
     return min(range(101), key=lambda position: abs(weight_at(position) - min(weight, MOST_SMOOTHING)))

@@ -1,4 +1,4 @@
-"""What numbers on axes and in legends look like: steps of ticks, and texts with units."""
+"""Numbers on axes and in legends: tick steps, and texts with units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchdeck_app.runs.rates import rate_text
 Unit = Literal["", "bytes", "bytes/s", "s", "%", "tok/s", "smp/s", "loss", "°C", "W", "count"]
 
 _BARE = ("", "loss")
-"""Numbers without a unit; a loss is said as everywhere else."""
+"""Kinds of numbers without a unit; a loss is formatted as everywhere else."""
 _Prefixes = tuple[tuple[float, str], ...]
 _SI: _Prefixes = (
     (1e12, "T"),
@@ -28,9 +28,9 @@ _BINARY: _Prefixes = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0
 
 
 def tick_step(span: float, most: int, unit: Unit = "", largest: float = 0.0) -> float:
-    """The least step of 1, 2 or 5 × 10^n with at most `most` steps in `span`.
+    """Return the smallest step of 1, 2 or 5 × 10^n with at most `most` steps in `span`.
 
-    For bytes: of the binary prefix that `largest`, the greatest value on the axis, is written with.
+    For bytes: in units of the binary prefix of `largest`, the greatest value on the axis.
     """
     if not span > 0 or not math.isfinite(span):
         return 1.0
@@ -47,13 +47,13 @@ def tick_step(span: float, most: int, unit: Unit = "", largest: float = 0.0) -> 
 
 
 def tick_values(low: float, high: float, step: float) -> list[float]:
-    """Multiples of `step` from `low` to `high`."""
+    """Return multiples of `step` from `low` to `high`."""
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, min(last, first + 200) + 1)]
 
 
 def tick_labels(values: Sequence[float], step: float, unit: Unit) -> list[str]:
-    """The ticks' texts: one prefix for all, and as many decimals as tell them apart; a unit on the last."""
+    """Return the tick labels: one prefix for all, enough decimals to differ, and a unit on the last."""
     largest = max((abs(value) for value in values), default=0.0)
     prefixes = _BINARY if unit in ("bytes", "bytes/s") else _SI
     if unit == "%" or unit == "°C":
@@ -83,7 +83,7 @@ def _zero(text: str) -> str:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten from `low` to `high`, with 2 and 5 between where there are few."""
+    """Return powers of ten from `low` to `high`, with 2 and 5 between if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     stride = max(1, (last - first) // 8)
     factors = (1.0,) if last - first > 3 else (1.0, 2.0, 5.0)
@@ -92,7 +92,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def value_text(value: float, unit: Unit) -> str:
-    """One value as a person reads it: `2.413`, `12.4k/s`, `38.2 GiB`, `512 ms`."""
+    """Return one value in readable form: `2.413`, `12.4k/s`, `38.2 GiB`, `512 ms`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+∞" if value > 0 else "−∞"
     if unit == "bytes":
@@ -109,7 +109,7 @@ def value_text(value: float, unit: Unit) -> str:
 
 
 def plain(value: float) -> str:
-    """Four significant figures: `0.0123`, `2.413`, `1,240`, `12.4k`, `3e-05`."""
+    """Return four significant digits: `0.0123`, `2.413`, `1,240`, `12.4k`, `3e-05`."""
     size_of = abs(value)
     if value == round(value) and size_of < 1e4:
         return f"{value:,.0f}"

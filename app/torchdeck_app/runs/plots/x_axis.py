@@ -1,4 +1,4 @@
-"""What the x axis of all plots shows, and its ticks."""
+"""X axis of all plots and its ticks."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SECONDS = (
 
 
 def by_time(kind: XKind) -> bool:
-    """Whether x is a time."""
+    """Return whether x is a time."""
     return kind in ("relative", "wall")
 
 
 def x_ticks(kind: XKind, low: float, high: float, most: int, *, log: bool) -> list[tuple[float, str]]:
-    """(x, text) of each tick."""
+    """Return (x, text) of each tick."""
     if not high > low:
         return [(low, x_text(kind, low))]
     if log and low > 0 and kind != "wall":
@@ -45,7 +45,7 @@ def x_ticks(kind: XKind, low: float, high: float, most: int, *, log: bool) -> li
 
 
 def x_text(kind: XKind, x: float) -> str:
-    """An x as the legend says it: `step 12,400`, `2 min 3 s`, `14:03:22`."""
+    """Return x as shown in the legend: `step 12,400`, `2 min 3 s`, `14:03:22`."""
     if kind == "wall":
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(x))
     if kind == "relative":

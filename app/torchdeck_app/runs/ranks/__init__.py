@@ -1,1 +1,1 @@
-"""Ranks beside each other over time."""
+"""Comparison of ranks over time."""

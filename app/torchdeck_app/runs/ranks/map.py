@@ -1,4 +1,4 @@
-"""The heat map itself."""
+"""Heat map widget."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from torchdeck_app.widgets.colour_scale import LEVELS, levels, viridis
 
 _RIGHT, _TOP, _BAR = 112, 8, 12
 _TALLEST = 24
-"""Pixels of a rank's row at most: four ranks do not fill a screen."""
+"""Maximum height of a rank's row in pixels: four ranks do not fill a screen."""
 
 
 _SEEN = 5.0
-"""Pixels that the row of a rank that lags behind is high at least."""
+"""Minimum height in pixels of the row of a straggler."""
 
 
 class HeatMap(QWidget):
-    """Draws a matrix; ranks downwards, x to the right, the scale of colours beside it."""
+    """Heat map of a matrix; ranks downwards, x to the right, and the colour scale next to it."""
 
     pointed = Signal(object)
-    """x under the pointer; None when it has left."""
+    """Emitted with x under the pointer; None when it has left."""
     told = Signal(str)
-    """What is under the pointer, in words; empty when it has left."""
+    """Emitted with the text for the pointer position; empty when it has left."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,19 +56,19 @@ class HeatMap(QWidget):
 
     @property
     def columns(self) -> int:
-        """Columns to read: one in two pixels."""
+        """Return the number of columns to read: one per two pixels."""
         return max(16, round((self.width() - LEFT - _RIGHT) * self.devicePixelRatioF() / 2))
 
     @property
     def area(self) -> QRectF:
-        """Where the ranks are."""
+        """Return the area of the ranks."""
         height = max(1.0, self.height() - _TOP - BOTTOM)
         if self._matrix is not None and self._matrix.ranks:
             height = min(height, float(_TALLEST * len(self._matrix.ranks)))
         return QRectF(LEFT, _TOP, max(1.0, self.width() - LEFT - _RIGHT), height)
 
     def show_matrix(self, matrix: Matrix) -> None:
-        """Draw this from now on."""
+        """Draw this matrix from now on."""
         if self._matrix is None or self._matrix.metric != matrix.metric:
             self._range = None
         self._matrix = matrix
@@ -77,7 +77,7 @@ class HeatMap(QWidget):
             # a few slow moments must not make all else one colour
             low, high = np.percentile(finite, (0.5, 99.5)).tolist()
             unit = matrix.metric.unit if matrix.metric is not None else ""
-            # nor must the one slow rank of a thousand be cut off
+            # nor may the one slow rank of a thousand be clipped
             slow = [float(np.nanmedian(_stretch(matrix, straggler))) for straggler in matrix.found]
             self._range = stepped_range(low, max([high, *slow]), self._range, unit)
         self._colour()
@@ -88,7 +88,7 @@ class HeatMap(QWidget):
         self.update()
 
     def rank_at(self, position: QPointF) -> tuple[int, int] | None:
-        """(row, column) of the matrix at a point."""
+        """Return (row, column) of the matrix at a point."""
         matrix, area = self._matrix, self.area
         if matrix is None or not matrix.values.size or not area.contains(position):
             return None
@@ -98,7 +98,7 @@ class HeatMap(QWidget):
         return min(row, rows - 1), min(column, columns - 1)
 
     def _colour(self) -> None:
-        """Values to colours."""
+        """Map values to colours."""
         matrix = self._matrix
         if matrix is None or not matrix.values.size or self._range is None:
             self._image = QImage()
@@ -108,7 +108,7 @@ class HeatMap(QWidget):
         self.update()
 
     def _coloured(self, values: Array) -> QImage:
-        """An image of a pixel a value."""
+        """Return an image with one pixel per value."""
         assert self._range is not None  # noqa: S101 - there are values
         low, high = self._range
         table = np.append(viridis(), np.uint32(self._theme.colour("raised").rgb()))
@@ -139,7 +139,7 @@ class HeatMap(QWidget):
         painter.end()
 
     def _paint_slow(self, painter: QPainter, matrix: Matrix) -> None:
-        """Ranks that lag behind are high enough to be seen, however many ranks there are."""
+        """Paint the rows of stragglers high enough to be visible for any number of ranks."""
         area = self.area
         tall = area.height() / len(matrix.ranks)
         if tall >= _SEEN:
@@ -218,6 +218,6 @@ class HeatMap(QWidget):
 
 
 def _stretch(matrix: Matrix, straggler: Straggler) -> Array:
-    """What a rank had while it lagged behind."""
+    """Return the values of a rank while it lagged behind."""
     found: Array = matrix.values[straggler.row, straggler.first : straggler.last + 1]
     return found

@@ -1,4 +1,4 @@
-"""A metric of all ranks over steps or time, as a matrix; for the thread that reads."""
+"""Metric of all ranks over steps or time, as a matrix; for the reader thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from torchdeck_app.runs.ranks.straggler import Straggler, stragglers
 
 PREFERRED = "step_time"
 _BETTER_SMALL = frozenset({"s", "bytes"})
-"""Units of which more than the others is worse."""
+"""Units in which larger values are worse."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be seen."""
+    """Request for the data to show."""
 
     key: str
-    """Of the plot; empty for what tells most."""
+    """Key of the plot; empty for the most informative one."""
     kind: XKind
     columns: int
     until: float | None = None
@@ -34,33 +34,33 @@ class Asked:
 
 @dataclass(frozen=True)
 class Matrix:
-    """What there is. Rows are ranks, columns of equal width in x."""
+    """Matrix of a metric. Rows are ranks, columns of equal width in x."""
 
     asked: Asked
     metrics: tuple[Metric, ...]
-    """Those with values of more than one rank, or of the only one."""
+    """Metrics with values of more than one rank, or of the only one."""
     metric: Metric | None
     ranks: tuple[int, ...]
     edges: Array
-    """x, shape (columns + 1,)."""
+    """Edges of the columns in x, shape (columns + 1,)."""
     values: Array
-    """Shape (ranks, columns); NaN where there is no row."""
+    """Shape (ranks, columns); NaN if there is no row."""
     found: tuple[Straggler, ...]
     moments: Moments
     problem: str = ""
     nodes: TypedMapping[int, str] = field(default_factory=dict)
-    """Which node each rank is on, where there are several."""
+    """Node of each rank if there are several nodes."""
 
 
 class MatrixReader:
-    """Reads one run."""
+    """Reader of one run."""
 
     def __init__(self, layout: RunLayout) -> None:
         self._run = RunReader(layout)
         self._last: Matrix | None = None
 
     def answer(self, asked: Asked) -> Matrix:
-        """What there is now: the answer before, where nothing came and nothing else is asked.
+        """Return the current data: the previous answer if there are no new rows and the request is the same.
 
         Raises:
             OSError: a file cannot be read.
@@ -92,7 +92,7 @@ class MatrixReader:
         return self._last
 
     def _span(self, asked: Asked, mapping: Mapping) -> Span | None:
-        """What to read: never finer than there are rows, as gaps between them would look like something."""
+        """Return the span to read: never finer than the rows, as gaps between them would be misleading."""
         extent = self._extent(asked.kind)
         if extent is None:
             return None
@@ -103,7 +103,7 @@ class MatrixReader:
         return Span(axis, low, end, columns)
 
     def _values(self, metric: Metric | None, span: Span | None) -> tuple[list[int], Array, Array]:
-        """Ranks, edges of the columns, and what each rank had in each column; NaN where nothing."""
+        """Return ranks, column edges, and each rank's value per column; NaN if there is none."""
         if metric is None or span is None:
             return [], np.empty(0), np.empty((0, 0))
         name = metric.names[0]
@@ -121,7 +121,7 @@ class MatrixReader:
         return ranks, edges, values
 
     def _metrics(self) -> tuple[Metric, ...]:
-        """Metrics that ranks have each, not only the first."""
+        """Return the metrics that every rank logs, not only the first."""
         most = max((len(self._run.metrics.ranks(name)) for name in self._run.metrics.names()), default=0)
         names = [
             name

@@ -1,4 +1,4 @@
-"""Which rank lags behind the others, since when, and by how much."""
+"""Detection of stragglers: which rank lags behind the others, since when, and by how much."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from torchdeck_app.runs.plots.exchange import Array
 from torchdeck_app.runs.rank_nodes import rank_words
 
 SLOW = 1.25
-"""A rank above so many times the median of the ranks lags behind."""
+"""Multiple of the ranks' median above which a rank lags behind."""
 _FEWEST = 3
-"""Columns in a row, so that one slow moment is no straggler."""
+"""Minimum consecutive columns, so that one slow moment is not a straggler."""
 _GAP = 2
-"""Columns at most for which a straggler may be as fast as the others between."""
+"""Maximum columns within a stretch in which a straggler may be as fast as the others."""
 
 
 @dataclass(frozen=True)
 class Straggler:
-    """A rank that lagged behind over a stretch."""
+    """Stretch over which a rank lagged behind."""
 
     row: int
     first: int
     """First column of the stretch."""
     last: int
     ratio: float
-    """Median over the stretch of its value over the median of the ranks."""
+    """Median over the stretch of its value divided by the median of the ranks."""
     goes_on: bool
-    """The stretch reaches the newest column."""
+    """Whether the stretch reaches the newest column."""
 
 
 def ratios(values: Array) -> Array:
-    """Each value over the median of its column; shape (ranks, columns). NaN where there is none."""
+    """Return each value divided by the median of its column; shape (ranks, columns). NaN if there is none."""
     known = np.isfinite(values).any(axis=0)
     middles = np.full(values.shape[1], np.nan)
     if known.any():
@@ -46,11 +46,12 @@ def ratios(values: Array) -> Array:
 
 
 def stragglers(values: Array, most: int = 3) -> list[Straggler]:
-    """Those that lag, the worst (time lost, as excess × columns) first; at most one stretch a rank.
+    """Return the stragglers, the worst (time lost, as excess × columns) first; at most one stretch per rank.
 
     Args:
-        values: something that is better small, such as step time, shape (ranks, columns); NaN where unknown.
-        most: how many at most.
+        values: a quantity for which smaller is better, such as step time, shape (ranks, columns); NaN if
+            unknown.
+        most: maximum number of stragglers.
     """
     if len(values) < 2:
         return []
@@ -80,14 +81,14 @@ def stragglers(values: Array, most: int = 3) -> list[Straggler]:
 def sentence(
     found: list[Straggler], ranks: list[int], x: Array, what: str, nodes: Mapping[int, str] | None = None
 ) -> str:
-    """Such as `rank 3 is 1.8 × the median since step 420`.
+    """Return a sentence such as `rank 3 is 1.8 × the median since step 420`.
 
     Args:
-        found: the worst first.
-        ranks: number of each row.
-        x: of each column.
-        what: of x, such as `step`, or empty for what `x` is said as alone.
-        nodes: which node each rank is on, where there are several.
+        found: stragglers, the worst first.
+        ranks: rank number of each row.
+        x: text of each column's x.
+        what: kind of x, such as `step`, or empty if `x` needs none.
+        nodes: node of each rank if there are several.
     """
     if not found:
         return "No rank lags behind the others." if len(ranks) > 1 else "Only one rank."
@@ -105,7 +106,7 @@ def sentence(
 
 
 def _stretches(slow: NDArray[np.bool_]) -> list[slice]:
-    """Slow columns as slices, short gaps bridged."""
+    """Return slow columns as slices, bridging short gaps."""
     at = np.flatnonzero(slow)
     if not len(at):
         return []

@@ -1,4 +1,4 @@
-"""Rank × time: a straggler at a glance."""
+"""Heat map of rank × time that makes stragglers visible."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _ONE_ROW = 90 * GRID
-"""Pixels in which the verdict has room beside the choices."""
+"""Minimum width in pixels for the verdict to fit next to the choices."""
 _LOOK_EVERY, _LOOK_EVERY_ENDED = 1.0, 5.0
 _KINDS: tuple[XKind, ...] = ("step", "relative")
 _WHAT: dict[XKind, str] = {"step": "step", "relative": "second"}
 
 
 class RankHeatMap(RunPanel):
-    """A metric of every rank over time, as a heat map; who lags behind is named in a sentence."""
+    """Heat map of a metric of every rank over time, with a sentence that names stragglers."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -96,46 +96,46 @@ class RankHeatMap(RunPanel):
         column.addWidget(self._pages, 1)
 
     def entered(self) -> None:
-        """It is seen from now on: follow the files."""
+        """Called when the panel becomes visible: follow the files."""
         self._entered = True
         self._feed.follow(on=True)
         self._gather.start()
 
     def left(self) -> None:
-        """It is not seen any more: read nothing."""
+        """Called when the panel is hidden: read nothing."""
         self._entered = False
         self._gather.stop()
         self._feed.follow(on=False)
 
     def closing(self) -> None:
-        """End the thread that reads."""
+        """End the reader thread."""
         self.left()
         self._feed.stop()
 
     def show_view(self, view: RunView) -> None:
-        """The run has changed."""
+        """Show the run's changed state."""
         self._feed.set_interval(_LOOK_EVERY_ENDED if view.is_over else _LOOK_EVERY)
 
     def set_cursor(self, time: float | None) -> None:
-        """Show the time cursor at unix `time`, or nowhere; `cursor_moved` is not emitted."""
+        """Show the time cursor at unix `time`, or hide it; `cursor_moved` is not emitted."""
         matrix = self._matrix
         self.map.set_cursor(None if time is None or matrix is None else matrix.moments.x_at(time))
 
     def set_until(self, time: float | None) -> None:
-        """Show what was there at unix `time` (replay); None shows all."""
+        """Show the plots as of unix `time` (replay); None shows all."""
         self._change(replace(self._asked, until=time))
 
     @property
     def matrix(self) -> Matrix | None:
-        """What was read last."""
+        """Return the latest answer of the reader."""
         return self._matrix
 
     def save_state(self) -> dict[str, Any]:
-        """What the user chose."""
+        """Return the user's choices."""
         return {"metric": self._asked.key, "axis": self._asked.kind}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave."""
+        """Restore the result of `save_state`."""
         key, kind = state.get("metric"), state.get("axis")
         if isinstance(key, str):
             self._change(replace(self._asked, key=key))

@@ -1,1 +1,1 @@
-"""The list of runs."""
+"""List of runs."""

@@ -1,4 +1,4 @@
-"""The columns of the list of runs: what each says of a run, and which of them there is room for."""
+"""Columns of the run list: their texts, and which of them fit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torchdeck_app.runs.rates import throughput_text
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")
-"""Of a run that was not looked at yet."""
+"""Look of a run that has not been polled yet."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run as the list shows it."""
+    """Run as the list shows it."""
 
     entry: RunEntry
     note: Note
@@ -28,24 +28,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """One column."""
+    """Column of the list."""
 
     title: str
     sample: str
-    """A text as wide as it gets; what decides its width."""
+    """Longest text, which determines the width."""
     text: Callable[[Row, float], str]
-    """What it says of a run at a time (unix seconds)."""
+    """Text of a run at a time (unix seconds)."""
     key: Callable[[Row], str | float | None]
-    """What it is sorted by; None comes last."""
+    """Sort key; None comes last."""
     is_number: bool = False
     of_time: bool = False
-    """It changes though the run does not."""
+    """Whether it changes with time although the run does not."""
     exact: Callable[[Row, float], str] | None = None
-    """More than the text says, for the tooltip."""
+    """More detail for the tooltip."""
 
 
 def look_of(entry: RunEntry) -> Look:
-    """How the state of a run looks."""
+    """Return the look of a run's state."""
     if entry.view is not None:
         return look_of_run(entry.view)
     return UNREADABLE if entry.is_unreadable else READING
@@ -95,7 +95,7 @@ def _loss_key(row: Row) -> float | None:
 
 
 def step_of(row: Row) -> int | None:
-    """The step a run is at; of one without progress its last checkpoint's."""
+    """Return the run's current step; without progress, the step of its last checkpoint."""
     if row.entry.progress is not None and row.entry.progress.step is not None:
         return row.entry.progress.step
     view = row.entry.view
@@ -161,7 +161,7 @@ def _started_exact(row: Row, _now: float) -> str:
 
 
 def lasted(row: Row, now: float) -> float | None:
-    """Seconds from the run's start to its end, to when it was heard of last, or to now."""
+    """Return seconds from the run's start to its end, to its last report, or to now."""
     view = row.entry.view
     if view is None or view.started is None:
         return None
@@ -202,7 +202,7 @@ def _duration_key(row: Row) -> float | None:
     view = row.entry.view
     if view is None or view.started is None:
         return None
-    # those that go on are by their start, as all of them end after now
+    # active runs sort by their start, as all of them end after now
     return (view.ended - view.started) if view.ended is not None else 1e12 - view.started
 
 
@@ -244,11 +244,11 @@ _MOST_WANTED_FIRST = (
 
 
 def columns_for(width: int, widths: Mapping[str, int]) -> tuple[str, ...]:
-    """The columns that `width` pixels have room for: the most wanted ones, in their order in the list.
+    """Return the columns that fit in `width` pixels by priority, in list order.
 
     Args:
-        width: of the list.
-        widths: of each column.
+        width: width of the list.
+        widths: width of each column.
     """
     shown: set[str] = set()
     for key in _MOST_WANTED_FIRST:

@@ -1,4 +1,4 @@
-"""Which runs of the list are shown."""
+"""Filter of the run list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Group:
 
 
 UNFOLLOWED = Group("unknown", "?", "unknown: nobody follows them here", "warn", frozenset())
-"""Runs that may be in any state by now; most people never have one."""
+"""Runs whose current state is unknown; most users never have one."""
 GROUPS = (
     Group(
         "live",
@@ -53,7 +53,7 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class RunFilter:
-    """All words of `text` occur in the run, and its state is in one of `groups` where any is named."""
+    """Filter: all words of `text` occur in the run, and its state is in one of `groups` if any is given."""
 
     text: str = ""
     groups: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class RunFilter:
         return not self.text.strip() and not self.groups
 
     def takes(self, row: Row) -> bool:
-        """Whether the run is shown."""
+        """Return whether the run is shown."""
         if self.groups and not any(group.key in self.groups for group in groups_of(row.entry)):
             return False
         words = self.text.lower().split()
@@ -71,7 +71,7 @@ class RunFilter:
 
 
 def groups_of(entry: RunEntry) -> tuple[Group, ...]:
-    """The group a run is in; none while it was not read yet."""
+    """Return the groups of a run; none if it was not read yet."""
     if entry.view is None and not entry.is_unreadable:
         return ()
     if is_unfollowed(entry.view):
@@ -80,7 +80,7 @@ def groups_of(entry: RunEntry) -> tuple[Group, ...]:
 
 
 def counts(entries: Iterable[RunEntry]) -> dict[str, int]:
-    """How many runs each group has, by its key."""
+    """Return the number of runs in each group, by its key."""
     found = dict.fromkeys((group.key for group in GROUPS), 0)
     for entry in entries:
         for group in groups_of(entry):

@@ -1,4 +1,4 @@
-"""The filter above the list of runs: words, and which states."""
+"""Filter above the run list: words and states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class _Chip(QToolButton):
-    """As wide as its text, which Qt would give two spaces more: five have room in the narrowest list."""
+    """Button as wide as its text, which Qt would pad by two spaces: five fit in the narrowest list."""
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         hint = super().sizeHint()
@@ -25,12 +25,12 @@ class _Chip(QToolButton):
 
 
 class FilterBar(QWidget):
-    """Says what is wanted by `changed`."""
+    """Bar that emits the filter by `changed`."""
 
     changed = Signal(object)
-    """A RunFilter."""
+    """Emitted with a RunFilter."""
     left_downwards = Signal()
-    """Arrow down or Return in the field: on to the list."""
+    """Emitted on Arrow down or Return in the field, to move to the list."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,12 +67,12 @@ class FilterBar(QWidget):
 
     @property
     def filter(self) -> RunFilter:
-        """What is wanted."""
+        """Return the current filter."""
         groups = frozenset(key for key, chip in self._chips.items() if chip.isChecked())
         return RunFilter(self.field.text(), groups)
 
     def chip(self, group: str) -> QToolButton:
-        """The button of a group of states."""
+        """Return the button of a group of states."""
         return self._chips[group]
 
     def set_filter(self, wanted: RunFilter) -> None:
@@ -82,7 +82,9 @@ class FilterBar(QWidget):
             chip.setChecked(key in wanted.groups)
 
     def set_counts(self, counts: Mapping[str, int]) -> None:
-        """Say how many runs each group of states has; one of no states is shown while it has any."""
+        """Show the number of runs per group of states; a group without states is shown only if it has
+        runs.
+        """
         for group in GROUPS:
             chip, count = self._chips[group.key], counts.get(group.key, 0)
             chip.setText(f"{group.sign} {count:,}")

@@ -1,4 +1,4 @@
-"""The runs as rows of a Qt model: only what changed is told, so that selection and place stay."""
+"""Runs as rows of a Qt model: only changes are signaled, so that selection and scroll position stay."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 ROW = int(Qt.ItemDataRole.UserRole)
-"""Role: the Row."""
+"""Role of the Row."""
 NO_NOTE = Note()
 
 
 class RunModel(QAbstractTableModel):
-    """All runs, the newest first."""
+    """Table model of all runs, newest first."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -46,7 +46,7 @@ class RunModel(QAbstractTableModel):
         return tuple(row.entry for row in self._rows)
 
     def row_of(self, run_id: str) -> int | None:
-        """The row of a run; None where it is not there."""
+        """Return the row of a run; None if it is not there."""
         return next((at for at, row in enumerate(self._rows) if row.entry.id == run_id), None)
 
     def set_entries(self, entries: tuple[RunEntry, ...], now: float) -> None:
@@ -74,7 +74,7 @@ class RunModel(QAbstractTableModel):
                 self._tell(at)
 
     def tick(self, now: float) -> None:
-        """Say times as of `now`."""
+        """Update relative times to `now`."""
         self._now = now
         if self._rows:
             for column, key in enumerate(KEYS):
@@ -85,12 +85,12 @@ class RunModel(QAbstractTableModel):
                     )
 
     def set_short(self, *, short: bool) -> None:
-        """Whether the state is its sign alone, with no room for a heading."""
+        """Set whether the state is only a symbol, without room for a heading."""
         self._short = short
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, 0)
 
     def row(self, at: int) -> Row:
-        """The row at this place."""
+        """Return the row at this position."""
         return self._rows[at]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - Qt's signature
@@ -130,7 +130,9 @@ class RunModel(QAbstractTableModel):
         return None if key in ("name", "loss", "step") else self._theme.colour("secondary")
 
     def _take(self, entries: tuple[RunEntry, ...]) -> None:
-        """Rows that are there keep their order, as it is that of ids; new ones go between them."""
+        """Merge the entries: existing rows keep their order, which is that of ids; new ones go between
+        them.
+        """
         for at, entry in enumerate(entries):
             if at < len(self._rows) and self._rows[at].entry.id == entry.id:
                 if self._rows[at].entry is not entry:
@@ -153,7 +155,7 @@ class RunModel(QAbstractTableModel):
 
 
 class ArrangedRuns(QSortFilterProxyModel):
-    """The runs that a filter takes, sorted; what has no value comes last either way."""
+    """Filtered and sorted runs; rows without a value come last in either order."""
 
     def __init__(self, model: RunModel, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -166,7 +168,7 @@ class ArrangedRuns(QSortFilterProxyModel):
         return self._filter
 
     def set_filter(self, wanted: RunFilter) -> None:
-        """Show only what `wanted` takes."""
+        """Show only the runs that `wanted` accepts."""
         if wanted != self._filter:
             self._filter = wanted
             self.invalidate()
@@ -190,7 +192,7 @@ class ArrangedRuns(QSortFilterProxyModel):
 
 
 def _comparable(key: str | float | None) -> str | float | None:
-    """NaN is sorted as nothing."""
+    """Return the key, or None for NaN."""
     return None if isinstance(key, float) and key != key else key
 
 

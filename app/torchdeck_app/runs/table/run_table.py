@@ -1,4 +1,4 @@
-"""The list of runs: filter, rows, and what there is to say of the looking itself."""
+"""List of runs: filter, rows, and messages about the polling itself."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.row_tree import RowDelegate, RowTree
 
 _TICK = 5000
-"""Milliseconds between two looks at the clock, for `3 min ago`."""
+"""Milliseconds between two updates of relative times such as `3 min ago`."""
 
 
 class RunTable(QWidget):
-    """Shows runs; says which are selected."""
+    """Table of runs that emits the selection."""
 
     selection_changed = Signal()
     menu_asked = Signal(QPoint)
-    """Where on the screen."""
+    """Emitted with the screen position."""
     opened = Signal()
-    """Return or a double click: on to the run's page."""
+    """Emitted on Return or a double click, to move to the run's page."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -89,7 +89,7 @@ class RunTable(QWidget):
         self.list.activated.connect(self.opened)
 
     def set_seen(self, seen: RunsSeen) -> None:
-        """Show what a look found."""
+        """Show the result of a poll."""
         self.model.set_entries(seen.entries, time.time())
         self.filter_bar.set_counts(counts(seen.entries))
         self._say_nothing()
@@ -100,28 +100,28 @@ class RunTable(QWidget):
         self.model.set_notes(notes)
 
     def set_notice(self, text: str) -> None:
-        """Say something about the looking; empty: nothing."""
+        """Show a message about the polling; empty: none."""
         self.notice.setText(text)
         self.notice.setVisible(bool(text))
 
     def say_problem(self, text: str) -> None:
-        """Say what went wrong with something that was asked; empty: nothing."""
+        """Show why a command failed; empty: none."""
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
 
     def set_waiting(self, seconds: float) -> None:
-        """A look takes long."""
+        """Show that a poll takes long."""
         slow = f"Looking at the runs takes {duration(seconds)}: is the folder on a slow drive?"
         self.set_notice(slow if seconds else "")
 
     def selected(self) -> tuple[RunEntry, ...]:
-        """The selected runs, from the top."""
+        """Return the selected runs from the top."""
         indexes = sorted(self.list.selectionModel().selectedRows(), key=lambda index: index.row())
         rows = [index.data(ROW) for index in indexes]
         return tuple(row.entry for row in rows if isinstance(row, Row))
 
     def select(self, run_id: str) -> bool:
-        """Select one run alone and scroll to it; whether it is in the list."""
+        """Select only this run and scroll to it; return whether it is in the list."""
         at = self.model.row_of(run_id)
         if at is None:
             return False
@@ -135,14 +135,14 @@ class RunTable(QWidget):
         return True
 
     def select_beside(self, ids: Collection[str]) -> bool:
-        """Select the run below the first of these, or above it; whether there is one."""
+        """Select the run below the first of these, or above it; return whether there is one."""
         shown = [self.arranged.index(row, 0).data(ROW).entry.id for row in range(self.arranged.rowCount())]
         at = next((row for row, run_id in enumerate(shown) if run_id in ids), 0)
         left = [run_id for run_id in (*shown[at:], *reversed(shown[:at])) if run_id not in ids]
         return bool(left) and self.select(left[0])
 
     def set_ticking(self, *, on: bool) -> None:
-        """Whether times are kept up to date."""
+        """Set whether relative times are kept up to date."""
         if on:
             self.model.tick(time.time())
             self._clock.start()
@@ -150,7 +150,7 @@ class RunTable(QWidget):
             self._clock.stop()
 
     def save_state(self) -> dict[str, Any]:
-        """Sorting and filter, as JSON's values."""
+        """Return sorting and filter as JSON values."""
         wanted = self.arranged.filter
         return {
             "sort": KEYS[self.arranged.sortColumn()],
@@ -160,7 +160,7 @@ class RunTable(QWidget):
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `save_state` gave."""
+        """Restore the result of `save_state`."""
         if state.get("sort") in KEYS:
             down = state.get("descending") is not False
             order = Qt.SortOrder.DescendingOrder if down else Qt.SortOrder.AscendingOrder
@@ -183,10 +183,10 @@ class RunTable(QWidget):
 
 
 class _RunView(RowTree):
-    """A flat list with as many columns as there is room for."""
+    """Flat list with as many columns as fit."""
 
     shortened = Signal(bool)
-    """The state is its sign alone, or not any more."""
+    """Emitted with whether the state is only a symbol."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
@@ -221,7 +221,7 @@ class _RunView(RowTree):
         widths = self._widths()
         room = self.viewport().width()
         shown = columns_for(room, widths)
-        if LOSS not in shown:  # the sign of the state says enough then
+        if LOSS not in shown:  # the state's symbol is enough then
             widths[STATE] = 4 * GRID
             shown = columns_for(room, widths)
         if (shown, widths[STATE]) == self._shown or self.model() is None:
@@ -237,13 +237,13 @@ class _RunView(RowTree):
                 self.header().resizeSection(column, widths[key])
 
 
-# How cells of the list are drawn: the state as far as there is room, the loss with a small curve.
+# Painting of the list's cells: the state as space allows, the loss with a small curve.
 
 GAP = 8
 
 
 def points(values: Sequence[float], area: QRectF) -> list[QPointF]:
-    """The curve of `values` from left to right in `area`; what is not finite is passed over."""
+    """Return the curve of `values` from left to right in `area`; non-finite values are skipped."""
     known = [(at, value) for at, value in enumerate(values) if math.isfinite(value)]
     if not known:
         return []
@@ -257,19 +257,21 @@ def points(values: Sequence[float], area: QRectF) -> list[QPointF]:
 
 
 class CellDelegate(RowDelegate):
-    """Rows with room to breathe."""
+    """Delegate for rows with padding."""
 
     def sizeHint(  # noqa: N802 - Qt's name
         self,
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,  # noqa: ARG002 - Qt's arguments
     ) -> QSize:
-        """Without a look at what it says: columns get their widths elsewhere, and Qt asks at every change."""
+        """Return a size independent of the content: column widths are set elsewhere, and Qt calls this on
+        every change.
+        """
         return QSize(option.rect.width(), option.fontMetrics.height() + GAP + 2)
 
 
 class StateDelegate(CellDelegate):
-    """Sign and word, or the sign alone in a narrow column."""
+    """Symbol and word, or only the symbol in a narrow column."""
 
     def initStyleOption(  # noqa: N802 - Qt's name
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -280,7 +282,7 @@ class StateDelegate(CellDelegate):
 
 
 class SparklineDelegate(CellDelegate):
-    """Draws the loss: the curve on the left, the number on the right of its cell."""
+    """Loss cell: the curve on the left, the number on the right."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)

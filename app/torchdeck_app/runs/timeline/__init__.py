@@ -1,1 +1,1 @@
-"""The journals of a run as a list."""
+"""Journals of a run as a list."""

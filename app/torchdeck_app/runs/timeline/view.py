@@ -1,4 +1,4 @@
-"""The timeline of a run: what happened when, by whom."""
+"""Timeline of a run: its events with time and origin."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _INTERVAL = 1.0
 
 
 class TimelineView(RunPanel):
-    """Follows the journals while it is seen."""
+    """Panel that follows the journals while visible."""
 
     happened = Signal(object)
-    """All there is now, as a tuple of Happening."""
+    """Emitted with all events as a tuple of Happening."""
 
     def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,7 +80,7 @@ class TimelineView(RunPanel):
         column.addWidget(self.tree, 1)
 
     def follow(self, *, on: bool) -> None:
-        """Read the journals, also while this is not seen: the plots' marks come from here."""
+        """Read the journals even while hidden: the plots' markers come from here."""
         if on:
             self._poller.start()
         else:
@@ -91,7 +91,7 @@ class TimelineView(RunPanel):
 
     @property
     def shown(self) -> tuple[Happening, ...]:
-        """What the filter takes."""
+        """Return the events that pass the filter."""
         words = self.field.text().lower().split()
         return tuple(
             each
@@ -101,7 +101,7 @@ class TimelineView(RunPanel):
         )
 
     def _look(self) -> tuple[Happening, ...]:
-        """In the thread."""
+        """Poll the list, in the thread."""
         found = self._reader.refresh()
         self._latest = self._latest if found is None else found
         return self._latest
@@ -117,7 +117,7 @@ class TimelineView(RunPanel):
         self._problem.setVisible(bool(text))
 
     def _show(self) -> None:
-        """What was selected stays so, and so does what is in sight, unless that is the end."""
+        """Update the tree; selection and scroll position stay, unless the end is followed."""
         bar = self.tree.verticalScrollBar()
         at_end, place = bar.value() >= bar.maximum(), bar.value()
         chosen = happening_at(self.tree.currentIndex())
@@ -136,7 +136,7 @@ class TimelineView(RunPanel):
         self._show()
 
     def _open_heading(self, parent: QModelIndex, first: int, last: int) -> None:
-        """A heading that is new is open; one that was folded stays so."""
+        """Expand new headings; collapsed ones stay collapsed."""
         for row in range(first, last + 1):
             if parent.isValid():
                 if not row:
@@ -157,7 +157,7 @@ class TimelineView(RunPanel):
             self.cursor_moved.emit(moments[0])
 
 
-# The timeline as a tree: attempts as headings, what happened below them.
+# Timeline as a tree: attempts as headings, with their events below.
 
 HEADINGS = ("When", "After", "Who", "What")
 _COLOURS = {
@@ -173,7 +173,7 @@ _SHORT = 300
 
 
 class TimelineModel(QStandardItemModel):
-    """Two levels. What is there stays where it is: rows are added behind it, or taken from the end."""
+    """Model with two levels. Rows keep their position: rows are appended, or removed from the end."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -184,10 +184,10 @@ class TimelineModel(QStandardItemModel):
         self.setHorizontalHeaderLabels(list(HEADINGS))
 
     def show(self, happenings: tuple[Happening, ...], begun: float) -> None:
-        """Have rows for these.
+        """Show rows for these.
 
         Args:
-            happenings: in the order of time.
+            happenings: events in the order of time.
             begun: unix time from which `After` counts.
         """
         if begun != self._begun:
@@ -204,13 +204,13 @@ class TimelineModel(QStandardItemModel):
         self._shown = happenings
 
     def clear_rows(self) -> None:
-        """Have none; for rows that have to be made anew, in other colours."""
+        """Remove all rows, for example to create them again in other colours."""
         self.removeRows(0, self.rowCount())
         self._headings.clear()
         self._shown = ()
 
     def index_of(self, happening: Happening) -> QModelIndex:
-        """Where it stands; nowhere: an index that is not valid."""
+        """Return its index, or an invalid index if it is not there."""
         heading = self._headings.get(happening.attempt)
         if heading is None:
             return QModelIndex()
@@ -236,12 +236,12 @@ class TimelineModel(QStandardItemModel):
 
 
 def plain(happenings: Sequence[Happening]) -> str:
-    """The timeline as text, to be copied."""
+    """Return the timeline as text for copying."""
     return "\n".join(f"{moment(each.time)}  {each.who}  {each.text}" for each in happenings)
 
 
 def happening_at(index: QModelIndex) -> Happening | None:
-    """What stands in a row; None for a heading."""
+    """Return the event of a row; None for a heading."""
     found = index.siblingAtColumn(0).data(HAPPENING)
     return found if isinstance(found, Happening) else None
 

@@ -1,1 +1,1 @@
-"""Everything that can be done and every run, found by typing a few letters."""
+"""Command palette: all actions and runs, found by typing a few letters."""

@@ -1,4 +1,4 @@
-"""What the command palette offers."""
+"""Items of the command palette."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck.quantities import moment
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 from torchdeck_app.window.window_actions import plain_text, shortcut_text
 
-if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
+if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunEntry
 
 
@@ -37,18 +37,18 @@ _LIKE: Mapping[str, str] = {
     "stop": "cancel end abort kill",
     "tags": "label comment",
 }
-"""Other words for those that stand in names."""
+"""Synonyms of words in names."""
 _WORD = re.compile(r"[^\W_]{3,}")
 _TELLING = 4
-"""Letters of a word in a tooltip that says something: shorter ones stand in all."""
+"""Minimum letters of a tooltip word used as a keyword: shorter ones occur everywhere."""
 
 
 def keywords(text: str, tip: str) -> frozenset[str]:
-    """Words in lower case that find an action, those of its name aside.
+    """Return lower-case words that find an action, except those of its name.
 
     Args:
         text: its name.
-        tip: what its tooltip says.
+        tip: its tooltip.
     """
     named = _WORD.findall(text.lower())
     like = (word for name in named for word in _LIKE.get(name, "").split())
@@ -58,29 +58,29 @@ def keywords(text: str, tip: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class PaletteItem:
-    """One line; `call` does it."""
+    """Line of the palette; `call` runs it."""
 
     key: str
-    """The same at the next start."""
+    """Stable across starts."""
     text: str
     detail: str
-    """The place it belongs to, or when a run was made."""
+    """Its page, or the creation time of a run."""
     call: Callable[[], object]
     shortcut: str = ""
     look: Look | None = None
-    """Of a run's state."""
+    """Look of a run's state."""
     keywords: frozenset[str] = frozenset()
-    """What it is also found by: words in lower case."""
+    """Additional search words in lower case."""
 
 
 def action_items(
     actions: Mapping[str, Sequence[QAction]], trigger: Callable[[str, QAction], None]
 ) -> list[PaletteItem]:
-    """What can be done now.
+    """Return the actions available now.
 
     Args:
-        actions: by the name of their place; the window's own under an empty name.
-        trigger: called with place and action.
+        actions: actions by page name; the window's own under an empty name.
+        trigger: called with page and action.
     """
     return [
         PaletteItem(
@@ -98,7 +98,7 @@ def action_items(
 
 
 def run_items(entries: Iterable[RunEntry], open_run: Callable[[str], None]) -> list[PaletteItem]:
-    """All runs, in the order of the list."""
+    """Return all runs in list order."""
     return [
         PaletteItem(
             f"run:{entry.id}",

@@ -1,4 +1,4 @@
-"""How well a text fits what was typed."""
+"""Match quality of a text for a query."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 _STARTS = 8
-"""Places tried at which letters strewn over a text may begin."""
+"""Maximum start positions tried for scattered letters."""
 _SUBSTRING = 100.0
 _WORD_START = 40.0
 _TEXT_START = 20.0
 _RECENT = 15.0
 _KEYWORD, _KEYWORD_BEGUN = 80.0, 10.0
-"""A whole one says more than letters strewn over the text, one that is begun less than anything in it."""
+"""Scores: a whole keyword counts more than scattered letters, a keyword prefix less than any match in the
+text.
+"""
 _KEYWORD_LEAST = 3
-"""Letters of a word that may begin a keyword: fewer begin too many."""
+"""Minimum letters of a keyword prefix: fewer match too many."""
 T = TypeVar("T")
 
 
 class Match(NamedTuple):
-    """A text that fits."""
+    """Match of a text."""
 
     score: float
     positions: tuple[int, ...]
-    """Of the letters that fit, to be shown."""
+    """Positions of the matching letters, to highlight."""
 
 
 def match(query: str, text: str, beside: str = "", keywords: Collection[str] = ()) -> Match | None:
-    """How `text` fits: each word of `query` is in it, whole or letter by letter in order; None else.
+    """Return how `text` matches: each word of `query` occurs in it, whole or as letters in order; None else.
 
     Args:
         query: words in any order.
-        text: what is searched, and what positions are of.
-        beside: said beside it; a word that is in it whole fits too.
-        keywords: what it is found by, too: in lower case.
+        text: text to search, to which positions refer.
+        beside: additional text; a word found whole in it matches too.
+        keywords: additional search words in lower case.
     """
     lowered = text.lower()
-    if len(lowered) != len(text):  # a letter that lowers to two would shift the positions
+    if len(lowered) != len(text):  # a letter that lowers to two would shift positions
         lowered = text
     score, positions = 0.0, set[int]()
     for word in query.lower().split():
@@ -57,12 +59,12 @@ def match(query: str, text: str, beside: str = "", keywords: Collection[str] = (
 def ranked(
     query: str, texts: Iterable[tuple[T, str, str, Collection[str]]], recent: Sequence[T]
 ) -> list[tuple[T, Match]]:
-    """What fits, the best first; what was used lately comes before its equals.
+    """Return the matches, best first; recently used ones come before equal ones.
 
     Args:
-        query: what was typed; with nothing typed everything fits, and the recent ones come first.
-        texts: (key, text, what is said beside it, keywords) in the order in which equals stay.
-        recent: keys, the newest first.
+        query: the input; if empty, everything matches and recent ones come first.
+        texts: (key, text, additional text, keywords) in the order in which equal ones stay.
+        recent: keys, newest first.
     """
     lately = {key: len(recent) - index for index, key in enumerate(recent)}
     found = []
@@ -76,7 +78,7 @@ def ranked(
 
 
 def _whole(word: str, text: str) -> Match | None:
-    """The word in one piece, rather at the start of a word of the text."""
+    """Match the whole word, preferably at the start of a word of the text."""
     best = None
     at = text.find(word)
     while at >= 0:
@@ -88,7 +90,7 @@ def _whole(word: str, text: str) -> Match | None:
 
 
 def _strewn(word: str, text: str) -> Match | None:
-    """Its letters in order with others between: starts of words count, gaps cost."""
+    """Match its letters in order with others between: word starts score, gaps cost."""
     best = None
     start = text.find(word[0])
     for _ in range(_STARTS):

@@ -1,4 +1,4 @@
-"""The command palette: type a few letters, press Enter."""
+"""Command palette: type a few letters, press Enter."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from torchdeck_app.window.command_palette.items import PaletteItem
 from torchdeck_app.window.command_palette.matching import ranked
 
 RECENT = 20
-"""Of what was used lately is remembered."""
+"""Number of recently used items remembered."""
 SHOWN = 200
-"""Lines at most; who looks for more types another letter."""
+"""Maximum number of lines; more letters narrow the result."""
 _WIDTH, _HEIGHT = 80 * GRID, 52 * GRID
 _MOVES = {
     Qt.Key.Key_Down: 1,
@@ -49,16 +49,16 @@ _MOVES = {
 
 
 class CommandPalette(QFrame):
-    """Lies over the window while it is open; focus goes back to where it was."""
+    """Palette that overlays the window while open; the focus returns to its previous widget."""
 
     def __init__(
         self, theme: Theme, items: Callable[[], Sequence[PaletteItem]], over: QWidget, recent: Sequence[str]
     ) -> None:
         """Args:
-        theme: of the window.
-        items: all that can be chosen now, in the order shown where nothing was typed.
+        theme: theme of the window.
+        items: all items, in their order for an empty query.
         over: the window.
-        recent: keys of what was chosen last, the newest first.
+        recent: keys of the last chosen items, newest first.
         """
         super().__init__(over)
         self.setProperty("role", "overlay")
@@ -105,11 +105,11 @@ class CommandPalette(QFrame):
 
     @property
     def recent(self) -> tuple[str, ...]:
-        """Keys of what was chosen last, the newest first."""
+        """Return the keys of the last chosen items, newest first."""
         return tuple(self._recent)
 
     def open(self) -> None:
-        """Show it with nothing typed."""
+        """Show the palette with an empty query."""
         if not self.isVisible():
             self._before = QApplication.focusWidget()
         self._items = {item.key: item for item in self._ask()}
@@ -121,7 +121,7 @@ class CommandPalette(QFrame):
         self._edit.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def close_palette(self) -> None:
-        """Hide it, and give the focus back."""
+        """Hide the palette and restore the focus."""
         if not self.isVisible():
             return
         focus: QWidget | None = QApplication.focusWidget()
@@ -132,7 +132,7 @@ class CommandPalette(QFrame):
             before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def place(self) -> None:
-        """In the middle of the window's upper part, as large as there is room."""
+        """Center the palette in the window's upper part, as large as fits."""
         over = self._over
         width = min(_WIDTH, over.width() - 4 * GRID)
         height = min(_HEIGHT, over.height() - 12 * GRID)
@@ -148,7 +148,7 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
     def _left_for_good(self) -> bool:
-        """Another widget of the window has the focus; not that the whole window lost it."""
+        """Return whether another widget of the window has the focus, not whether the whole window lost it."""
         focus: QWidget | None = QApplication.focusWidget()
         return focus is not None and not self.isAncestorOf(focus)
 
@@ -159,7 +159,7 @@ class CommandPalette(QFrame):
             self._choose(self._view.currentIndex().row())
         elif key in _MOVES:
             self._move(_MOVES[key])
-        elif key not in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab):  # there is nowhere else to go
+        elif key not in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab):  # there is no other widget to focus
             return False
         return True
 
@@ -195,30 +195,30 @@ class CommandPalette(QFrame):
         item.call()
 
 
-# The lines of the command palette, as a model of Qt, and how one is drawn.
+# Lines of the command palette as a Qt model, and their delegate.
 
 Index = QModelIndex | QPersistentModelIndex
 Line = tuple[PaletteItem, tuple[int, ...]]
 _ROLE = Qt.ItemDataRole.UserRole
 _SIGN = 3 * GRID
-"""Width kept for a run's sign, so that all texts begin in one column."""
+"""Width reserved for a run's symbol, so that all texts line up."""
 
 
 class PaletteModel(QAbstractListModel):
-    """What was found; read aloud as one sentence a line."""
+    """Model of the results; each line is read aloud as one sentence."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._lines: list[Line] = []
 
     def show_lines(self, lines: list[Line]) -> None:
-        """Show these instead."""
+        """Replace the lines."""
         self.beginResetModel()
         self._lines = lines
         self.endResetModel()
 
     def item(self, row: int) -> PaletteItem:
-        """What is in a row."""
+        """Return the item in a row."""
         return self._lines[row][0]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - as Qt has it
@@ -237,7 +237,7 @@ class PaletteModel(QAbstractListModel):
 
 
 class PaletteDelegate(QStyledItemDelegate):
-    """Draws sign, text with the letters that fit, place and shortcut."""
+    """Delegate that draws symbol, text with matching letters, page and shortcut."""
 
     def __init__(self, theme: Theme, view: QListView) -> None:
         super().__init__(view)
@@ -274,7 +274,7 @@ class PaletteDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _draw_text(self, painter: QPainter, area: QRect, text: str, fitting: set[int]) -> None:
-        """Letters that fit in the accent; runs of letters in one piece, so that kerning stays."""
+        """Draw matching letters in the accent colour; adjacent letters together, to keep kerning."""
         text = painter.fontMetrics().elidedText(shown(text), Qt.TextElideMode.ElideRight, area.width())
         metrics = QFontMetrics(painter.font())
         start = 0

@@ -1,4 +1,4 @@
-"""The tabs of the places, for the command palette."""
+"""Tabs of the pages, for the command palette."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchdeck_app.window.window_actions import without_mnemonic
 
 
 def tab_items(places: Mapping[str, QWidget], show: Callable[[str], None]) -> list[PaletteItem]:
-    """Tabs that could be pressed if their place was in sight, also in tabs that are not in front.
+    """Return the tabs that are available on each page, also those nested in background tabs.
 
     Args:
-        places: by name, in the order they are to come.
-        show: brings a place into sight, by its name.
+        places: pages by name, in their order.
+        show: shows a page by name.
     """
     items: dict[str, PaletteItem] = {}
     for name, place in places.items():
@@ -36,7 +36,7 @@ def tab_items(places: Mapping[str, QWidget], show: Callable[[str], None]) -> lis
 
 
 _Path = tuple[tuple[QTabWidget, int], ...]
-"""Which tab in which widget of tabs, from outside to inside."""
+"""Index of the tab in each tab widget, from outer to inner."""
 
 
 def _paths(inside: QWidget, before: _Path = ()) -> Iterator[_Path]:
@@ -51,7 +51,7 @@ def _paths(inside: QWidget, before: _Path = ()) -> Iterator[_Path]:
 
 
 def _outermost(inside: QWidget) -> list[QTabWidget]:
-    """Tabs that are in sight with `inside`; not those on a page of others, or of a dialog."""
+    """Return the tab widgets visible with `inside`; not those nested in other tabs, or in a dialog."""
     if isinstance(inside, QTabWidget):
         return [inside]
     found = (tabs for tabs in inside.findChildren(QTabWidget) if tabs.window() is inside.window())
@@ -59,7 +59,7 @@ def _outermost(inside: QWidget) -> list[QTabWidget]:
 
 
 def _outer(tabs: QTabWidget, inside: QWidget) -> QTabWidget | None:
-    """The tabs that it lies in one page of, if that is within `inside`."""
+    """Return the tab widget that contains it, if that is within `inside`."""
     parent: QWidget | None = tabs.parentWidget()
     while parent is not None and parent is not inside:
         if isinstance(parent, QTabWidget):
@@ -72,6 +72,6 @@ def _open(name: str, path: _Path, show: Callable[[str], None]) -> None:
     show(name)
     for tabs, at in path:
         if not isValid(tabs) or at >= tabs.count():
-            return  # it went with the page that it was on
+            return  # it was deleted with its page
         tabs.setCurrentIndex(at)
     path[-1][0].tabBar().setFocus()

@@ -1,1 +1,1 @@
-"""Errors of the window itself, reported."""
+"""Error reports of the window itself."""

@@ -1,4 +1,4 @@
-"""The report of an error of the window itself."""
+"""Dialog with an error report of the window itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchdeck_app.widgets.panel import GRID, label
 
 
 class ErrorDialog(QDialog):
-    """Beside the window, which can be used meanwhile."""
+    """Non-modal dialog: the window stays usable."""
 
     def __init__(self, summary: str, parent: QWidget) -> None:
         super().__init__(parent)
@@ -39,5 +39,5 @@ class ErrorDialog(QDialog):
         column.addWidget(buttons)
 
     def show_report(self, text: str) -> None:
-        """Show all that went wrong so far."""
+        """Show all errors so far."""
         self._text.setPlainText(shown(text))

@@ -1,4 +1,4 @@
-"""An error of the window itself: shown with its traceback, and the window goes on."""
+"""Error of the window itself: shown with its traceback while the window continues."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:  # imported when there is an error to show
     from torchdeck_app.window.errors.dialog import ErrorDialog
 
 MOST = 20
-"""Different errors kept in a report; the same one again is only counted."""
+"""Maximum number of different errors in a report; repeated ones are only counted."""
 _REPEATS = 5.0
-"""Seconds within which an error that was shown and comes again goes on: its report stays closed."""
+"""Seconds within which a repeated error does not reopen its closed report."""
 
 
 class ErrorReports(QObject):
-    """Takes every exception that nobody caught, in whatever thread."""
+    """Handler of uncaught exceptions in all threads."""
 
     _raised = Signal(str, str)
 
     def __init__(self, window: QWidget, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Reports over `window`; `clock` in seconds."""
+        """Create a handler that reports over `window`; `clock` in seconds."""
         super().__init__(window)
         self._window = window
         self._clock = clock
@@ -40,7 +40,7 @@ class ErrorReports(QObject):
         self._raised.connect(self._show, Qt.ConnectionType.QueuedConnection)
 
     def install(self) -> None:
-        """Be Python's hook for exceptions, of threads too; they still go to standard error."""
+        """Install as Python's exception hook, also for threads; exceptions still go to standard error."""
         sys.excepthook = self.take
         threading.excepthook = lambda raised: (
             self.take(raised.exc_type, raised.exc_value, raised.exc_traceback)
@@ -49,19 +49,19 @@ class ErrorReports(QObject):
         )
 
     def uninstall(self) -> None:
-        """Leave exceptions to Python again: there is no window to show them."""
+        """Restore Python's hooks when there is no window to show errors."""
         sys.excepthook = sys.__excepthook__
         threading.excepthook = threading.__excepthook__
 
     def take(
         self, kind: type[BaseException], error: BaseException | None, where: TracebackType | None
     ) -> None:
-        """Report an exception; one that ends the program does."""
+        """Report an exception; a KeyboardInterrupt ends the program."""
         sys.__excepthook__(kind, error or kind(), where)
         if issubclass(kind, KeyboardInterrupt):
             QGuiApplication.exit(130)
             return
-        import traceback  # the first paint need not wait for it
+        import traceback  # not needed for the first paint
 
         lines = traceback.format_exception(kind, error, where)
         self._raised.emit(f"{kind.__name__}: {error}", "".join(lines))

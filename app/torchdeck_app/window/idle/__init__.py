@@ -1,1 +1,1 @@
-"""What the window leaves undone while no one uses it."""
+"""Work that the window reduces while idle."""

@@ -1,4 +1,4 @@
-"""Collecting Python's garbage in the GUI thread, and nowhere else."""
+"""Garbage collection in the GUI thread, and in no other."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QTimer
 
 _LOOK = 500
-"""Milliseconds."""
+"""Milliseconds between two checks."""
 _PATIENCE = 300.0
-"""Seconds that the oldest generation waits for the person to rest: to walk over all there is takes 80 ms with
-the preview of 1,024 ranks."""
+"""Seconds that the oldest generation waits for an idle user: a full collection takes 80 ms with the preview
+of 1,024 ranks.
+"""
 _OLDEST = 2
 
 
 class GarbageCollector(QObject):
-    """Stands in for Python's own, which runs in whichever thread is about to make an object.
+    """Collector that replaces Python's own, which runs in whichever thread allocates an object.
 
-    An object of Qt that goes in a cycle would be destroyed there, while its own thread uses it.
+    A Qt object in a cycle would be destroyed there while its own thread uses it.
     """
 
     def __init__(
@@ -29,11 +30,11 @@ class GarbageCollector(QObject):
         rests: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is collected yet.
+        """Create the collector without starting it.
 
         Args:
-            parent: owns it.
-            rests: whether nobody would notice that the window stands still for a moment.
+            parent: its owner.
+            rests: whether a short pause of the window would go unnoticed.
             clock: in seconds.
         """
         super().__init__(parent)
@@ -46,13 +47,13 @@ class GarbageCollector(QObject):
         self._clock.timeout.connect(self.look)
 
     def start(self) -> None:
-        """From now on. What there is stays out of it: to look through all that is imported takes 0.25 s."""
+        """Start collecting. Existing objects are excluded: traversing all imports takes 0.25 s."""
         gc.disable()
         gc.freeze()
         self._clock.start()
 
     def look(self) -> None:
-        """Collect the oldest generation that is due; of all, only where it can be afforded."""
+        """Collect the oldest generation that is due; a full collection runs only if a pause is acceptable."""
         for generation in (_OLDEST, 1, 0):
             is_due = gc.get_count()[generation] > gc.get_threshold()[generation]
             if is_due and (generation < _OLDEST or self._may_take_long()):

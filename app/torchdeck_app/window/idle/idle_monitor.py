@@ -1,4 +1,4 @@
-"""Whether somebody is at the window: what nobody looks for can be looked at more rarely."""
+"""Detection of an idle user, so that hidden or unwatched state is polled less often."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QWindow
 
 STAYS = 10.0
-"""Seconds after the last key or movement in which somebody is taken to be there; as long as GTK's cursor
-blinks."""
+"""Seconds after the last input until the user counts as idle; the same as for GTK's cursor blinking."""
 _TOUCHES = frozenset(
     {
         QEvent.Type.KeyPress,
@@ -30,22 +29,22 @@ _TOUCHES = frozenset(
 
 
 class IdleMonitor(QObject):
-    """Watches what the windows of the program get from outside.
+    """Monitor of input to the program's windows.
 
-    Widgets are not asked: a filter of the whole program would run Python for each of their events. Nobody is
-    told of a new window, and a menu or a list of choices gets the keyboard on some screens only: they are
-    looked for before somebody is taken to be gone, and who opened one is there.
+    It does not watch widgets: an application-wide event filter would run Python for each of their events. No
+    signal announces new windows, and on some screens only a menu or a drop-down list gets the keyboard. New
+    windows are therefore searched before the user counts as idle; opening one counts as activity.
     """
 
     came = Signal()
-    """Somebody is there again."""
+    """Emitted when the user becomes active."""
     left = Signal()
-    """Nobody has been there for `STAYS` seconds."""
+    """Emitted after `STAYS` seconds without input."""
 
     def __init__(
         self, parent: QObject, *, clock: Callable[[], float] = time.monotonic, stays: float = STAYS
     ) -> None:
-        """Somebody is there: they have opened the window."""
+        """Create the monitor in active state: the user has opened the window."""
         super().__init__(parent)
         self._clock = clock
         self._stays = stays
@@ -60,17 +59,17 @@ class IdleMonitor(QObject):
 
     @property
     def are_there(self) -> bool:
-        """Whether somebody was there in the last `STAYS` seconds."""
+        """Return whether there was input in the last `STAYS` seconds."""
         return self._is_there
 
     def watch(self, app: QGuiApplication) -> None:
-        """Watch all windows: those there are, and new ones before somebody is taken to be gone."""
+        """Watch all windows: existing ones, and new ones before the user counts as idle."""
         self._app = app
         self._find_new()
         app.focusWindowChanged.connect(self._watch_too)
 
     def touch(self) -> None:
-        """Somebody has done something."""
+        """Register user activity."""
         self._touched = self._clock()
         if not self._is_there:
             self._is_there = True
@@ -78,7 +77,7 @@ class IdleMonitor(QObject):
             self.came.emit()
 
     def go(self) -> None:
-        """Nobody is there any more."""
+        """Switch to idle state."""
         if self._is_there:
             self._is_there = False
             self._timer.stop()
@@ -90,13 +89,13 @@ class IdleMonitor(QObject):
         return False
 
     def _find_new(self) -> bool:
-        """Watch all windows; whether one in sight was not."""
+        """Watch all windows; return whether a visible one was new."""
         windows = () if self._app is None else self._app.topLevelWindows()
         new = [window for window in windows if self._watch_too(window)]
         return any(window.isVisible() for window in new)
 
     def _watch_too(self, window: QWindow | None) -> bool:
-        """Watch a window; whether it was not."""
+        """Watch a window; return whether it was new."""
         if window is None or window.property(self._mark):
             return False
         window.setProperty(self._mark, True)  # noqa: FBT003 - Qt's

@@ -1,4 +1,4 @@
-"""What the window leaves undone while nobody is at it: a blinking cursor, and painting in small pieces."""
+"""Reductions while the user is idle: no cursor blinking, and fewer repaints."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from PySide6.QtGui import QGuiApplication
 from torchdeck_app.window.idle.idle_monitor import IdleMonitor
 
 GATHER = 60
-"""Milliseconds for which what is to be painted is gathered: looks at a run come in at about the same time."""
+"""Milliseconds over which repaints are combined: polls of a run arrive at about the same time."""
 _IN_A_ROW = 0.2
-"""Seconds between two paintings that are frames of a movement, such as a replay: these do not wait."""
+"""Maximum seconds between repaints that count as an animation, such as a replay: these are not delayed."""
 
 
 class IdleThrottle(QObject):
-    """Follows whether somebody is there."""
+    """Throttle that follows the user's activity."""
 
     def __init__(
         self,
@@ -27,12 +27,12 @@ class IdleThrottle(QObject):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing waits to be painted yet.
+        """Create the throttle without pending repaints.
 
         Args:
-            hands: says whether somebody is there.
-            paint: paints all that waits to be painted.
-            parent: owns it.
+            hands: reports whether the user is active.
+            paint: does all pending repaints.
+            parent: its owner.
             clock: in seconds.
         """
         super().__init__(parent)
@@ -47,7 +47,7 @@ class IdleThrottle(QObject):
         idle_monitor.left.connect(lambda: QGuiApplication.styleHints().setCursorFlashTime(0))
 
     def gathers(self) -> bool:
-        """Something is to be painted: whether that can wait, and is done in a moment."""
+        """Return whether a requested repaint can be delayed; if so, it follows shortly."""
         if self._timer.isActive():
             return True
         now = self._clock()

@@ -1,1 +1,1 @@
-"""What the window reports: notices, tray, status bar, runs that end."""
+"""Reports of the window: notices, tray, status bar, finished runs."""

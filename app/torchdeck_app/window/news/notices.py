@@ -1,4 +1,4 @@
-"""Short notices at the lower edge of the window: they take no focus, and what is read makes room for them."""
+"""Short notices at the lower edge of the window: they take no focus, and the content makes room for them."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.window.window_actions import ANSWER_KEYS
 
 STAYS = 10_000
-"""Milliseconds that a notice of what went well stays; one of what went wrong stays until it is closed."""
+"""Milliseconds that a success notice stays; a failure notice stays until it is closed."""
 MOST = 3
 _WIDTH = 60 * GRID
 _BESIDE = 42 * GRID
-"""Pixels that each needs to stand beside the others; where there are fewer, they stand above each other."""
+"""Minimum width in pixels for notices side by side; below it, they are stacked."""
 _SHARE = 0.5
-"""Of the height below them that is taken at most: in a small window they cover the rest of what they need."""
+"""Maximum share of the content's height; in a small window notices cover what exceeds it."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What is to be said."""
+    """Notice with its text and button."""
 
     text: str
-    """From files, perhaps: shown as it is."""
+    """May come from files: shown literally."""
     look: Look
     button: str = ""
     call: Callable[[], object] | None = None
-    """What the button does."""
+    """Called by the button."""
     stays: bool = False
-    """Until it is closed."""
+    """Whether it stays until it is closed."""
 
 
 class Notices(QWidget):
-    """Those that are in sight, the newest last; of more than three the oldest goes."""
+    """Visible notices, newest last; beyond three the oldest is removed."""
 
     def __init__(self, theme: Theme, over: QWidget) -> None:
-        """None is in sight yet.
+        """Create it without notices.
 
         Args:
-            theme: of the window.
-            over: a widget with a layout, at whose lower edge they stand; its contents end above them.
+            theme: theme of the window.
+            over: a widget with a layout, at whose lower edge they are shown; its contents end above them.
         """
         super().__init__(over)
         self.setAccessibleName("Notices")
@@ -71,11 +71,11 @@ class Notices(QWidget):
 
     @property
     def shown(self) -> tuple[Notice, ...]:
-        """What is in sight, the newest last."""
+        """Return the visible notices, newest last."""
         return tuple(card.notice for card in self._cards)
 
     def show_notice(self, notice: Notice) -> None:
-        """Say it; what is in sight already is not said twice, where it is no news of a run."""
+        """Show a notice; one that is visible already is not repeated unless it is news of a run."""
         if notice.call is None and notice.text in (card.notice.text for card in self._cards):
             return
         if len(self._cards) == MOST:
@@ -91,12 +91,12 @@ class Notices(QWidget):
         self.place()
 
     def answer_newest(self) -> None:
-        """Do what the newest one's button does; close it where it has none."""
+        """Run the button action of the latest notice; close it if it has none."""
         if self._cards:
             self._cards[-1].answer()
 
     def place(self) -> None:
-        """At the middle of the lower edge, below what ends there otherwise."""
+        """Center the notices at the lower edge, below the content."""
         over, many = self._over, len(self._cards)
         if not many:
             over.setContentsMargins(0, 0, 0, 0)
@@ -130,7 +130,7 @@ class Notices(QWidget):
 
 class _Card(QFrame):
     done = Signal()
-    """It is to go."""
+    """Emitted when it should be removed."""
 
     def __init__(self, theme: Theme, notice: Notice, parent: QWidget) -> None:
         super().__init__(parent)
@@ -161,13 +161,13 @@ class _Card(QFrame):
         self._draw()
 
     def answer(self) -> None:
-        """Close it, and do what its button does."""
+        """Close it and run its button action."""
         self.done.emit()
         if self.notice.call is not None:
             self.notice.call()
 
     def time_is_up(self) -> None:
-        """Go, unless somebody is about to press it."""
+        """Remove it, unless the user is about to press it."""
         focus: QWidget | None = QApplication.focusWidget()
         if self.underMouse() or (focus is not None and self.isAncestorOf(focus)):
             QTimer.singleShot(STAYS, self, self.time_is_up)

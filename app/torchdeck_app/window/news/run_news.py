@@ -1,4 +1,4 @@
-"""Tells of runs that end: in the window and on the desktop, as the settings say."""
+"""Notifications of finished runs, in the window and on the desktop as set in the settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window.news.notices import Notice, Notices
 from torchdeck_app.window.news.tray import Tray
 
-if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
+if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunEntry, RunsSeen
 
 
@@ -22,7 +22,7 @@ _BAD = (RunState.FAILED, RunState.LOST)
 
 
 class RunNews(QObject):
-    """Looks at each newer list of runs for what has ended."""
+    """Notifier that checks each new list of runs for finished ones."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class RunNews(QObject):
         in_sight: Callable[[], str],
         parent: QObject,
     ) -> None:
-        """Nothing is told yet.
+        """Create the notifier; nothing is reported yet.
 
         Args:
-            store: whether to tell.
-            notices: of the window.
-            tray: of the desktop.
+            store: whether to notify.
+            notices: notices of the window.
+            tray: tray of the desktop.
             open_run: shows a run by its id.
-            in_sight: the id of the run whose page somebody looks at; empty where there is none.
-            parent: owns it.
+            in_sight: returns the id of the run whose page is visible; empty if there is none.
+            parent: its owner.
         """
         super().__init__(parent)
         self._in_sight = in_sight
@@ -52,7 +52,7 @@ class RunNews(QObject):
         self._endings = Endings(time.time())
 
     def take(self, seen: RunsSeen) -> None:
-        """What the newest look at the runs found."""
+        """Process the newest poll of the runs."""
         for entry in reversed(self._endings.new_in(seen.entries)):
             self._tell(entry)
 
@@ -65,18 +65,18 @@ class RunNews(QObject):
         def open_it() -> None:
             self._open_run(run_id)
 
-        # its own page says so, in large letters
+        # its own page shows it prominently
         if settings.notify_in_window and run_id != self._in_sight():
             self._notices.show_notice(Notice(text, LOOKS[entry.state], "Open run", open_it, stays=is_bad))
         if settings.notify_on_desktop:
             self._tray.tell(entry.name, text, is_bad=is_bad, pressed=open_it)
 
 
-# Which runs have ended since the last look.
+# Runs that have ended since the last poll.
 
 
 class Endings:
-    """Compares one look at the runs with the one before. What had ended before `opened` is never told."""
+    """Comparison of each poll with the previous one. Runs that ended before `opened` are never reported."""
 
     def __init__(self, opened: float) -> None:
         """Args:
@@ -87,7 +87,7 @@ class Endings:
         self._told: dict[str, float | None] = {}
 
     def new_in(self, entries: Sequence[RunEntry]) -> list[RunEntry]:
-        """Runs that are over now and were not at the last look, or came and went between two."""
+        """Return runs that ended since the last poll, also those that started and ended between two."""
         found = []
         for entry in entries:
             view = entry.view
@@ -107,7 +107,7 @@ class Endings:
 
 
 def ending_text(entry: RunEntry) -> str:
-    """`quickstart succeeded`, `big failed: rank 1 exited with code 1`; long reasons are cut."""
+    """Return `quickstart succeeded`, `big failed: rank 1 exited with code 1`; long reasons are cut."""
     if entry.view is None:
         return entry.name
     state = entry.view.state

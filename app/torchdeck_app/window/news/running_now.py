@@ -1,4 +1,4 @@
-"""What is running now, in one line."""
+"""Active runs in one line."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck_app.runs.attaching.unfollowed import is_unfollowed
 from torchdeck_app.widgets.state_badge import Look, look_of_run
 
-if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
+if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunEntry
 
 _DEVICES = 4
-"""Named in the line; the tooltip has all."""
+"""Maximum number of devices in the line; the tooltip has all."""
 
 
 class RunningNow(NamedTuple):
-    """The line of the status bar."""
+    """Content of the status bar."""
 
     look: Look | None
-    """Of the first run; None where nothing runs."""
+    """Look of the first run; None if nothing runs."""
     text: str
     more: str
-    """Every run that goes on, a line each."""
+    """Every active run, one per line."""
     run_id: str
 
 
 def running_now(entries: Sequence[RunEntry]) -> RunningNow:
-    """The run that trains, of several the newest, and how many others go on."""
+    """Return the training run, the newest of several, and the number of other active ones."""
     live = sorted((entry for entry in entries if entry.is_live), key=_rank)
     if not live:
         return RunningNow(None, "Nothing is running", "", "")
@@ -44,7 +44,7 @@ def running_now(entries: Sequence[RunEntry]) -> RunningNow:
 
 
 def _rank(entry: RunEntry) -> int:
-    """Those that train first, then those that wait; last those of which nobody knows whether they go on."""
+    """Return the sort key: training runs first, then waiting ones, and runs of unknown state last."""
     return 2 if is_unfollowed(entry.view) else int(_is_waiting(entry))
 
 
@@ -76,7 +76,7 @@ def _parts(entry: RunEntry, devices: int | None) -> list[str]:
 
 
 def _where(entry: RunEntry, limit: int | None) -> str:
-    """Its devices; a run that has leased none is on the CPU."""
+    """Return its devices; a run that has leased none is on the CPU."""
     devices = () if entry.view is None else entry.view.devices
     if not devices:
         return "CPU"
@@ -87,5 +87,5 @@ def _where(entry: RunEntry, limit: int | None) -> str:
 
 
 def _short(device: str) -> str:
-    """A GPU's UUID by its first part, as `nvidia-smi -L` begins it."""
+    """Return the first part of a GPU's UUID, as in `nvidia-smi -L`."""
     return "-".join(device.split("-")[:2]) if device.startswith(("GPU-", "MIG-")) else device

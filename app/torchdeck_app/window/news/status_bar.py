@@ -1,4 +1,4 @@
-"""The bar below: what runs now, and what the window itself is busy with."""
+"""Status bar: active runs and the window's own operations."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.steady_label import SteadyLine
 from torchdeck_app.widgets.tooltip import plain_tip
 
-if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
+if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunsSeen
     from torchdeck_app.widgets.state_badge import Look
     from torchdeck_app.window.news.running_now import RunningNow
 
 
 class StatusBar(QStatusBar):
-    """One line that never grows."""
+    """Status bar of one line that never grows."""
 
     run_chosen = Signal(str)
-    """The id of the run that was pressed."""
+    """Emitted with the id of the clicked run."""
 
     def __init__(self, theme: Theme, operations: Operations, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -54,7 +54,7 @@ class StatusBar(QStatusBar):
         self._draw()
 
     def show_runs(self, seen: RunsSeen) -> None:
-        """What the newest look at the runs found."""
+        """Process the newest poll of the runs."""
         from torchdeck_app.window.news.running_now import running_now
 
         now = running_now(seen.entries)
@@ -63,12 +63,12 @@ class StatusBar(QStatusBar):
             self._draw()
 
     def show_trouble(self, why: str) -> None:
-        """The runs cannot be looked at."""
+        """Show why the runs cannot be polled."""
         self._now, self._trouble = None, f"Runs cannot be looked at: {why}"
         self._draw()
 
     def show_waiting(self, seconds: float) -> None:
-        """A look at the runs takes long; 0 once it is over."""
+        """Show that a poll of the runs takes long; 0 once it is over."""
         self._waiting = seconds
         self._draw()
 
@@ -81,7 +81,7 @@ class StatusBar(QStatusBar):
             self._colour(look)
         self._text.setText(self._said())
         role = "" if look is not None else "secondary"
-        if role != self._text.property("role"):  # a run tells of itself every second
+        if role != self._text.property("role"):  # a run updates every second
             self._text.setProperty("role", role)
             self._text.style().polish(self._text)
         hint = self._trouble if now is None or not now.run_id else f"{now.more}\nPress to open it"
@@ -112,7 +112,7 @@ _WIDTH = 40 * GRID
 
 
 class OperationsLine(QWidget):
-    """The oldest operation under way, by name and progress, and how many others there are."""
+    """Line with name and progress of the oldest active operation, and the number of others."""
 
     def __init__(self, operations: Operations, parent: QWidget | None = None) -> None:
         super().__init__(parent)

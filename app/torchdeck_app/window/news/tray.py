@@ -1,4 +1,4 @@
-"""Notices on the desktop, where it has a tray."""
+"""Desktop notifications, if there is a tray."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QSystemTrayIcon
 from torchdeck.shown_text import shown
 
 _STAYS = 10_000
-"""Milliseconds; the desktop may think otherwise."""
+"""Milliseconds; the desktop may ignore it."""
 _APPEARS = 500
-"""Milliseconds that a tray gets to place a new icon: the balloon of a plain X tray points at it."""
+"""Milliseconds for the tray to place a new icon: the balloon of a plain X tray points at it."""
 
 
 class Tray(QObject):
-    """An icon in the tray from the first notice on; nothing on a desktop without one."""
+    """Tray icon, created on the first notification; does nothing on a desktop without a tray."""
 
     def __init__(self, icon: QIcon, raise_window: Callable[[], None], parent: QObject) -> None:
         super().__init__(parent)
@@ -28,13 +28,13 @@ class Tray(QObject):
         self._newest: Callable[[], None] | None = None
 
     def tell(self, title: str, text: str, *, is_bad: bool, pressed: Callable[[], None]) -> bool:
-        """Show it; whether there is a tray to show it.
+        """Show a notification; return whether there is a tray.
 
         Args:
             title: the run.
             text: how it ended.
-            is_bad: it failed.
-            pressed: called when the notice is pressed, after the window has been brought up.
+            is_bad: whether it failed.
+            pressed: called on a click, after the window has been raised.
         """
         wait = 0
         if self._icon is None:
@@ -48,7 +48,7 @@ class Tray(QObject):
             wait = _APPEARS
         self._newest = pressed
         kind = QSystemTrayIcon.MessageIcon.Critical if is_bad else QSystemTrayIcon.MessageIcon.Information
-        # with the icon for its context: closed meanwhile, it tells nothing
+        # with the icon as context: nothing happens if it was closed meanwhile
         QTimer.singleShot(
             wait, self._icon, partial(self._icon.showMessage, _unmarked(title), _unmarked(text), kind, _STAYS)
         )
@@ -60,7 +60,7 @@ class Tray(QObject):
             self._newest()
 
     def close(self) -> None:
-        """Take the icon away: it would keep the application open."""
+        """Remove the icon: it would keep the application running."""
         if self._icon is not None:
             self._icon.hide()
             self._icon.deleteLater()
@@ -68,5 +68,5 @@ class Tray(QObject):
 
 
 def _unmarked(text: str) -> str:
-    """`text` for a notification, which desktops take for markup with links and pictures."""
+    """Return `text` escaped for a notification, which desktops parse as markup with links and pictures."""
     return shown(text).replace("<", "‹").replace(">", "›")

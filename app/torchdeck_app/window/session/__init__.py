@@ -1,1 +1,1 @@
-"""What the next start finds again."""
+"""State restored at the next start."""

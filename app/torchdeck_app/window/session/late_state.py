@@ -1,4 +1,4 @@
-"""Waiting for a slow disk: what the last window left is taken up when it can be read, and not overwritten."""
+"""Support for a slow disk: the last state is restored once it can be read, and is not overwritten before."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from torchdeck_app.window.session.saved_state import SavedState
 
 PATIENCE = 20.0
-"""Seconds after which the window goes on without."""
+"""Seconds after which the window continues without it."""
 _LOOK = 50
 _SAID_AFTER = 1.0
 
 
 class LateState(QObject):
-    """Looks whether settings and session have been read."""
+    """Poller that checks whether settings and session have been read."""
 
     over = Signal(bool)
-    """Once: whether they have been read."""
+    """Emitted once, with whether they have been read."""
     waiting = Signal(float)
-    """Seconds that it has taken, while that is long; 0 once it is over."""
+    """Emitted with the seconds elapsed if it takes long; 0 once it is over."""
 
     def __init__(self, kept: SavedState, parent: QObject) -> None:
         super().__init__(parent)
@@ -31,7 +31,7 @@ class LateState(QObject):
         self._clock.timeout.connect(self._look)
 
     def start(self) -> None:
-        """Wait for them from now on; `over` follows, perhaps at once."""
+        """Start waiting for them; `over` follows, perhaps at once."""
         self._began = time.monotonic()
         self._clock.start()
         self._look()

@@ -1,4 +1,4 @@
-"""Settings and session as the last window left them, read in a thread while Qt is loaded."""
+"""Settings and session of the last window, read in a thread while Qt is loaded."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from torchdeck_app.settings.kept_file import Kept, read_kept
 
 PATIENCE = 0.3
-"""Seconds that the first paint waits for a slow disk; LateState takes up what comes later."""
+"""Seconds that the first paint waits for a slow disk; LateState restores what comes later."""
 
 
 class SavedState:
-    """Begins to read when it is made."""
+    """Saved state that starts to be read on construction."""
 
     def __init__(self, settings: Path, session: Path, *, settings_version: int, session_version: int) -> None:
         self.settings = Kept()
@@ -29,10 +29,10 @@ class SavedState:
         threading.Thread(target=read, name="kept state", daemon=True).start()
 
     def wait(self, seconds: float = PATIENCE) -> bool:
-        """Whether it has been read; before that, both are as at a first start."""
+        """Wait for the state; return whether it has been read. Until then, both are as at a first start."""
         return self._is_read.wait(seconds)
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Sentences about files that could not be used."""
+        """Return messages about files that could not be used."""
         return tuple(kept.said for kept in (self.settings, self.session) if kept.said)

@@ -1,4 +1,4 @@
-"""What is there again at the next start: where the window was, what was open, and what was not saved."""
+"""Session restored at the next start: window position, open files and unsaved input."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ VERSION = 1
 
 
 def session_file(home: Path) -> Path:
-    """Where it lies in TORCHDECK_HOME. Of several windows the last to write wins."""
+    """Return its path in TORCHDECK_HOME. With several windows, the last write wins."""
     return Home(home).window
 
 
 @dataclass(frozen=True)
 class Session:
-    """One window's. Whatever a file does not have, or has wrong, is as at a first start."""
+    """Session of one window. Missing or invalid values in the file default to those of a first start."""
 
     geometry: str = ""
-    """Qt's, in base 64."""
+    """Qt's geometry in base 64."""
     place: str = ""
-    """The one in sight."""
+    """Name of the current page."""
     places: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each place wants to find again, by its name."""
+    """State of each page, by its name."""
     recent: tuple[str, ...] = ()
-    """Keys of the command palette."""
+    """Recent keys of the command palette."""
 
     def to_text(self) -> str:
-        """The content of the file."""
+        """Return the content of the file."""
         table = {
             "version": VERSION,
             "geometry": self.geometry,
@@ -44,7 +44,7 @@ class Session:
 
 
 def read_session(table: Mapping[str, Any]) -> Session:
-    """The session of a file's table; values of a wrong type are passed over."""
+    """Return the session of a file's table; values of a wrong type are skipped."""
     places = table.get("places")
     recent = table.get("recent")
     return Session(

@@ -1,4 +1,4 @@
-"""Keeps the session's file up to date while the window is open."""
+"""Keeps the session file up to date while the window is open."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torchdeck_app.window.idle.idle_monitor import IdleMonitor
 from torchdeck_app.window.session.session import Session
 
 INTERVAL = 500
-"""Milliseconds between two looks: with the time to write it, less than a second of edits can be lost."""
+"""Milliseconds between two polls: including the write, less than a second of edits can be lost."""
 RARELY = 10_000
-"""While nobody is at the window; of what changes all the same `look_soon` tells."""
+"""Milliseconds between two polls while idle; `look_soon` reports changes without input."""
 
 
 class SessionWriter(QObject):
-    """Asks for the session again and again, and has it written where it is another."""
+    """Writer that polls the session and saves it if it has changed."""
 
     def __init__(
         self,
@@ -41,36 +41,36 @@ class SessionWriter(QObject):
         idle_monitor.left.connect(lambda: self._look_each(RARELY))
 
     def start(self) -> None:
-        """From now on; what the session is now needs no writing."""
+        """Start polling; the current session need not be written."""
         self._text = self._ask().to_text()
         self._clock.start()
 
     @property
     def interval(self) -> int:
-        """Milliseconds between two looks, as things are."""
+        """Return the current poll interval in milliseconds."""
         return self._clock.interval()
 
     def look_soon(self) -> None:
-        """It has changed, and maybe by somebody whom no window sees, such as one with an assistive tool."""
+        """Report a change, maybe without window input, such as by an assistive tool."""
         self._look_each(INTERVAL)
 
     def look(self) -> None:
-        """Have it written, where it has changed."""
+        """Save the session if it has changed."""
         text = self._ask().to_text()
         if text != self._text:
             self._text = text
-            self._idle_monitor.touch()  # an input method changes texts without a key that the window sees
+            self._idle_monitor.touch()  # an input method changes texts without key events
             self._writer.write(self._path, text)
         elif not self._idle_monitor.are_there:
             self._look_each(RARELY)
 
     def stop(self) -> None:
-        """Look a last time."""
+        """Poll a last time."""
         if self._clock.isActive():
             self._clock.stop()
             self.look()
 
     def _look_each(self, interval: int) -> None:
-        """The next look is after `interval` milliseconds where it was another interval before."""
+        """Change the interval to `interval` milliseconds if it is different."""
         if self._clock.interval() != interval:
             self._clock.setInterval(interval)

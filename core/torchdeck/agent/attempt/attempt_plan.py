@@ -30,12 +30,12 @@ class PreparedAttempt(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the leader says of an attempt on several nodes."""
+    """The leader's choices for an attempt on several nodes."""
 
     port: int
     resume: ResumePoint | None
     node: str
-    """Who is told."""
+    """Node that gets the message."""
     leads: bool
     """It writes the attempt's plan; the others one of their own."""
 
@@ -54,13 +54,13 @@ def prepare_attempt(
         layout: the run.
         plan: the run's plan, slots empty.
         number: of the attempt, from 1.
-        shipped: the folder with our package, for the ranks' PYTHONPATH.
-        damaged: told (path, why) of every checkpoint that was passed over for its hashes.
-        given: port and checkpoint, where the leader has chosen them for all nodes.
+        shipped: the folder of the runtime bundle, for the ranks' PYTHONPATH.
+        damaged: called with (path, why) of every checkpoint that was skipped because of its hashes.
+        given: port and checkpoint, if the leader has chosen them for all nodes.
 
     Raises:
-        AttemptError: the checkpoint that was asked for is not sound, or none that there are is.
-        OSError: the plan cannot be written, or no port can be had.
+        AttemptError: the requested checkpoint is not sound, or none of the existing ones is.
+        OSError: the plan cannot be written, or no port is available.
     """
     values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
     values["code"] = code_folder(layout, plan)
@@ -81,7 +81,9 @@ def prepare_attempt(
 
 
 def _node_path() -> str:
-    """What fills the slot `node_path`: an empty entry of a PYTHONPATH would be the working directory."""
+    """Return the value of the slot `node_path`: an empty entry of a PYTHONPATH would be the working
+    directory.
+    """
     own = os.environ.get("PYTHONPATH", "").strip(":")
     return f":{own}" if own else ""
 
@@ -96,9 +98,9 @@ def code_folder(layout: RunLayout, plan: LaunchPlan) -> str:
 
 
 def describe_size(plan: LaunchPlan, full: LaunchPlan, node: str) -> dict[str, Any]:
-    """What the journal of a node says of an attempt's size, by its plan and the run's.
+    """Return the journal fields of a node on an attempt's size, by its plan and the run's.
 
-    Where it is said of all nodes, `node` is empty, and nothing said of devices.
+    If they are for all nodes, `node` is empty, and devices are left out.
     """
     batch = plan.batch
     smaller = plan.world_size < full.world_size
@@ -154,10 +156,10 @@ def choose_port(plan: LaunchPlan) -> int:
 
 
 def free_port(address: str = LOOPBACK) -> int:
-    """A TCP port of this machine that nobody listens on now.
+    """Return a TCP port of this machine that is free now.
 
     Args:
-        address: on which; one that is another machine's name for this one means any.
+        address: of the port; one that is another machine's name for this one means any.
 
     Raises:
         OSError: there is none.

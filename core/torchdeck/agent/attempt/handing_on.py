@@ -1,6 +1,6 @@
-"""An agent hands on what it was handed, to a controller that took the run over and knows no token.
+"""Hand on an agent's bootstrap payload to a controller that took the run over and knows no token.
 
-Who asks makes a named pipe in the node's inbox, which nobody but the user enters, and reads from it; the
+The controller makes a named pipe in the node's inbox, which only the user can enter, and reads from it; the
 agent writes its one line into it. Nothing of that touches a disk.
 """
 
@@ -31,7 +31,7 @@ class HandoverAsk:
         inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = inbox / f"handover-{os.urandom(16).hex()}.pipe"
         self._content = b""
-        # it gets its name once it is read from: an agent that looks before would remove it as nobody's
+        # it gets its name once it is read from: an agent that polls before would remove it as abandoned
         unnamed = inbox / f".{self._path.name}"
         os.mkfifo(unnamed, 0o600)
         try:
@@ -65,13 +65,13 @@ def remove_unread(inbox: Path) -> None:
             try:
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
             except OSError as error:
-                if error.errno != errno.ENXIO:  # nobody reads from it
+                if error.errno != errno.ENXIO:  # no reader
                     raise
                 path.unlink(missing_ok=True)
 
 
 def hand_on(inbox: Path, handover: Handover) -> None:
-    """Answer all who ask in `inbox`; a pipe that nobody reads any more is removed."""
+    """Answer all requests in `inbox`; remove pipes without a reader."""
     for path in _pipes(inbox):
         with contextlib.suppress(OSError):
             try:

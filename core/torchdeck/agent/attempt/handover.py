@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 READ_LIMIT = 30.0
 """Seconds in which whoever started this process must have written all of it."""
 LINE_LIMIT = 2**20
-"""Bytes of it: a pipe takes 64 KiB, and nobody hands over more than one takes."""
+"""Most bytes of it: a pipe takes 64 KiB, and no controller sends more than fits."""
 
 
 class HandoverError(ValueError):
-    """What came on standard input is not what an agent is handed; the message says what is wrong."""
+    """Invalid bootstrap payload on standard input; the message says what is wrong."""
 
 
 class MissingSecretError(Exception):
-    """A rank needs a secret that nobody handed over; the message names it."""
+    """A rank needs a secret that was not handed over; the message names it."""
 
 
 class Handover(NamedTuple):
-    """What was handed over."""
+    """Bootstrap payload of an agent."""
 
     token: str = ""
     leader: tuple[str, int] | None = None
@@ -63,10 +63,10 @@ NOTHING = Handover()
 
 
 def read_handover() -> Handover:
-    """What stands on standard input; `NOTHING` where it is empty.
+    """Read standard input; return `NOTHING` if it is empty.
 
     Raises:
-        HandoverError: nothing comes, and no end of it; or it is not what it should be, or does not end.
+        HandoverError: nothing arrives, not even its end; or it is invalid, or does not end.
     """
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return NOTHING
@@ -74,7 +74,7 @@ def read_handover() -> Handover:
 
 
 def _line(reading: int) -> bytes:
-    """What comes before the end of a line, or of all; it is within both limits."""
+    """Read up to the end of a line, or to the end of input; within both limits."""
     until = time.monotonic() + READ_LIMIT
     content = bytearray()
     while b"\n" not in content:

@@ -113,7 +113,7 @@ class LocalAttempt:
         self._holder_code = start_shim(arguments, order, leases, agent)
 
     def _store_order(self, run_id: str) -> str:
-        """What our torchrun reads; another program might give it to its ranks."""
+        """Return the order that our torchrun reads; another program might give it to its ranks."""
         if not any(word.endswith(TORCHRUN) for word in self._node.argv[:2]):
             return ""
         key = key_of(self._handover.token, run_id, self.number)
@@ -125,7 +125,7 @@ class LocalAttempt:
         self._read_holder_file()
 
     def poll(self, node: str) -> list[on.Event]:
-        """What happened since the last call."""
+        """Return the events since the last call."""
         self._holder_code()  # it is reaped
         if self._ended:
             return []
@@ -139,9 +139,9 @@ class LocalAttempt:
         return events
 
     def end_if_alone(self, exits: Mapping[int, int], now: float, linger: float = LINGER_LIMIT) -> bool:
-        """SIGKILL to a torchrun that stands still though all its ranks have ended; True when it got one.
+        """Send SIGKILL to a torchrun that hangs though all its ranks have ended; return True if it was sent.
 
-        Nothing else would ever end such a run. How it ended is for the ranks to say then.
+        Nothing else would ever end such a run. Its ranks then tell how it ended.
         """
         if not self.torchrun_alive or self.torchrun is None or len(exits) < len(self.ranks):
             self._alone_since = None
@@ -154,7 +154,9 @@ class LocalAttempt:
         return self.torchrun.send(signal.SIGKILL)
 
     def ranks_say(self, exits: Mapping[int, int]) -> int | None:
-        """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else unknown."""
+        """Return torchrun's exit code by its ranks' if it was not seen: 0 if all ended with 0, else
+        unknown.
+        """
         return 0 if len(exits) == len(self.ranks) and not any(exits.values()) else None
 
     def close(self) -> None:

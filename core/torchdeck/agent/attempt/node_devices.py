@@ -70,5 +70,5 @@ class NodeDevices:
         return None
 
     def _place(self, device: str) -> Place | None:
-        """Whose device it is, by the plan of full size."""
+        """Return the place of the device, by the plan of full size."""
         return Place(self._node, self._planned.index(device)) if device in self._planned else None

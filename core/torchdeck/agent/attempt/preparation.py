@@ -1,4 +1,4 @@
-"""What precedes the start of an attempt and may take its time."""
+"""Steps before the start of an attempt, which may take a while."""
 
 from __future__ import annotations
 

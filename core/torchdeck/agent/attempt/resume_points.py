@@ -31,21 +31,21 @@ def resume_points(
     *,
     first: bool,
 ) -> tuple[ResumePoint, ...]:
-    """What attempt `number` can resume from on this node, best first.
+    """Return the resume points of attempt `number` on this node, best first.
 
-    As `attempt_plan.resume_from` chooses for a node alone, but older ones are named too: another node may
+    As `attempt_plan.resume_from` chooses for a node alone, but older ones are included too: another node may
     lack the newest.
 
     Args:
         policy: checkpoint.resume, as in the plan.
         directory: the run's checkpoint directory on this node.
-        run_id: whose checkpoints later attempts go on with.
+        run_id: run whose checkpoints later attempts resume from.
         number: of the attempt, from 1.
-        damaged: told (path, why) of every checkpoint that was passed over for its hashes.
+        damaged: called with (path, why) of every checkpoint that was skipped because of its hashes.
         first: this node hashes what all nodes share; the others only their own files.
 
     Raises:
-        AttemptError: what it should resume from is not sound.
+        AttemptError: the checkpoint to resume from is not sound.
     """
     from torchdeck.contract.checkpoints.choose import choose_checkpoint
     from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest

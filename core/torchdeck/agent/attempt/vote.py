@@ -1,4 +1,4 @@
-"""What a node of several can begin an attempt with, found out in a thread: hashing takes its time."""
+"""Vote of one node of several on the start of an attempt, prepared in a thread: hashing takes time."""
 
 from __future__ import annotations
 

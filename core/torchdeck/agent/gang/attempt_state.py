@@ -1,4 +1,4 @@
-"""What the gang knows of the attempt that runs now."""
+"""State of the attempt that runs now, as the gang knows it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AttemptState:
         return True
 
     def place_gone(self, place: Place | None, why: str) -> None:
-        """What was to run cannot: the first place that is not there any more is to blame, if one is."""
+        """Note that something to run cannot run: the first place that is gone is to blame, if one is."""
         if self.gone is None:
             self.gone, self.gone_why = place, why
         self.add_failure(Failure(None, None, None, why, None, 0.0))
@@ -110,11 +110,11 @@ class AttemptState:
 
     @property
     def failure(self) -> Failure | None:
-        """The first of all nodes; a rank's own explains more than torchrun's.
+        """The first failure of all nodes; a rank's own explains more than torchrun's.
 
-        Who was killed or crashed is told before who, a moment earlier, says that a connection is lost; a node
-        that is gone before ranks that lost their connections to it. Those that the clocks' error does not let
-        tell apart are named with it.
+        A rank that was killed or crashed comes before one that, a moment earlier, reports a lost connection;
+        a node that is gone comes before ranks that lost their connections to it. Failures that the clocks'
+        error does not separate are named with it.
         """
         gone = min((found for found in self._failures if found.gone), key=_order, default=None)
         first = min((found for found in self._failures if not found.gone), key=_order, default=None)
@@ -140,7 +140,7 @@ class AttemptState:
         return Outcome.STOPPED if stopped else Outcome.FAILED
 
     def failure_of(self, outcome: Outcome) -> Failure | None:
-        """What an attempt with that outcome failed of; None where nothing did."""
+        """Return the failure of an attempt with that outcome; None if it did not fail."""
         if outcome is Outcome.SUCCEEDED:
             return None
         if outcome is Outcome.STOPPED or self.failure is not None:

@@ -1,4 +1,4 @@
-"""What the gang orders. The agent carries commands out in their order, and journals those that are news."""
+"""Commands of the gang. The agent carries them out in order, and journals those that are new."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LaunchAttempt(NamedTuple):
     attempt: int
     reason: StartReason
     left_out: tuple[Place, ...] = ()
-    """Who takes no part in it."""
+    """Places that take no part in it."""
 
 
 class Gather(NamedTuple):
@@ -163,7 +163,9 @@ class AnnounceRestart(NamedTuple):
     delay: float
     reason: StartReason
     suspect: Place | None = None
-    """Whose failure it follows, if the gang may go on without; given up if `smaller` or `replaced`."""
+    """Place whose failure it follows, if the gang may continue without it; given up if `smaller` or
+    `replaced`.
+    """
     why: str = ""
     """Why it is given up."""
     world_size: int | None = None

@@ -15,7 +15,7 @@ KILL_LIMIT = 15.0
 
 
 class Step(NamedTuple):
-    """What is done now, and until when it may take."""
+    """Current action, and its deadline."""
 
     orders: list[do.Command]
     deadline: float | None
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class Escalation:
-    """Chooses how urgently an attempt is told; what it was told already is `AttemptState.ending`."""
+    """Chooses how urgently an attempt is asked to end; the last request is `AttemptState.ending`."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -31,10 +31,10 @@ class Escalation:
     def end(
         self, attempt: AttemptState, nodes: Sequence[str], kind: StopKind, now: float, deadline: float | None
     ) -> Step:
-        """Tell the attempt to end, unless it was told as urgently.
+        """Ask the attempt to end, unless it was asked as urgently before.
 
         Args:
-            attempt: the living one; its `ending` goes on.
+            attempt: the living one; its `ending` is updated.
             nodes: all that take part.
             kind: how urgent it is.
             now: monotonic seconds.

@@ -1,4 +1,4 @@
-"""What the gang is told. Plain values; every node speaks of itself by its name in the plan."""
+"""Events of the gang. Plain values; every node refers to itself by its name in the plan."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ResumePoint(NamedTuple):
     """The folder's name there; empty: what checkpoint.resume names is the checkpoint itself."""
     step: int
     save: str = ""
-    """Of one whose files lie on several nodes: which save it is; empty if it lies in one folder."""
+    """Id of the save if its files lie on several nodes; empty if it lies in one folder."""
     parts: tuple[str, ...] = ()
     """The nodes, by their names in its manifest, that wrote its files."""
     here: tuple[str, ...] = ()
@@ -90,14 +90,14 @@ class LeasesHeld(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """What the node can begin an attempt with; the answer to Gather."""
+    """The node's vote on the start of an attempt; the answer to Gather."""
 
     node: str
     attempt: int
     port: int | None
     """For the rendezvous; of the first node only."""
     points: tuple[ResumePoint, ...]
-    """What it can resume from, best first."""
+    """Points that it can resume from, best first."""
     error: str = ""
     """Why it cannot begin at all."""
 
@@ -142,7 +142,7 @@ class LaunchFailed(NamedTuple):
     attempt: int
     why: str
     gone: Place | None = None
-    """Whose device is not there any more, or is another run's, where it was that."""
+    """Place whose device is gone or leased by another run, if that is the reason."""
 
 
 class RanksUp(NamedTuple):
@@ -166,13 +166,15 @@ class TorchrunExited(NamedTuple):
     node: str
     attempt: int
     code: int | None
-    """Exit code, 128 + n for signal n; None when nobody could see it."""
+    """Exit code, 128 + n for signal n; None if it could not be seen."""
     completed: bool
     """The ranks of the node say they did all their steps."""
 
 
 class PortLost(NamedTuple):
-    """The rendezvous port was taken by somebody else between choice and use; comes before TorchrunExited."""
+    """The rendezvous port was taken by another process between choice and use; comes before
+    TorchrunExited.
+    """
 
     node: str
     attempt: int
@@ -211,7 +213,7 @@ class CheckpointSaved(NamedTuple):
 
 
 class HangFlagged(NamedTuple):
-    """A rank stands still."""
+    """A rank makes no progress."""
 
     attempt: int
     rank: int

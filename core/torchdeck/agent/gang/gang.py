@@ -1,7 +1,7 @@
 """The gang's decisions, for any number of nodes: events in, commands out. No files, processes or clocks.
 
-One gang is decided by one agent, the leader. An attempt lives from LaunchAttempt until every node said
-NodeClean; then it is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at
+One gang is decided by one agent, the leader. An attempt lives from LaunchAttempt until every node reported
+NodeClean; then it is judged, and the run continues (another attempt) or finishes. Stop requests are checked
 before every start.
 """
 
@@ -234,7 +234,7 @@ class Gang:
             self._silent.pop(event.node, None)
             self._recovery.heard(event.node, there=True)
             return []
-        # a new attempt gives a node another grace; how long it has not answered goes on counting
+        # a new attempt gives a node another grace; the time since its last answer still counts
         self._silent.setdefault(event.node, (now - event.seconds, event.heard))
         return self._node_lost(event.node, now) if isinstance(event, on.NodeLost) else []
 

@@ -40,7 +40,7 @@ class ReadyBarrier:
 
 
 def refusal_text(event: LeasesHeld) -> str:
-    """Whose the devices are, and what to do."""
+    """Describe which run has the devices, and what to do."""
     whose = "; ".join(
         f"device {held.get('device')} is held by run {held.get('run_id')} ({held.get('name')})"
         for held in event.held_by

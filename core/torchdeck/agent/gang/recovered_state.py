@@ -1,4 +1,4 @@
-"""What an earlier agent of the same run journaled, folded for the one that takes over. Pure."""
+"""Recovered state: the journal of an earlier agent of the same run, replayed for its successor. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecoveredState(NamedTuple):
     signalled: bool = False
     """SIGTERM or worse has been sent in this attempt."""
     outcome: Outcome | None = None
-    """Of the last attempt of this life, once it ended."""
+    """Outcome of the last attempt of this session, once it ended."""
     failure: Failure | None = None
     restart_reason: StartReason | None = None
     """Set while another attempt is due."""
@@ -47,9 +47,11 @@ class RecoveredState(NamedTuple):
     ran: bool = False
     """An attempt of this life trained."""
     suspect: Place | None = None
-    """Whose failure ended the last attempt, where the gang may go on without and nothing was saved since."""
+    """Place whose failure ended the last attempt, if the gang may continue without it and nothing was saved
+    since.
+    """
     left_out: tuple[Place, ...] = ()
-    """Who was given up."""
+    """Places that were given up."""
     stop: tuple[StopKind, StopCause, str] | None = None
     """(kind, why, detail)"""
     finishes: int = 0
@@ -86,7 +88,7 @@ def replay(events: Iterable[Event], life: int) -> RecoveredState:
     recovered = RecoveredState()
     for event in events:
         if event.name == "node_finished" and event.fields.get("may_return") is True:
-            continue  # its life of the run goes on
+            continue  # its session of the run continues
         recovered = _step(recovered, event)
         if event.name in ENDS and recovered.finishes <= life:
             recovered = _new_life(recovered, recovered.finishes)
@@ -98,7 +100,7 @@ def replay(events: Iterable[Event], life: int) -> RecoveredState:
 
 
 def _new_life(recovered: RecoveredState, finishes: int) -> RecoveredState:
-    """Numbers of attempts, requests and checkpoints go on, all else begins anew."""
+    """Keep the numbers of attempts, requests and checkpoints; reset all else."""
     return RecoveredState(
         attempt=recovered.attempt,
         finishes=finishes,
@@ -215,7 +217,7 @@ def _restarting(recovered: RecoveredState, fields: Mapping[str, Any]) -> Recover
 
 
 def _given_up(fields: Mapping[str, Any]) -> tuple[Place, ...]:
-    """The place that the gang goes on without, and the spares that did not answer."""
+    """Return the place that the gang continues without, and the spares that did not answer."""
     suspect, skipped = _place(fields.get("suspect")), fields.get("skipped")
     names = skipped if isinstance(skipped, (list, tuple)) else ()
     spares = tuple(Place(name, None) for name in names if isinstance(name, str))

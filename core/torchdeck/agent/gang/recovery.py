@@ -1,4 +1,4 @@
-"""What follows a failed attempt: the same gang again, one that does without who failed, or nothing. Pure."""
+"""Recovery after a failed attempt: the same gang again, one without the failed place, or nothing. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Restart(NamedTuple):
 
     reason: StartReason
     suspect: Place | None = None
-    """Whose failure ended the attempt, if the gang may go on without; given up if `smaller` or `replaced`."""
+    """Place whose failure ended the attempt, if the gang may continue without it; given up if `smaller` or
+    `replaced`.
+    """
     why: str = ""
     """Why it is given up."""
     world_size: int | None = None
@@ -37,12 +39,12 @@ class Restart(NamedTuple):
 
 
 class Recovery:
-    """Counts restarts and remembers who failed.
+    """Counts restarts and remembers failed places.
 
     Attributes:
         left_out: places given up so far.
-        roster: who takes part.
-        at_least: that a run is over because nobody more can be done without, as a clause; else empty.
+        roster: places that take part.
+        at_least: reason, as a clause, that a run is over because no more places can be lost; else empty.
     """
 
     def __init__(self, policy: Policy, elastic: Elastic) -> None:
@@ -82,7 +84,7 @@ class Recovery:
         self._suspect = None
 
     def after(self, attempt: AttemptState, failure: Failure | None) -> Restart | None:
-        """What follows the failed `attempt`; None where the run is over."""
+        """Return what follows the failed `attempt`; None if the run is over."""
         if attempt.port_lost and self._port_retries < PORT_RETRIES:
             self._port_retries += 1
             return Restart(StartReason.PORT)
@@ -106,7 +108,9 @@ class Recovery:
         return Restart(StartReason.RESTART, suspect)
 
     def lost_early(self, node: str, why: str) -> Restart | None:
-        """A node of the first attempt is lost before it: who does without it; None if the run is over."""
+        """Handle a node lost before the first attempt: return the restart without it; None if the run is
+        over.
+        """
         return self._do_without(Place(node, None), why)
 
     def heard(self, node: str, *, there: bool) -> None:
@@ -119,7 +123,7 @@ class Recovery:
         return "; no spare node is left"
 
     def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
-        """Who failed; None where nobody can be done without, or nobody's machine is to blame."""
+        """Return the failed place; None if no place can be lost, or no machine is to blame."""
         if not self._elastic.yields or attempt.port_lost:
             return None
         if attempt.gone is not None:

@@ -26,9 +26,10 @@ Sampler = Callable[[], "dict[str, float]"]
 
 
 def gpu_sampler() -> Sampler | None:
-    """What gives `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c and power_w.
+    """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c and
+    power_w.
 
-    None where the node has no NVIDIA GPU that can be asked. The first use may take seconds: not for the loop.
+    None if the node has no NVIDIA GPU that can be queried. The first use may take seconds: not for the loop.
     """
     return _nvml_sampler() or _smi_sampler()
 

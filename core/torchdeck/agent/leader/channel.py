@@ -134,7 +134,7 @@ class Channel:
         except OSError as error:
             raise ChannelError(f"the connection is gone: {error.strerror or error}") from error
 
-    # who is there
+    # the nodes that are there
 
     def _greeted(self, line: bytes) -> None:
         greeting = _flat(_object(line))

@@ -1,7 +1,7 @@
-"""What one side of a connection has to tell the other, so that each message is taken once, in order. Pure.
+"""Messages of one side of a connection, delivered once each and in order. Pure.
 
-Connections break, and either process may be started anew. Each process numbers what it tells; on every
-connect each says how far it heard the other, and gets what it lacks of the current attempt.
+Connections break, and either process may be restarted. Each process numbers its messages; on every
+connect each reports the last number it received, and gets what it lacks of the current attempt.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
-    """One message as it was told."""
+    """One sent message."""
 
     number: int
     attempt: int
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 class Exchange:
-    """One side's half of the talk with one other process."""
+    """One side of the exchange with one other process."""
 
     def __init__(self, incarnation: str) -> None:
         """`incarnation` names this process among all that ever spoke for its node."""
@@ -49,7 +49,7 @@ class Exchange:
         self._told = [entry for entry in self._told if entry.attempt >= attempt]
 
     def forget(self, *names: str) -> None:
-        """What is of these kinds is not worth saying again."""
+        """Drop messages of these kinds: they are not worth repeating."""
         self._told = [entry for entry in self._told if entry.message.get("is") not in names]
 
     def greeting(self) -> dict[str, Any]:

@@ -25,12 +25,12 @@ from torchdeck.contract.run_states import GangPhase
 FIRST_DELAY = 0.1
 """Seconds before a lost connection is made again; doubles with each that fails."""
 LAST_DELAY = 2.0
-"""Seconds at most, and less where `launch.node_grace` is short: the leader gives up who is not back by
+"""Seconds at most, and less if `launch.node_grace` is short: the leader gives up a node that is not back by
 then.
 """
 CONNECT_LIMIT = 10.0
 STALE = 8.0
-"""Seconds without a word after which a connection is made anew; the leader asks every two."""
+"""Seconds without a message after which the connection is renewed; the leader asks every two."""
 _ANY_TIME = (do.AcquireLeases, do.ReleaseLeases, do.RetakeLeases, do.Gather, do.Depart)
 LEADER_NAME = "lead"
 
@@ -269,7 +269,7 @@ class Follower:
         return [command]
 
     def _leave(self, why: str, now: float) -> list[do.Command]:
-        """What runs here ends first: nobody would look after it, and another attempt goes on elsewhere."""
+        """End local ranks first: nothing would supervise them, and another attempt starts elsewhere."""
         self._leaderless = Leaderless(self._name, self._policy, self.number, now, running=True, leaving=why)
         return self._leaderless.begin(now, self._exited)
 

@@ -30,7 +30,7 @@ from torchdeck.contract.run_states import GangPhase
 PING_INTERVAL = 2.0
 """Seconds between two questions to each follower; less where silence is flagged sooner."""
 FAREWELL_LIMIT = 5.0
-"""Seconds in which followers are told that the run is over."""
+"""Seconds to notify followers that the run is over."""
 
 
 class Leader:
@@ -245,7 +245,7 @@ class Leader:
             and prepare_phase is not None
             and not prepare_phase.given_up
         ):
-            # who has started torchrun already is ended by it; who has not must not begin
+            # a node that has started torchrun is ended by it; one that has not must not start
             prepare_phase.given_up = True
             here += self._route([do.Abandon(node, prepare_phase.number) for node in prepare_phase.nodes], now)
         return here

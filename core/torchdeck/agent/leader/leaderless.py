@@ -53,11 +53,11 @@ class Leaderless:
 
     @property
     def ends_something(self) -> bool:
-        """Ranks are being ended, or the node leaves: that goes on, though the leader may be there."""
+        """Whether ranks are being ended, or the node leaves: that continues even if the leader is back."""
         return self._leaves or (self._depart_at is None and self._policy.unattended == "stop")
 
     def begin(self, now: float, exited: on.TorchrunExited | None = None) -> list[do.Command]:
-        """What is to be done at once; `exited` has been told already, if it was."""
+        """Return the commands to run at once; `exited` is the known exit of torchrun, if any."""
         if not self._running:
             return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
         commands = self._gang.resume(RecoveredState(attempt=self._number, open=True, running=True), now)
@@ -79,7 +79,7 @@ class Leaderless:
         return self._translated(self._gang.handle(event, now), now) if self._running else []
 
     def tick(self, now: float) -> list[do.Command]:
-        """What time alone brings."""
+        """Return the commands that are due by time alone."""
         if self._depart_at is not None:
             may_return = not self._leaves and not self._asked
             return [do.Depart(self._why, may_return)] if now >= self._depart_at else []

@@ -32,7 +32,7 @@ def listen(address: str, port: int) -> socket.socket:
     """Listen on `address`; on a free port if `port` is 0.
 
     Raises:
-        ListenError: the address is not this machine's, or the port is somebody else's.
+        ListenError: the address is not this machine's, or another process has the port.
     """
     limit = time.monotonic() + BIND_LIMIT
     while isinstance(found := _bound(address, port), OSError):
@@ -168,7 +168,7 @@ class Listener:
         return joined, came
 
     def _proved(self, channel: Channel, now: float) -> list[dict[str, Any]] | None:
-        """What a node said with its proof; None while it has not proved itself, or is nobody."""
+        """Return a node's first messages after its proof; None if it has not proved itself, or is unknown."""
         try:
             early = channel.receive()
             channel.flush()
@@ -279,7 +279,9 @@ class Pending:
 
 
 def group_of(address: str) -> str:
-    """What counts as one address: of IPv6 a network of 64 bits, since one machine has as many as it likes."""
+    """Return the group that counts as one address: a network of 64 bits for IPv6, since one machine may have
+    many.
+    """
     try:
         return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:8].hex()
     except OSError:

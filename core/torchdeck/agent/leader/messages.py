@@ -14,11 +14,11 @@ from torchdeck.contract.run_states import TextEnum
 
 _UNIONS = (typing.Union, types.UnionType)
 _WHOLE_LIMIT = 1 << 63
-"""What a whole number must stay below: no step, rank or port comes near."""
+"""Limit of whole numbers: no step, rank or port comes near."""
 
 
 class MessageError(ValueError):
-    """What came is no event or command; the message says which field is wrong."""
+    """Invalid event or command; the message says which field is wrong."""
 
 
 def to_json(message: on.Event | do.Command) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the nodes of an attempt can begin with, until all have said it and the leader has chosen. Pure."""
+"""Prepare phase: votes of an attempt's nodes, until all have voted and the leader has chosen. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PreparePhase:
 
     @property
     def orders(self) -> list[do.Command]:
-        """What every node is asked."""
+        """Return the requests to every node."""
         return [do.Gather(node, self.number, self.left_out) for node in self.nodes]
 
     @property
@@ -46,7 +46,7 @@ class PreparePhase:
         return self._command.left_out
 
     def offered(self, offer: on.Offered) -> list[on.Event]:
-        """Take in a node's answer; returns what is to be told to the gang where it cannot begin."""
+        """Take a node's vote; return events for the gang if it cannot start."""
         if offer.attempt != self.number or offer.node not in self.nodes or self.chosen or self.given_up:
             return []
         if offer.error:

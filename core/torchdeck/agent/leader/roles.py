@@ -1,4 +1,4 @@
-"""What part an agent has in a gang of several nodes: the first node's leads, the others follow."""
+"""Role of an agent in a gang of several nodes: the first node's leads, the others follow."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class JoinError(Exception):
 
 
 def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, handover: Handover) -> Role:
-    """Lead, or follow who leads.
+    """Lead, or follow the leader.
 
     The leader listens on its node's address for training and journals `listening`; its port stays the same
-    when it is started again; every life of the run says it anew.
+    after a restart; every session of the run journals it again.
 
     Raises:
         JoinError: no token was handed over, a follower does not know its leader, or the leader cannot listen.

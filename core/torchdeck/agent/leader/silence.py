@@ -9,7 +9,7 @@ from torchdeck.contract.run_states import TextEnum
 
 
 class NodeNews(TextEnum):
-    """What became of a node; journaled as `node_silent`, and so on."""
+    """Change of a node's state; journaled as `node_silent`, and so on."""
 
     SILENT = "silent"
     BACK = "back"
@@ -70,17 +70,17 @@ class SilenceWatch:
 
     @property
     def watched(self) -> frozenset[str]:
-        """Who is to speak."""
+        """Nodes that must report."""
         return frozenset(self._heard)
 
     @property
     def lost(self) -> frozenset[str]:
-        """Who is given up, and has not been heard since."""
+        """Nodes that were given up, and have not reported since."""
         return frozenset(self._lost)
 
     @property
     def deadline(self) -> float | None:
-        """When `look` has news if nobody speaks."""
+        """Time at which `look` has news if no node reports."""
         times = [
             heard + (self._grace if node in self._flagged else self._flag)
             for node, heard in self._heard.items()

@@ -1,4 +1,4 @@
-"""Folders beside the shipped ones whose makers were killed before they were done."""
+"""Folders next to the runtime bundles whose makers were killed before they finished."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def remove_abandoned(shipped: Path, now: float) -> None:
         shipped: the folder of shipped folders; it need not be there.
         now: unix seconds.
     """
-    with contextlib.suppress(OSError):  # tidying is in nobody's way
+    with contextlib.suppress(OSError):  # cleanup blocks nothing
         for folder in list(shipped.iterdir()):
             if folder.name.startswith(BEGINNINGS) and now - folder.lstat().st_mtime > ABANDONED:
                 shutil.rmtree(folder, ignore_errors=True)

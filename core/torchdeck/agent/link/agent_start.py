@@ -45,7 +45,7 @@ class AgentStart:
         return self._process.pid
 
     def exit_code(self) -> int | None:
-        """Of the one started here; None while it lives, or when there was none."""
+        """Exit code of the one started here; None while it lives, or if there was none."""
         return None if self._process is None else self._process.exit_code()
 
     def starting(self) -> bool:

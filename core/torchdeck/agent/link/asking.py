@@ -1,4 +1,4 @@
-"""What a controller asks of this node's agent, and the agent answers in its own time."""
+"""Requests of a controller to this node's agent, answered when the agent gets to them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TICK = 0.1
 
 
 class Stamp(NamedTuple):
-    """What changes when a file does."""
+    """Fingerprint of a file: it changes if the file does."""
 
     inode: int
     size: int

@@ -29,7 +29,7 @@ class Outgoing:
         self.pending += len(data)
 
     def flush(self) -> None:
-        """Write what the descriptor takes now. Raises OSError when nobody reads it any more."""
+        """Write what the descriptor takes now. Raises OSError if it has no reader any more."""
         with contextlib.suppress(BlockingIOError):
             while self._queue:
                 buffers = [self._queue[at] for at in range(min(_AT_ONCE, len(self._queue)))]

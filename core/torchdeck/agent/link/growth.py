@@ -18,7 +18,7 @@ class Put(NamedTuple):
     at: int
     data: bytes
     last: bool = True
-    """Of a file that is replaced whole: these are its last."""
+    """Whether these are the last bytes of a file that is replaced whole."""
 
 
 class Cut(NamedTuple):
@@ -75,7 +75,7 @@ class GrowingFile:
         self.offset = None
 
     def read(self, limit: int) -> Put | Cut | None:
-        """What to send next, at most `limit` bytes; None when there is nothing now.
+        """Return what to send next, at most `limit` bytes; None if there is nothing now.
 
         Raises:
             NotPlainError: there is a link in the file's place.

@@ -217,7 +217,7 @@ def read_exactly(reading: int, count: int) -> bytes:
 
 
 def _compile(folder: Path, content: Mapping[str, bytes]) -> None:
-    """Byte code beside the sources: what runs with -B would compile itself at every start.
+    """Write byte code next to the sources: a program run with -B would compile itself at every start.
 
     It is checked by hash, since the folder's name promises its content and not its times.
     """

@@ -27,12 +27,12 @@ class Way(enum.Enum):
 
     @property
     def grows(self) -> bool:
-        """What is there stays, and more follows."""
+        """Whether the file only grows."""
         return self is Way.APPENDED or self is Way.ROWS
 
 
 class Level(enum.IntEnum):
-    """What goes first over a slow link."""
+    """Priority over a slow link."""
 
     EVENTS = 0
     STATE = 1

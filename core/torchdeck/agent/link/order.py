@@ -1,4 +1,4 @@
-"""What a link server is told when it starts: which run and node, and how to see that files are shared."""
+"""Start order of a link server: run and node, and how to detect shared files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LinkOrder(NamedTuple):
     token_name: str
     """A file that the controller laid into its run directory."""
     token: str
-    """What is in it."""
+    """Content of the file."""
 
     @property
     def layout(self) -> RunLayout:

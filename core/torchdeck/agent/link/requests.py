@@ -1,4 +1,4 @@
-"""What the controller may ask of a node over a link. Each answer is a few fields and bytes."""
+"""Requests of the controller to a node over a link. Each answer is a few fields and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REQUEST_NAME = re.compile(r"[0-9A-Za-z_-]{1,120}\.json")
 
 
 class RequestError(ValueError):
-    """What is asked cannot be done; the message says why."""
+    """The request cannot be fulfilled; the message says why."""
 
 
 class Requests:
@@ -78,7 +78,7 @@ class Requests:
         return {"pid": self._agent.start(frame.body, frame.number("life"))}, b""
 
     def _deliver(self, frame: Frame) -> Answer:
-        """Lay a request into the agent's inbox; an empty one is said by its name."""
+        """Deliver a request to the agent's inbox; an empty one is named."""
         name = frame.text("name")
         if not _REQUEST_NAME.fullmatch(name):
             raise RequestError(f"{name!r} is no name of a request")

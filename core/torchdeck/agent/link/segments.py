@@ -16,7 +16,7 @@ from torchdeck.agent.link.names import Mirrored
 from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
 
 HOLD = 2.0
-"""Seconds that a row which is not whole is waited for: long beside what a thread takes to write one."""
+"""Seconds to wait for an incomplete row: long compared with the time a thread takes to write one."""
 _WORD = 8
 _USUAL_HEADER = 16 * 1024
 

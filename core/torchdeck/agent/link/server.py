@@ -196,7 +196,7 @@ def serve(order: LinkOrder, reading: int, writing: int) -> int:
     """
     try:
         LinkServer(order, reading, writing).run()
-        # at the end: nobody waits for it
+        # at the end: nothing waits for it
         remove_abandoned(Home(order.home).shipped, time.time())
     except BrokenPipeError:
         return 0

@@ -145,7 +145,7 @@ class Sources:
             self._backlog.push(file)
 
     def next(self, limit: int) -> Message | None:
-        """What to send next, with at most `limit` bytes of a file; None when there is nothing."""
+        """Return what to send next, with at most `limit` bytes of a file; None if there is nothing."""
         while (file := self._backlog.pop()) is not None:
             if file.offset is None:
                 if file.path not in self._asked:
@@ -159,7 +159,7 @@ class Sources:
         return None
 
     def take_said(self) -> list[str]:
-        """What a person should know; each once."""
+        """Return the messages for people; each once."""
         said, self._to_say = self._to_say, []
         return said
 

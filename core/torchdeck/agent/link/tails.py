@@ -17,7 +17,7 @@ HALF = TAIL // 2
 
 
 class Have(NamedTuple):
-    """What the controller has of a file."""
+    """What the controller already has of a file."""
 
     size: int
     older: str = ""
@@ -47,7 +47,7 @@ def tail_of(descriptor: int, end: int) -> bytes:
 
 
 def have(descriptor: int, size: int) -> Have:
-    """What there is of a file that grows, up to `size`."""
+    """Return what exists of a growing file, up to `size`."""
     tail = tail_of(descriptor, size)
     return Have(size, digest(tail[:-HALF]), digest(tail[-HALF:]))
 

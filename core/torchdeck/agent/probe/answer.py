@@ -106,7 +106,7 @@ def facts(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Sampling:
-    """What the node does now; rates are over the time since the last sample."""
+    """Current activity of the node; rates are over the time since the last sample."""
 
     def __init__(self) -> None:
         self._machine: Any = None
@@ -134,7 +134,7 @@ class Sampling:
 
 
 def owners(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The runs that lease `devices` below `home`, by device; those that nobody leases are left out."""
+    """Return the runs that lease `devices` below `home`, by device; free ones are left out."""
     from torchdeck.agent.leases import lease_holder
 
     leases = Home(_home(question)).leases
@@ -143,7 +143,7 @@ def owners(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clean(question: Mapping[str, Any]) -> dict[str, Any]:
-    """End the processes of the named runs, unless somebody looks after them here; SIGTERM, grace, SIGKILL.
+    """End the processes of the named runs, unless they are supervised here; SIGTERM, grace, SIGKILL.
 
     Returns:
         `ended`: run id → processes that got a signal; `kept`: runs that are supervised; `left`: processes
@@ -207,10 +207,10 @@ def main() -> None:
     serve(sys.stdin, sys.stdout)
 
 
-# What is at some paths of this node: whether another machine's files are seen here.
+# Existence of some paths on this node: whether another machine's files are seen here.
 
 HASHED_LIMIT = 16 * 2**20
-"""Bytes of a file whose content is told; scripts are smaller."""
+"""Most bytes of a file whose content is reported; scripts are smaller."""
 
 
 def seen(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class Marks:
         self._laid: list[Path] = []
 
     def lay(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Lay a file of a `name` that nobody else has into `folder`. Raises OSError."""
+        """Write a file with a new unique `name` into `folder`. Raises OSError."""
         path = _place(question) / f".torchdeck-{secrets.token_hex(8)}.mark"
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         self._laid.append(path)

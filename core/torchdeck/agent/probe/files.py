@@ -20,7 +20,7 @@ ENTRIES = 30_000
 
 
 def runs_of(home: Path) -> dict[str, Any]:
-    """The folder of runs, and those that have a plan in it; names alone are told."""
+    """Return the folder of runs, and the names of those with a plan."""
     folder = Home(home).runs
     found: list[str] = []
     with contextlib.suppress(OSError):

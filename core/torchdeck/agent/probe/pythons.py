@@ -55,7 +55,7 @@ def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:
 
 
 def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
-    """What the Python at `path` has, found by asking it where it looks for packages."""
+    """Return what the Python at `path` has, found by asking it for its package paths."""
     try:
         # from /, as -c puts the working directory on the module path
         answer = subprocess.run(
@@ -68,7 +68,7 @@ def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
 
 
 def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
-    """What torch itself says, imported in a process of its own; `error` says why it cannot be."""
+    """Return torch's own report, imported in a process of its own; `error` says why it cannot be."""
     try:
         answer = subprocess.run(
             [path, "-c", _DEEP], capture_output=True, text=True, timeout=limit, check=False, cwd="/"

@@ -79,17 +79,18 @@ class Listener:
 
 
 def reach(peers: Sequence[Mapping[str, Any]], word: str, limit: float, size: int) -> list[dict[str, Any]]:
-    """Connect to each of `peers` (`node`, `address`, `port`) at once; what came of it, in their order.
+    """Connect to each of `peers` (`node`, `address`, `port`) at once; return the results in their order.
 
     Args:
-        peers: where a `Listener` with the same `word` is said to listen.
-        word: to say.
+        peers: addresses where a `Listener` with the same `word` should listen.
+        word: to send.
         limit: seconds for each to answer.
         size: bytes to send for the measurement of bandwidth; 0 for none.
 
     Returns:
-        For each `node`, `ok`, `latency` (seconds there and back, the quickest of a few), `bandwidth` (bytes a
-        second, None if not asked), `error`.
+        For each `node`, `ok`, `latency` (seconds there and back, the quickest of a few), `bandwidth` (bytes
+        per
+        second, None if not requested), `error`.
     """
     found: list[dict[str, Any]] = [{} for _ in peers]
 

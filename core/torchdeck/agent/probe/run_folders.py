@@ -15,7 +15,7 @@ from torchdeck.contract.layout import RUN_ID, TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.processes import boot_id
 
 TRIES = 1000
-"""Times that a removal begins anew because somebody else removes the same, each time further."""
+"""Most retries of a removal because another process removes the same folder, each time further."""
 
 
 def remove_runs(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _is_own(folder: Path) -> bool:
     """The journal of a run, not that of one node, is written where it was started."""
     try:
         return RunLayout(folder).journal.exists()
-    except OSError:  # it cannot be looked into: nobody here can say
+    except OSError:  # it cannot be read: unknown here
         return True
 
 
@@ -94,7 +94,7 @@ def _size(folder: Path) -> int:
 
 
 def lives_here(run_id: str, folder: Path) -> str:
-    """What of the run lives on this node, as a sentence; empty if nothing does."""
+    """Describe what of the run lives on this node, as a sentence; empty if nothing does."""
     pids = [pid for run in running() if run["run_id"] == run_id for pid in run["processes"]]
     if pids:
         return f"processes of the run live there: pid {', '.join(map(str, sorted(pids)))}"
@@ -113,7 +113,8 @@ def _remove(home: Path, folder: Path) -> None:
     if _is_plain(aside):  # of a removal that was cut short
         _remove_aside(home, aside)
     if _is_plain(folder):
-        with contextlib.suppress(FileNotFoundError):  # somebody who knows this node by another name did it
+        # another process that knows this node by another name did it
+        with contextlib.suppress(FileNotFoundError):
             folder.rename(aside)
         _remove_aside(home, aside)
 
@@ -126,7 +127,8 @@ def _remove_aside(home: Path, aside: Path) -> None:
         try:
             shutil.rmtree(aside)
             break
-        except FileNotFoundError:  # somebody else is at it, too, and was quicker with one of its files
+        # another process is removing it, too, and was quicker with one of its files
+        except FileNotFoundError:
             if not _is_plain(aside):
                 break
             if not left:

@@ -77,7 +77,7 @@ def _environments() -> Iterator[tuple[int, dict[str, str]]]:
         try:
             content = (entry / "environ").read_bytes()
         except OSError:
-            continue  # gone, or somebody else's
+            continue  # gone, or reused
         if needle not in content:
             continue
         pairs = (item.partition(b"=") for item in content.split(b"\0"))

@@ -18,7 +18,9 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux keeps it; asked for its s
 OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 """The first that is there counts (os-release(5))."""
 BF16_FLAGS = ("avx512f", "avx512_bf16", "amx_bf16", "avx_ne_convert")
-"""Of /proc/cpuinfo on x86: with any of them torch's kernels compute bf16 about as fast as fp32, or faster."""
+"""Flags of /proc/cpuinfo on x86: with any of them torch's kernels compute bf16 about as fast as fp32, or
+faster.
+"""
 LOGIND = Path("/etc/systemd")
 LINGER = Path("/var/lib/systemd/linger")
 SYSTEMD = Path("/run/systemd/system")
@@ -56,7 +58,7 @@ def bf16_here() -> list[str] | None:
 
 
 def bf16_flags(flags: str | None) -> list[str] | None:
-    """What of `BF16_FLAGS` is among a processor's flags; None where it has none that are of x86."""
+    """Return those of `BF16_FLAGS` among a processor's flags; None if it has none of x86."""
     return None if flags is None else [flag for flag in BF16_FLAGS if flag in flags.split()]
 
 

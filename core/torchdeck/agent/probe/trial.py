@@ -24,7 +24,7 @@ GIVE_UP = 5.0
 SAID_LIMIT = 256 * 1024
 """Bytes of output that are kept for the next look."""
 ERRORS = 3000
-"""Bytes of the end of standard error that are told."""
+"""Bytes of the end of standard error that are reported."""
 
 
 class Trial:
@@ -119,7 +119,7 @@ class Trial:
 
 
 def free_port(question: Mapping[str, Any]) -> dict[str, Any]:
-    """A port of `address` that nobody listens on now."""
+    """Return a free port of `address`."""
     address = str(question["address"])
     family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
     with socket.socket(family, socket.SOCK_STREAM) as found:

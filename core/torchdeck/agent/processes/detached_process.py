@@ -13,7 +13,7 @@ from typing import Any
 from torchdeck.contract.waiting import wait_for
 
 UNKNOWN_CODE = 255
-"""Of a child that was reaped elsewhere, or by the kernel because SIGCHLD is ignored."""
+"""Exit code of a child that was reaped elsewhere, or by the kernel because SIGCHLD is ignored."""
 TICK = 0.002
 DEFAULT_SIGNALS = (
     signal.SIGINT,

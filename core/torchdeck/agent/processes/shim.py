@@ -30,12 +30,12 @@ from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 PROCESS_NAME = "torchdeck-shim"
-"""What `ps -o comm` shows of one."""
+"""Name of an agent in `ps -o comm`."""
 FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""
 LAST_DELAY = 30.0
 YOUNG = 60.0
-"""Seconds an agent must live for the delay to begin anew."""
+"""Seconds an agent must live for the delay to be reset."""
 GIVE_UP = 20
 """Agents that may die young in a row once torchrun is gone; nothing is left to be watched then."""
 
@@ -117,7 +117,7 @@ class AgentKeeper:
         self._due = time.monotonic() + delay
 
     def _another_lives(self) -> bool:
-        """An agent that somebody else started holds the lock; its pid stands in the file."""
+        """Return whether an agent started by another process holds the lock; its pid is in the file."""
         try:
             with self._node.lock.open("r+b") as file:  # NFS locks only what may be written
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -257,7 +257,7 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
     told = False
     while not _wait(keeper, ended):
         if keeper.failures and not told and not keeper.has_directory:
-            # its directory was deleted: no agent can come back, and nobody could stop the ranks any more
+            # its directory was deleted: no agent can come back, and nothing could stop the ranks any more
             torchrun.terminate()
             told = True
     code = torchrun.wait()

@@ -11,7 +11,7 @@ INTERVAL = 10.0
 
 
 class TorchrunTree:
-    """What one attempt's torchrun has started, and still lives."""
+    """Living processes that one attempt's torchrun has started."""
 
     def __init__(self) -> None:
         self.processes: set[ProcessIdentity] = set()

@@ -1,1 +1,1 @@
-"""What ranks do, read from the files they write: progress, hangs, failures, printed numbers."""
+"""State of ranks, read from the files they write: progress, hangs, failures, printed numbers."""

@@ -1,4 +1,4 @@
-"""What went wrong first in an attempt, from the files the ranks left."""
+"""First failure of an attempt, from the files the ranks left."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FILE_ERROR = CLOCK_STEP / 2
 
 
 def files_ahead(folder: Path) -> float:
-    """Seconds that a file made in `folder` now is dated ahead of `time.time()`.
+    """Return the seconds that a file made in `folder` now is dated ahead of `time.time()`.
 
-    0.0 where that cannot be told from no difference at all, or no file can be made.
+    0.0 if that cannot be told from no difference at all, or no file can be made.
     """
     probe = folder / f".clock.{os.getpid()}"
     before = time.time()

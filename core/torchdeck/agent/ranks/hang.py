@@ -1,4 +1,4 @@
-"""Tells a rank that stands still from one that is slow. Pure, but for a look at a process's state."""
+"""Distinguish a hung rank from a slow one. Pure, except for reading a process's state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Standing(NamedTuple):
 
 
 class Hang(NamedTuple):
-    """A rank that stands still, as journaled."""
+    """Hung rank, as journaled."""
 
     rank: int
     phase: RankPhase
@@ -45,12 +45,14 @@ class Hang(NamedTuple):
 
 
 def hang_limit(hang_after: float, slow_step: float | None) -> float:
-    """Seconds a rank may stand still: max(hang_after, 5 × the 99th percentile of its step time)."""
+    """Return the seconds a rank may make no progress: max(hang_after, 5 × the 99th percentile of its step
+    time).
+    """
     return max(hang_after, SLOW_STEPS * (slow_step or 0.0))
 
 
 class HangWatch:
-    """Remembers who is flagged, so that each hang is told once, and its end too."""
+    """Remembers flagged ranks, so that each hang and its end are reported once."""
 
     def __init__(self, hang_after: float, flagged: Iterable[int] = ()) -> None:
         """Watch; `hang_after` in seconds, `flagged` are ranks an earlier agent flagged."""
@@ -62,7 +64,7 @@ class HangWatch:
         limits = {rank: hang_limit(self._hang_after, standing.slow_step) for rank, standing in ranks.items()}
         late = {rank for rank, standing in ranks.items() if _late(standing, limits[rank])}
         if late:
-            # who waits may have reported a moment earlier than who is waited for
+            # a waiting rank may have reported a moment before the rank it waits for
             late |= {rank for rank, standing in ranks.items() if _blocks(standing, limits[rank])}
         new = sorted(
             late - self._flagged, key=lambda rank: (not _process_state(ranks[rank]), ranks[rank].step, rank)
@@ -94,7 +96,7 @@ def _blocks(standing: Standing, limit: float) -> bool:
 
 
 def culprit(ranks: Mapping[int, Standing], rank: int) -> str:
-    """What is known about why `rank` stands: its process's state, or whom it waits for."""
+    """Describe why `rank` makes no progress: its process's state, or the ranks it waits for."""
     stopped = _process_state(ranks[rank])
     if stopped:
         return f"rank {rank} is {stopped}"

@@ -1,4 +1,6 @@
-"""What the agent sees of the run: ranks, hangs, printed numbers, checkpoints, disk. Journals what is news."""
+"""Observation of the run by the agent: ranks, hangs, printed numbers, checkpoints, disk. Journals what is
+new.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,7 @@ class Observation:
         self._house.watch(layout.ranks)
 
     def look(self, node: str) -> list[on.Event]:
-        """What the ranks report; cheap, several times a second."""
+        """Return the events of the ranks' reports; cheap, several times per second."""
         watch = self._watch
         if watch is None:
             return []
@@ -195,7 +197,9 @@ class Observation:
         return [on.CheckpointSaved(seen.step) for seen in found]
 
     def _note_log_times(self) -> None:
-        """A full disk is told by the look at it, and a log's times are not worth a run: said once."""
+        """Note log times. A full disk is reported by its own check, and log times are not worth a run: logged
+        once.
+        """
         try:
             for log in self._log_times:
                 log.note()

@@ -1,4 +1,4 @@
-"""What the ranks of one attempt on this node do, read from the files they write."""
+"""State of the ranks of one attempt on this node, read from the files they write."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class RankWatch:
         }
 
     def look(self) -> list[tuple[int, int]]:
-        """Read everything anew; (rank, code) of ranks that exited since the last call, in order of time."""
+        """Read everything again; return (rank, code) of ranks that exited since the last call, in order of
+        time.
+        """
         self._clock()
         new = []
         for rank, layout in self._ranks.items():

@@ -22,7 +22,8 @@ from torchdeck.telemetry.user_patterns import LineParser
 from torchdeck.telemetry.writer import MetricsWriter
 
 OFFSET_KEY = "_offset"
-"""Hidden column: byte of stdout.log after the line a row came from, so that the next agent goes on there."""
+"""Hidden column: byte of stdout.log after the line a row came from, so that the next agent continues there.
+"""
 CHUNK = 2 * UNENDED_LIMIT
 """Bytes read at a time; more than a line may have."""
 HEADER_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from torchdeck.contract.frames import FrameError, FrameReader
 
 READ = 1 << 20
 SILENCE = 120.0
-"""Seconds without a byte after which nobody is at the other end."""
+"""Seconds without a byte after which the other end is gone."""
 
 
 def main(arguments: list[str]) -> int:

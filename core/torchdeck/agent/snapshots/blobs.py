@@ -1,7 +1,7 @@
 """Contents of files by their hash, kept once for all runs of a home.
 
-A run's copy is made of hard links to them, so the file system itself counts who uses what, and no crash makes
-the count wrong. Nothing here needs a lock: what somebody else freed a moment ago is simply missing again.
+A run's copy is made of hard links to them, so the file system itself counts the users, and no crash makes
+the count wrong. Nothing here needs a lock: a file that another process just freed is simply missing again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchdeck.agent.snapshots.manifest import Blob
 
 CHUNK = 1 << 18
 ABANDONED = 86_400.0
-"""Seconds after which nobody goes on with a transfer, nor uses what came of it."""
+"""Seconds after which a transfer is abandoned and its result unused."""
 KEPT_TIME = 946_684_800
 """Modification time of all that is kept, the beginning of 2000: whoever writes into a file changes it."""
 _NO_LINK = (errno.EMLINK, errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -29,7 +29,7 @@ _NO_LINK = (errno.EMLINK, errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOS
 
 
 class BlobDamagedError(Exception):
-    """What arrived is not what was announced."""
+    """The received content is not the announced one."""
 
 
 class BlobMissingError(Exception):
@@ -60,7 +60,7 @@ class BlobStore:
             stat = os.stat(self._place(blob))  # noqa: PTH116
         except OSError:
             return False
-        # size and time of what nobody wrote into; a power cut may have taken bytes and left both
+        # size and time of an untouched file; a power cut may have taken bytes and left both
         if (stat.st_size, stat.st_mtime) == (blob.size, KEPT_TIME) and stat.st_ctime >= self._booted:
             return True
         path = self.path(blob)

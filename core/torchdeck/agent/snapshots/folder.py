@@ -18,7 +18,7 @@ from torchdeck.contract.layout import Home, RunLayout
 
 
 def store_of(home: Path) -> BlobStore:
-    """What runs of `home` share."""
+    """Return the store shared by the runs of `home`."""
     return BlobStore(Home(home).code)
 
 
@@ -49,7 +49,7 @@ class FolderBeingMade:
 
 @contextmanager
 def making(layout: RunLayout) -> Iterator[FolderBeingMade]:
-    """A folder beside the run's copy; gone at the end, unless `put` has made it the run's.
+    """Make a folder next to the run's copy; it is removed at the end unless `put` has made it the run's.
 
     Raises:
         OSError: it cannot be made.
@@ -73,7 +73,7 @@ def put(layout: RunLayout, made: FolderBeingMade, manifest: Manifest) -> None:
     try:
         made.root.rename(layout.code)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # somebody else was quicker
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was quicker
             raise
 
 
@@ -103,7 +103,7 @@ def has_copy(layout: RunLayout, manifest: Manifest) -> bool:
 
 
 def read_manifest(layout: RunLayout) -> Manifest | None:
-    """What the run's copy consists of; None where it has none that can be read."""
+    """Return the manifest of the run's copy; None if it has none that can be read."""
     try:
         return Manifest.from_bytes(read_bounded(layout.code_manifest, MANIFEST_LIMIT))
     except (OSError, ManifestError):

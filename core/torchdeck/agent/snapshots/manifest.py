@@ -1,4 +1,4 @@
-"""What a copy of the user's code consists of: names, hashes, links. As it stands in code.json and is sent."""
+"""Manifest of a copy of the user's code: names, hashes, links. As it stands in code.json and is sent."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Entry(NamedTuple):
 
     @property
     def target(self) -> str | None:
-        """Of a link, as a name; None of a file."""
+        """Target of a link, as a name; None for a file."""
         return name_of(self.content[len(LINK) :]) if self.content.startswith(LINK) else None
 
     @property
     def blob(self) -> Blob:
-        """What a file holds."""
+        """Content of a file."""
         return Blob(self.content[:64], self.size, self.content.endswith(EXECUTABLE))
 
 
@@ -89,7 +89,7 @@ class Manifest(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """What `to_bytes` gave, looked at: it may come from elsewhere.
+        """Parse the result of `to_bytes`, checked: it may come from elsewhere.
 
         Raises:
             ManifestError: it is not one, or writing it would lead out of its folder.

@@ -100,6 +100,6 @@ def _text(plan: BatchPlan, value: dict[str, Any]) -> str:
 
 
 def _wanted(plan: BatchPlan) -> str:
-    """What a recipe that is to train by the plan must have, a line; empty where any will do."""
+    """Return the [run] line that a recipe needs to train by the plan; empty if any will do."""
     reason = needs_layout(plan)
     return f"the plan {reason}: recipes need collate(samples, layout=None) for it\n" if reason else ""

@@ -1,4 +1,4 @@
-"""What a batch plan is made from, as the command line names it."""
+"""Source of a batch plan, as the command line names it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class PlanSource:
 
 
 def read_source(args: argparse.Namespace, progress: ProgressLine) -> PlanSource:
-    """What `--lengths`, `--dataset` or `--run`, and `--tokenizer`, name.
+    """Read the source that `--lengths`, `--dataset` or `--run`, and `--tokenizer`, name.
 
     Raises:
-        BatchPlanError: a file is not what it should be.
+        BatchPlanError: a file is invalid.
         OSError: it cannot be read.
     """
     tokenizer = None if args.tokenizer is None else content_fingerprint(args.tokenizer)
@@ -79,14 +79,14 @@ def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
         raise BatchPlanError(str(error)) from error
     if pairs is None or not pairs.samples:
         raise BatchPlanError(f"{run_file}: its training data is empty")
-    # of a part of a file nothing could be told by the file's own fingerprint
+    # the file's own fingerprint says nothing about a part of it
     seen = _source(source, "dataset", listing, pairs.fingerprint) if pairs.whole_file else None
     return PlanSource(np.array(pairs.lengths, dtype=np.int64), "bytes", pairs.fingerprint, tokenizer, seen)
 
 
 @dataclass(frozen=True)
 class PlanWishes:
-    """What a plan should be like where the command line does not say; None: the usual."""
+    """Properties of a plan that the command line leaves open; None: the usual."""
 
     output: str | None = None
     epochs: int | None = None
@@ -94,7 +94,7 @@ class PlanWishes:
 
 
 def wishes_of(run_file: str) -> PlanWishes:
-    """What a run needs of its plan: where it looks for it, how long it trains, and its model's context.
+    """Return the run's needs: where it looks for its plan, how long it trains, and its model's context.
 
     Raises:
         BatchPlanError: the run file is wrong, or its recipe is another.
@@ -125,7 +125,7 @@ def _config(run_file: str) -> RunConfig:
 
 
 def _listing(path: str) -> str | None:
-    """Of a file or folder; None of what comes through a pipe, which cannot be looked at again."""
+    """Return the listing of a file or folder; None for a pipe, which cannot be read twice."""
     place = Path(path)
     return listing_of(place.absolute()) if place.is_file() or place.is_dir() else None
 

@@ -12,7 +12,7 @@ _OPTIONS = {
         "is there already: choose another --output, or give --overwrite"
     ),
 }
-"""What the library says of its arguments → what the command line calls them."""
+"""Argument names of the library → options of the command line."""
 
 
 def in_options(refusal: str) -> str:

@@ -11,7 +11,7 @@ from torchdeck.cli.safe_output import unguarded
 from torchdeck.shown_text import shown
 
 AFTER = 1.0
-"""Seconds before anything is said: what is short is not worth a line."""
+"""Seconds before anything is printed: a short wait is not worth a line."""
 EVERY = {True: 0.2, False: 5.0}
 """Seconds between two reports, on a terminal and elsewhere."""
 

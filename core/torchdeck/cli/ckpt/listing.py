@@ -76,7 +76,7 @@ def _row(info: CheckpointInfo, standing: Standing) -> dict[str, Any]:
 
 
 def _row_of_node(seen: CheckpointSeen) -> dict[str, Any]:
-    """What a node reported of a checkpoint that is not here."""
+    """Return the row of a checkpoint that a node reported and that is not here."""
     return {
         "step": seen.step,
         "name": PurePath(seen.path).name,

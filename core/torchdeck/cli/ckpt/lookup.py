@@ -18,18 +18,18 @@ WHERE = "a run's id, a unique prefix of it, its name, or a directory with checkp
 
 
 class CkptUsageError(Refusal):
-    """What was asked for is not there; the message says what is."""
+    """The requested checkpoint does not exist; the message says what does."""
 
     is_usage = True
 
 
 class OnNodesError(CkptUsageError):
-    """What was asked for lies on nodes of the run.
+    """The requested checkpoints lie on nodes of the run.
 
     Attributes:
         layout: the run.
         which: a step, a name, `latest` or `all`.
-        here: checkpoints that were asked for and lie here.
+        here: requested checkpoints that lie here.
     """
 
     def __init__(self, layout: RunLayout, which: str, why: str, here: Sequence[CheckpointInfo] = ()) -> None:
@@ -38,7 +38,7 @@ class OnNodesError(CkptUsageError):
 
 
 def checkpoints_of(asked: str) -> list[CheckpointInfo]:
-    """What lies where a path or a run's id points; raises CkptUsageError."""
+    """Return the checkpoints at a path or of a run's id; raises CkptUsageError."""
     from torchdeck.contract.checkpoints.listing import inspect, list_checkpoints
     from torchdeck.contract.checkpoints.manifest import CheckpointError
 
@@ -150,11 +150,11 @@ def _directory_of(layout: RunLayout) -> Path:
 
 
 def chosen(asked: str, step: str | None, *, every: bool) -> list[CheckpointInfo]:
-    """Of the checkpoints that `asked` names the one of `step` (None: the newest), or `every` one.
+    """Return the checkpoint of `step` (None: the newest) among those that `asked` names, or `every` one.
 
     Raises:
         OnNodesError: it, or some of it, lies on nodes.
-        CkptUsageError: it is not there.
+        CkptUsageError: it does not exist.
     """
     found = checkpoints_of(asked)
     newest, layout = _newest_on_nodes(asked), _layout(asked)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def terminal_asker(home: Path) -> Asker:
-    """Asks the keyring for what the user has put there, and the terminal for the rest.
+    """Return an asker that reads the user's entries of the keyring, and prompts at the terminal for the rest.
 
-    Where there is no terminal, nobody is asked.
+    Without a terminal there is no prompt.
 
     Args:
         home: Torchdeck's.
@@ -77,7 +77,7 @@ def _line() -> str:
 
 @contextmanager
 def _shown_again() -> Iterator[None]:
-    """What is typed is shown again after the block, and where the process ends while it waits in a thread."""
+    """Restore the terminal's echo after the block, also if the process ends while it waits in a thread."""
     import termios
 
     terminal = sys.stdin.fileno()

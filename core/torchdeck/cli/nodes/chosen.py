@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchdeck.nodes.ssh.target import SshTarget
 
 Around = Callable[[], AbstractContextManager[object]]
-"""What surrounds a question: a live display must give way to it."""
+"""Context around a question: a live display must give way to it."""
 
 
 class ChosenNodes(NamedTuple):

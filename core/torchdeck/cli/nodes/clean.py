@@ -80,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
-    """What dead runs have left, by node: where several names are one host, by the first of them alone."""
+    """Return the leftovers of dead runs, by node: if several names are one host, by the first of them
+    alone.
+    """
     seen: set[tuple[str, str, str, tuple[int, ...]]] = set()
     found: dict[str, list[RunHere]] = {}
     for name, said in facts.items():

@@ -1,4 +1,4 @@
-"""What `torchdeck nodes clean` shows and asks before it does anything, and what it says of what it did."""
+"""Questions and report of `torchdeck nodes clean`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GONE = "somebody else removed it meanwhile"
 
 
 class Left(NamedTuple):
-    """What would be ended and removed."""
+    """Processes and folders that would be ended and removed."""
 
     processes: Mapping[str, Sequence[RunHere]]
     """By node."""
@@ -29,15 +29,15 @@ class Left(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of it."""
+    """Result of a cleanup."""
 
     ended: Sequence[Mapping[str, Any]]
     """For each node what `clean_node` gives."""
     folders: Sequence[Leftover]
     deleted: Sequence[NodeDeletion]
-    """Of each of these folders."""
+    """Result for each of these folders."""
     unknown: Sequence[Leftover]
-    """Folders that stay, as nobody here can say whose they are."""
+    """Folders that stay, as their owner is unknown here."""
 
     def to_json(self) -> dict[str, Any]:
         came = {(each.node, each.run_id): each for each in self.deleted}
@@ -51,7 +51,7 @@ class Done(NamedTuple):
 
 
 def agreed(left: Left, *, asking: bool) -> bool:
-    """Show it and ask at the terminal; False where there is nobody to ask."""
+    """Show it and ask at the terminal; return False if there is none."""
     if left.processes:
         print("These processes carry the id of a run that nobody looks after any more:", file=sys.stderr)
     for node, runs in left.processes.items():

@@ -191,7 +191,7 @@ def _help(name: str) -> str:
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of the node, by key; an address as ssh has it is taken apart."""
+    """Return the command line's values of the node, by key; an ssh-style address is split."""
     options = {key[4:]: value for key, value in vars(args).items() if key.startswith("key_")}
     said = {"address": getattr(args, "address", None), **options}
     said = {key: value for key, value in said.items() if value is not None}

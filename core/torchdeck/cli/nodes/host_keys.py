@@ -1,4 +1,4 @@
-"""`torchdeck nodes trust`: connect, show host keys that nobody knows, write down those that are right."""
+"""`torchdeck nodes trust`: connect, show unknown host keys, save those that are right."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def _visit_all(
 
 
 def _why(error: SshError, node: str, fingerprints: list[str]) -> str:
-    """The reason, for who has typed this command already: which words are missing, or were wrong."""
+    """Return the reason for a user who has typed this command already: which words are missing, or were
+    wrong.
+    """
     from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 
     if not isinstance(error, HostKeyUnknownError):

@@ -51,7 +51,7 @@ class MonitorTable:
         return Group(table, *below)
 
     def _widen(self, rows: Sequence[Sequence[str]]) -> Sequence[str]:
-        """Of each column the widest cell there ever was."""
+        """Return the widest cell of each column so far."""
         cells = [
             (widest, *(row[at] for row in rows if at < len(row))) for at, widest in enumerate(self._widest)
         ]

@@ -77,7 +77,7 @@ def _gpu_memory(gpu: Gpu) -> str:
 
 
 def _users(gpu: Gpu, facts: NodeFacts) -> str:
-    """Who uses it: processes, with the run that they belong to and what they hold."""
+    """Users of the GPU: processes, with their run and the memory they hold."""
     runs = {pid: run.run_id for run in facts.runs for pid in run.processes}
     users = []
     for user in gpu.users:

@@ -1,4 +1,4 @@
-"""What `torchdeck plan` writes to files."""
+"""Files written by `torchdeck plan`."""
 
 from __future__ import annotations
 

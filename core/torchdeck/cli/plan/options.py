@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def wrong_options(args: argparse.Namespace) -> str | None:
-    """What is wrong with the options together, and what would be right; None where nothing is."""
+    """Return what is wrong with the combination of options and the remedy; None if nothing is."""
     asked = [option for option in ("--rank", "--compare") if _value(args, option) is not None]
     if len(asked) > 1:
         return "--rank and --compare are two questions: give one of them"

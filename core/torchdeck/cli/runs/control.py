@@ -64,7 +64,9 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def attach(args: argparse.Namespace) -> int:
-    """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
+    """Watch the run; start a controller if it has none or not all nodes are followed. Return the run's exit
+    code.
+    """
     from torchdeck.use_cases import attach as verb
 
     if args.node is not None:

@@ -79,7 +79,7 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
 
 
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
-    """What is left on nodes of a run that is over, or that is not here any more."""
+    """Handle what is left on nodes of a run that is over or no longer exists here."""
     from torchdeck.contract.layout import RUN_ID
     from torchdeck.runs.home import torchdeck_home
     from torchdeck.use_cases.delete import delete_from_nodes

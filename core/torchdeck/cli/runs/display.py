@@ -23,7 +23,7 @@ PROGRESS_INTERVAL = 5.0
 
 
 class Display(Protocol):
-    """Where a watched run is shown. Each method may raise OSError when nobody reads any more."""
+    """Display of a watched run. Each method may raise OSError if its reader is gone."""
 
     def begin(self, view: RunView, directory: str) -> None:
         """The run is there."""

@@ -18,7 +18,7 @@ from torchdeck.runs.view import RunView
 HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP")
 UNREADABLE = "UNREADABLE"
 UNFOLLOWED = "?"
-"""Behind the state of a run that nobody follows here: it is as old as what was heard last."""
+"""Shown after the state of a run without a controller here: the state is as old as the last report."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a terminal says of a run's nodes while it watches: each trouble once, later again, and its end."""
+"""Node messages of a terminal that watches a run: each problem once, repeated later, and its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchdeck.runs.node_troubles import NodeTrouble
 
 AGAIN = (60.0, 300.0, 900.0)
-"""Ages in seconds at which a trouble is said again."""
+"""Ages in seconds at which a problem is repeated."""
 EVERY = 3600.0
 """Seconds between two times after those."""
 
@@ -17,7 +17,7 @@ EVERY = 3600.0
 class _Said:
     trouble: NodeTrouble
     due: float
-    """When it is said again, unix seconds."""
+    """Time of the next repetition, unix seconds."""
 
 
 class NodeNotes:
@@ -27,7 +27,7 @@ class NodeNotes:
         self._said: dict[tuple[str, str], _Said] = {}
 
     def lines(self, troubles: Iterable[NodeTrouble], now: float) -> list[str]:
-        """What is to be said now, given all that there is at this time (unix seconds)."""
+        """Return the lines to print now for all current problems (`now` in unix seconds)."""
         lines, here = [], {(each.node, each.what): each for each in troubles}
         for place, trouble in here.items():
             before = self._said.get(place)

@@ -29,7 +29,7 @@ from torchdeck.runs.view import RunView
 
 POLL = 0.5
 _NEWS = ("state", "why", "attempt", "checkpoint", "hangs")
-"""What of a run is worth showing it again."""
+"""Fields of a run whose change is worth a new display."""
 _WIDTH = 100
 """Characters of a line of advice."""
 
@@ -106,7 +106,7 @@ def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse
 
 
 def advice_lines(known: Recognised) -> Iterator[str]:
-    """What was recognised, and what the troubleshooting chapter says about it."""
+    """Lines on a recognised failure, and what the troubleshooting chapter says about it."""
     yield ""
     yield f"  {known.advice.title}"
     yield f"  {known.where}: {known.line}"
@@ -136,7 +136,7 @@ def _unfollowed(view: RunView) -> Iterator[str]:
 
 
 def _unfenced(view: RunView) -> Iterator[str]:
-    """Of a lost run, where something of it may live."""
+    """Nodes on which a lost run may still be alive."""
     if view.unfenced:
         nodes = ", ".join(view.unfenced)
         yield f"  node {nodes} has not answered since: what may still run there is ended when it does"
@@ -183,7 +183,7 @@ def _progress(rank: RankView, view: RunView) -> str:
 
 
 def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
-    """The nodes of a run that goes on over several, or over a link, and how they are reached."""
+    """Nodes of an active run on several nodes or over a link, and how they are connected."""
     known = {} if links is None else links.nodes
     plan = read_json(layout.plan)
     planned = read.mappings(plan, "nodes") if isinstance(plan, dict) else []

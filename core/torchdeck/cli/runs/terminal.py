@@ -30,7 +30,7 @@ REDRAW = 0.25
 """Seconds between two drawings while nothing but time changes."""
 BAR_WIDTH = 60
 TRAINER_LINE = re.compile(r"step \d+/\S+ (loss|heldout_loss) ")
-"""What the trainer of a recipe prints of every step: here it stands below, in place."""
+"""Line that a recipe's trainer prints for every step; here it is shown below, in place."""
 COLOURS = {
     RunState.RUNNING: "green",
     RunState.SUCCEEDED: "bold green",
@@ -43,9 +43,9 @@ COLOURS = {
 }
 
 MOST_NODES = 8
-"""To which code is said to be sent, a line each."""
+"""Most nodes that get a line each while code is sent."""
 DEFECT_COLOUR = "bold white on red"
-"""Of a line that says that other samples were used than planned."""
+"""Style of a line about samples that differ from the plan."""
 
 
 class TerminalDisplay:
@@ -137,7 +137,7 @@ class TerminalDisplay:
         return [head, *self._sending_lines(), *self._progress_lines()]
 
     def _sending_lines(self) -> list[Text | Table]:
-        """A line a node; of more than fit beside what ranks print, how many there are."""
+        """One line per node; if there are too many next to the ranks' output, their number."""
         lines = [reasons.code_to(link) for link in self._sending[:MOST_NODES]]
         more = len(self._sending) - len(lines)
         return [Text(line) for line in [*lines, *([f"and to {more} more nodes"] if more else [])]]

@@ -35,7 +35,9 @@ SLOW = 0.25
 QUICK_TIME = 60.0
 """Seconds after a change of state in which there are such glances."""
 PATIENCE = 0.1
-"""Of the time since anything was new, until the next look: looks take time that starting ranks need."""
+"""Share of the time since the last news to wait before the next poll: polls take time that starting ranks
+need.
+"""
 PROGRESS_INTERVAL = 0.5
 
 

@@ -254,7 +254,7 @@ def batch_plan(given: Given) -> Iterator[Finding]:
 
 
 def ddp_options(given: Given) -> Iterator[Finding]:
-    """What DistributedDataParallel refuses or warns of; found by trying torch 2.13."""
+    """Find options that DistributedDataParallel refuses or warns about; found by trying torch 2.13."""
     distributed, training = given.config.distributed, given.config.training
     static, unused = (("distributed", "ddp", name) for name in ("static_graph", "find_unused_parameters"))
     strategy, accumulation = ("distributed", "strategy"), ("training", "accumulation")
@@ -265,7 +265,7 @@ def ddp_options(given: Given) -> Iterator[Finding]:
         yield Finding(unused, wrong, "false, or no static_graph", (static, strategy))
     if training.accumulation > 1 and given.config.run.recipe is not None:
         # it records the graph in a backward that reduces: a rank that has just started reduces its first
-        # microbatch by itself, one that goes on does not, and they round differently
+        # microbatch by itself, one that continues does not, and they round differently
         wrong = "a training with static_graph and accumulation is not resumed bit for bit"
         yield Finding(static, wrong, "false, or accumulation = 1", (accumulation, strategy, *RUN_KINDS))
 

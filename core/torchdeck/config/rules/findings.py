@@ -1,4 +1,4 @@
-"""What a rule about a config looks at, and what it finds."""
+"""Input and findings of a config rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck.config.toml.document import KeyPath
 
 @dataclass(frozen=True)
 class Given:
-    """What rules look at."""
+    """Input of a rule."""
 
     config: RunConfig
     written: Callable[[KeyPath], bool]

@@ -165,7 +165,7 @@ def nodes(given: Given) -> Iterator[Finding]:
 
 
 def described(given: Given) -> Iterator[Finding]:
-    """What [[cluster.nodes]] says of machines goes together, and each is described once."""
+    """Check that [[cluster.nodes]] describes each machine once and consistently."""
     seen: set[str] = set()
     if given.written(_CLUSTER) and not given.written((*_CLUSTER, 0)):
         right = "a table [[cluster.nodes]] for each kind of machine, or no [cluster]"

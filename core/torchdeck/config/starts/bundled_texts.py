@@ -12,7 +12,7 @@ class BundleTexts:
     """The files of one folder of `torchdeck_resources` that end alike."""
 
     kind: str
-    """What one of them is, for people."""
+    """Kind of the items, for people."""
     folder: str
     ending: str
     unknown: type[ValueError]
@@ -27,18 +27,18 @@ class BundleTexts:
         return sorted(names, key=lambda name: (name != self.default, name))
 
     def text(self, name: str) -> str:
-        """What the file of `name` holds. Raises `unknown` where there is none."""
+        """Return the content of the file of `name`. Raises `unknown` if there is none."""
         if name not in self.names():
             known = ", ".join(self.names())
             raise self.unknown(f"there is no {self.kind} {name!r}; {self.kind}s are {known}")
         return self.beside(f"{name}{self.ending}")
 
     def first_line(self, name: str) -> str:
-        """What it says of itself. Raises `unknown` where there is none."""
+        """Return its own first line. Raises `unknown` if there is none."""
         return self.text(name).partition("\n")[0]
 
     def beside(self, file: str) -> str:
-        """What the `file` of the folder holds, whatever its ending."""
+        """Return the content of `file` in the folder, whatever its extension."""
         return (self._place() / file).read_text(encoding="utf-8")
 
     def _place(self) -> Traversable:

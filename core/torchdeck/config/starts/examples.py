@@ -28,7 +28,7 @@ def example_text(name: str) -> str:
 
 
 def example_summary(name: str) -> str:
-    """What the example shows, in one sentence: the first line of its docstring.
+    """Return what the example shows, in one sentence: the first line of its docstring.
 
     Raises:
         UnknownExampleError: there is none of that name.

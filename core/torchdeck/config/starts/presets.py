@@ -1,4 +1,4 @@
-"""Run files to start from, shipped as resources: each a commented run.toml, some with a file beside it."""
+"""Run files to start from, shipped as resources: each a commented run.toml, some with a companion file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def preset_text(name: str) -> str:
 
 
 def preset_summary(name: str) -> str:
-    """What the preset is, in one sentence: its first comment.
+    """Return what the preset is, in one sentence: its first comment.
 
     Raises:
         UnknownPresetError: there is none of that name.
@@ -41,7 +41,7 @@ def preset_summary(name: str) -> str:
 
 
 def preset_companions(name: str) -> dict[str, str]:
-    """Files that belong beside the run file, name → text: the example recipe that it runs, where it runs one.
+    """Return the companion files of the run file, name → text: the example recipe, if it runs one.
 
     Raises:
         UnknownPresetError: there is none of that name.

@@ -1,4 +1,4 @@
-"""Run files to begin with: a preset with the files that belong beside it, or a script's own."""
+"""Run files to begin with: a preset with its companion files, or a file for a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_NAME = "run.toml"
 
 
 def preset_files(preset: str, target: Path) -> dict[Path, str]:
-    """What a preset written as `target` consists of: each file's path and text, the run file first.
+    """Return the files of a preset written as `target`: path and text of each, the run file first.
 
     Raises:
         UnknownPresetError: there is none of that name.
@@ -39,7 +39,7 @@ Remains = Literal["nothing", "plan only", "batch plan", "script"]
 
 
 def what_remains(text: str) -> Remains:
-    """What is to be done before a preset's run can start; `plan only`: its machines cannot be reached.
+    """Return what to do before a preset's run can start; `plan only`: its machines cannot be reached.
 
     Args:
         text: a preset's text.

@@ -1,4 +1,4 @@
-"""What two tables of run files say differently, key by key."""
+"""Differences between two tables of run files, key by key."""
 
 from __future__ import annotations
 

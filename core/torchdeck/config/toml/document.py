@@ -78,10 +78,10 @@ class TooDeepError(ValueError):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What `text` means, as `tomllib.loads` has it, but for what it would take hours or all memory to read.
+    """Parse `text` as `tomllib.loads` does, but refuse what would take hours or all memory to read.
 
     Raises:
-        TooDeepError: it is nested deeper than any file of ours has reason to be.
+        TooDeepError: it is nested deeper than any of our files needs.
         TOMLDecodeError: it is not TOML.
         ValueError: a value in it cannot be represented.
     """
@@ -97,10 +97,10 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def scan(text: str) -> Document:
-    """What stands where in `text`, which tomllib has accepted.
+    """Locate everything in `text`, which tomllib has accepted.
 
     Raises:
-        TooDeepError: it is nested deeper than any run file has reason to be.
+        TooDeepError: it is nested deeper than any run file needs.
     """
     return _Scanner(text).scan()
 

@@ -178,14 +178,14 @@ def _put(root: dict[str, Any], path: KeyPath, value: Any) -> None:
 
 
 def _at(root: Any, path: KeyPath) -> Any:
-    """What stands at `path`; None where nothing does."""
+    """Return the value at `path`; None if there is none."""
     for key in path:
         root = _step(root, key)
     return root
 
 
 def _step(value: Any, key: str | int) -> Any:
-    """What stands at `key` of a table or list; None where nothing does."""
+    """Return the value at `key` of a table or list; None if there is none."""
     if isinstance(value, dict):
         return value.get(key)
     inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)

@@ -27,7 +27,7 @@ class Conflict:
 
     path: tuple[str, ...]
     base: Any
-    """What it was; values are TOML's, or ABSENT."""
+    """Previous value; values are TOML's, or ABSENT."""
     mine: Any
     theirs: Any
 
@@ -39,15 +39,15 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Merge:
-    """What came of it: a text in which each conflict stands as mine has it."""
+    """Result of a merge: a text in which each conflict keeps mine."""
 
     text: str
     conflicts: tuple[Conflict, ...]
     taken: tuple[Difference, ...]
-    """What theirs has brought in, each from mine to theirs."""
+    """Changes taken from theirs, each from mine to theirs."""
 
     def resolved(self, choices: Mapping[tuple[str, ...], Side]) -> str:
-        """The text once it is chosen for each conflict; mine where nothing is said.
+        """Return the text with each conflict resolved as chosen; mine by default.
 
         Raises:
             MergeError: a value of theirs cannot be written into it.
@@ -60,13 +60,13 @@ class Merge:
 
 
 def merge(base: str, mine: str, theirs: str) -> Merge:
-    """The changes from `base` to `theirs` brought into `mine`.
+    """Merge the changes from `base` to `theirs` into `mine`.
 
-    Where the two have changed different lines, both stand as they were written, comments and all. Where lines
-    are too close, the keys of theirs are set in mine.
+    If both changed different lines, both keep what they wrote, comments included. If lines are too close, the
+    keys of theirs are set in mine.
 
     Raises:
-        MergeError: the keys cannot be told, or not be written; one side has to be taken whole.
+        MergeError: the keys cannot be determined or written; one side must be taken whole.
     """
     was, ours, others = _table(base, "before"), _table(mine, "here"), _table(theirs, "on disk")
     my_change = {item.path: item for item in differences(was, ours)}

@@ -1,9 +1,9 @@
-"""What is published of GPUs by name: for nodes that a run file describes and nobody has looked at.
+"""Published data of GPUs by name: for nodes that a run file describes and that were not probed.
 
 Memory is the total that nvidia-smi reports (memory.total, in MiB), what the driver reserves included. It is
 not the gigabytes of a product's name: an H100 80GB has 81,559 MiB, an A100 80GB 81,920. A process gets one or
-two hundredths less: of the 40,960 MiB of an A100 40GB CUDA offers 40,441, of the 15,360 of a T4 15,110. What
-the run file says takes precedence.
+two hundredths less: of the 40,960 MiB of an A100 40GB CUDA offers 40,441, of the 15,360 of a T4 15,110. The
+run file takes precedence.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _OTHER_NAMES: Mapping[str, str] = {
 
 
 def gpu_model(name: str) -> GpuModel | None:
-    """What is known of the GPU called `name`, as the driver names it or in short; None where nothing is."""
+    """Return the data of the GPU called `name`, by the driver's name or a short one; None if unknown."""
     return _BY_NAME.get(_plain(name))
 
 

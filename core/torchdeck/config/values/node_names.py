@@ -60,7 +60,7 @@ def expand_all(texts: Iterable[str]) -> list[str]:
 
 
 def _numbers(inside: str) -> tuple[str, ...]:
-    """What stands in one pair of brackets: numbers and ranges with commas between them."""
+    """Return the content of one pair of brackets: numbers and ranges separated by commas."""
     found: list[str] = []
     for piece in inside.split(","):
         match = _RANGE.fullmatch(piece)

@@ -20,7 +20,7 @@ SIZE_SCHEMA: dict[str, Any] = {
         {"type": "string", "pattern": r"^[0-9.]+\s*[kKmMgGtT]?[iI]?[bB]$"},
     ]
 }
-"""What JSON schema says of a size."""
+"""JSON schema of a size."""
 
 _BITS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([kKmMgGtT]?)(?:bits?/s|bps|b/s)", re.ASCII)
 """A small b is a bit."""
@@ -32,7 +32,7 @@ RATE_SCHEMA: dict[str, Any] = {
         {"type": "string", "pattern": r"^[0-9.]+\s*[kKmMgGtT]?(i?B/s|b/s|bits?/s|bps)$"},
     ]
 }
-"""What JSON schema says of a speed."""
+"""JSON schema of a speed."""
 
 
 def parse_size(value: Any) -> Any:

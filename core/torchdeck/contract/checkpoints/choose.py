@@ -81,14 +81,14 @@ def find_latest_checkpoint(directory: str | Path) -> Path | None:
 
 
 def candidates(directory: Path, run_id: str | None = None) -> list[CheckpointInfo]:
-    """What a start may resume from, newest first, not hashed yet.
+    """Return what a start may resume from, newest first, not hashed yet.
 
-    Those that are not complete are among them, so that they can be named; a folder that has no manifest never
-    was a checkpoint, and nothing is lost with it.
+    Incomplete ones are included, so that they can be named; a folder without a manifest never was a
+    checkpoint, and nothing is lost with it.
 
     Args:
-        directory: where checkpoints lie.
-        run_id: only checkpoints that this run saved count; None takes anybody's.
+        directory: folder of the checkpoints.
+        run_id: only checkpoints that this run saved count; None takes those of any run.
 
     Raises:
         CheckpointError: the directory cannot be listed.
@@ -100,7 +100,9 @@ def candidates(directory: Path, run_id: str | None = None) -> list[CheckpointInf
 
 
 def all_damaged(directory: Path, refused: Sequence[Refused]) -> CheckpointError:
-    """What to raise where no candidate is sound: starting afresh would lose them in silence."""
+    """Return the error for a start of which no candidate is sound: starting afresh would lose them in
+    silence.
+    """
     named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
     return CheckpointError(
         f"every checkpoint in {directory} is damaged ({named}). "

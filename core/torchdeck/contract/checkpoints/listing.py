@@ -1,4 +1,4 @@
-"""What lies in a checkpoint directory: checkpoints, and remains of saves. Standard library only."""
+"""Content of a checkpoint directory: checkpoints, and remains of saves. Standard library only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CheckpointInfo:
 
 
 def list_checkpoints(directory: Path) -> list[CheckpointInfo]:
-    """What lies in a checkpoint directory: checkpoints and what interrupted saves left, oldest step first.
+    """List a checkpoint directory: checkpoints and remains of interrupted saves, oldest step first.
 
     `final` comes after the checkpoint of the same step. An absent directory holds nothing.
 
@@ -67,9 +67,9 @@ def newest_complete(directory: Path) -> CheckpointInfo | None:
 
 
 def inspect(folder: Path) -> CheckpointInfo | None:
-    """What `folder` is by its name, manifest and sizes; None when its name is none of ours.
+    """Describe `folder` by its name, manifest and sizes; None if the name is none of ours.
 
-    `.replaced-NAME` is the former checkpoint NAME, moved aside while a new one takes its place: complete
+    `.replaced-NAME` is the former checkpoint NAME, moved away while a new one takes its place: complete
     until then.
     """
     checkpoint = _CHECKPOINT.fullmatch(folder.name)
@@ -109,7 +109,7 @@ def is_leftover(folder: Path) -> bool:
     leftover = _LEFTOVER.fullmatch(folder.name)
     if leftover is not None and leftover.group(1) in ("tmp", "deleted"):
         return True
-    if leftover is not None:  # moved aside: only of use while what replaces it is not complete
+    if leftover is not None:  # moved away: only of use while its replacement is not complete
         successor = inspect(folder.with_name(leftover.group(2)))
         return successor is not None and successor.complete
     named = _CHECKPOINT.fullmatch(folder.name) is not None

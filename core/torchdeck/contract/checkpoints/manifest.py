@@ -23,7 +23,7 @@ from torchdeck.contract.refusal import Refusal
 MANIFEST_VERSION = 3
 """The newest that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
 USUAL_VERSION = 2
-"""Of a checkpoint without such copies."""
+"""Version of a checkpoint without such copies."""
 MANIFEST_NAME = "manifest.json"
 FINAL_NAME = "final"
 UNCOMMITTED_NAME = ".uncommitted"
@@ -44,7 +44,7 @@ class CheckpointError(Refusal):
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What a file of a checkpoint must be: size in bytes and SHA-256 in lower-case hex."""
+    """Expected state of a file of a checkpoint: size in bytes and SHA-256 in lower-case hex."""
 
     size: int
     sha256: str
@@ -61,7 +61,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `manifest.json` says."""
+    """Content of `manifest.json`."""
 
     step: int
     """Optimizer steps done."""
@@ -80,15 +80,15 @@ class Manifest:
     files: Mapping[str, FileEntry]
     """Path relative to the checkpoint's folder (with `/`) → what it must be."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the evaluation at this step gave, by name; only numbers (JSON has no NaN) are written."""
+    """Results of the evaluation at this step, by name; only numbers (JSON has no NaN) are written."""
     version: int = USUAL_VERSION
-    """Of the format it is written in."""
+    """Version of the format it is written in."""
     node: str | None = None
     """The node that this copy lies on, where each has files of its own; None where all are in one folder."""
 
     @property
     def files_here(self) -> Mapping[str, FileEntry]:
-        """The files that lie beside this copy."""
+        """The files that lie next to this copy."""
         if self.node is None:
             return self.files
         return {name: entry for name, entry in self.files.items() if self.node in entry.nodes}
@@ -100,7 +100,7 @@ class Manifest:
 
     @property
     def parts_here(self) -> tuple[str, ...]:
-        """Those of `parts` whose files lie beside this copy."""
+        """Those of `parts` whose files lie next to this copy."""
         here = self.files_here
         elsewhere = {entry.node for name, entry in self.files.items() if name not in here}
         return tuple(node for node in self.parts if node not in elsewhere)
@@ -117,7 +117,7 @@ class Manifest:
 
     @property
     def text(self) -> str:
-        """What `render` gives, as text."""
+        """Return the result of `render` as text."""
         return self.render().decode()
 
     def render(self) -> bytes:

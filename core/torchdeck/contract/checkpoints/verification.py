@@ -22,7 +22,7 @@ def verify(folder: Path) -> list[str]:
 
 
 def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list[str]:
-    """What is wrong with the files `names` of a checkpoint, sizes first, then hashes."""
+    """Report what is wrong with the files `names` of a checkpoint, sizes first, then hashes."""
     problems = []
     for name in names:
         expected = manifest.files[name]

@@ -33,15 +33,15 @@ _log = logging.getLogger("torchdeck")
 
 @dataclass(frozen=True)
 class Progress:
-    """What a rank did last.
+    """Last report of a rank.
 
     Attributes:
         phase: what it was doing.
         step: optimizer steps done.
-        total: steps in all, where known.
+        total: steps in all, if known.
         time: unix seconds on the rank's clock.
         monotonic: seconds on the node's monotonic clock, to compare with another reading in the same boot.
-        slow_step: 99th percentile of recent step times in seconds, where there is one.
+        slow_step: 99th percentile of recent step times in seconds, if there is one.
         pid: the rank's process.
     """
 
@@ -68,12 +68,12 @@ class ProgressFile:
     ) -> None:
         """Overwrite the record: one write of fixed size, some 2 µs.
 
-        A disk that cannot be written is said once through the `torchdeck` logger and never breaks a training.
+        An unwritable disk is logged once by the `torchdeck` logger and never breaks a training.
 
         Args:
             phase: a `RankPhase`, or its text.
             step: optimizer steps done.
-            total: steps in all, where known.
+            total: steps in all, if known.
             slow_step: 99th percentile of recent step times in seconds (`StepTimes.slow_step`).
 
         Raises:

@@ -23,7 +23,7 @@ from torchdeck.contract.bounded_json import JsonError, parse_json
 SEGMENT_VERSION = 1
 SEGMENT_SUFFIX = ".metrics"
 SOURCES = ("log", "trainer", "stdout", "system")
-"""Who wrote a segment. Of one metric of one rank, the reader believes the earlier one in this list."""
+"""Writers of segments. For one metric of one rank, the reader trusts the earlier one in this list."""
 
 HEADER_LIMIT = 4 * 1024 * 1024
 """Longest header in bytes; a file with no header within it is not a segment."""
@@ -48,7 +48,7 @@ class NewerSegmentError(SegmentError):
 
 @dataclass(frozen=True)
 class SegmentHeader:
-    """What a segment says about itself."""
+    """Self-description of a segment."""
 
     keys: tuple[str, ...]
     """Metric names in the order of the columns; a name that starts with `_` is not shown."""

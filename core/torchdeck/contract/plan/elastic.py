@@ -1,4 +1,4 @@
-"""Who goes on when a rank or a node is lost for good: which places of a plan take part. Pure.
+"""Placement after the permanent loss of a rank or node: which places of a plan take part. Pure.
 
 Standard library only, Python 3.10: decided on the nodes.
 """
@@ -28,7 +28,7 @@ class Roster(NamedTuple):
 
     nodes: tuple[str, ...]
     local_ranks: tuple[tuple[int, ...], ...]
-    """Of each node, by the plan of full size; as many on every node unless it is the full one."""
+    """Local ranks of each node, by the plan of full size; as many on every node unless it is the full one."""
 
     @property
     def world_size(self) -> int:
@@ -49,12 +49,12 @@ class Roster(NamedTuple):
 
 
 class Elastic:
-    """What a plan allows when places are lost.
+    """Options of a plan if places are lost.
 
     Attributes:
-        full: everybody.
+        full: all places.
         known: all nodes, spares among them.
-        yields: the run may go on without some place: with a spare in its stead, or at a smaller size.
+        yields: the run may continue without some place: with a spare in its stead, or at a smaller size.
         shrinks: there is a smaller size.
     """
 
@@ -64,12 +64,12 @@ class Elastic:
         sizes: Iterable[tuple[int, int]] = (),
         spares: Sequence[tuple[str, int]] = (),
     ) -> None:
-        """Allow `sizes`, each (nodes, ranks on each node), beside the full one of `nprocs` by node.
+        """Allow `sizes`, each (nodes, ranks on each node), besides the full one of `nprocs` by node.
 
         Args:
             nprocs: nodes, and ranks on each.
             sizes: smaller ones.
-            spares: nodes that take the places of others, in this order, and the ranks that they can have.
+            spares: nodes that replace others, in this order, and the ranks that they can have.
         """
         self.full = Roster(
             tuple(name for name, _ in nprocs), tuple(tuple(range(nproc)) for _, nproc in nprocs)
@@ -86,7 +86,7 @@ class Elastic:
 
     @classmethod
     def of_plan(cls, plan: LaunchPlan) -> Elastic:
-        """What stands in a plan."""
+        """Return the options of a plan."""
         nprocs = [(node.name, node.nproc) for node in plan.nodes]
         spares = [(node.name, node.nproc) for node in plan.spares]
         return cls(nprocs, [(size.nodes, size.nproc) for size in plan.smaller], spares)
@@ -117,7 +117,9 @@ class Elastic:
         return None
 
     def _seats(self, left_out: Sequence[Place], nproc: int) -> list[str]:
-        """Who has which node's place, at `nproc` ranks on each; one that cannot, where no spare is left."""
+        """Return the node for each place, at `nproc` ranks on each; a place without a spare keeps its
+        node.
+        """
         seats, free = list(self.full.nodes), list(self._spares)
         lost = dict.fromkeys(self._local_ranks, 0)
         for place in left_out:

@@ -40,7 +40,7 @@ class RankPlacement:
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What one node executes: `argv` is `torchrun + rank_holder + command`."""
+    """Command of one node: `argv` is `torchrun + rank_holder + command`."""
 
     name: str
     address: str
@@ -54,7 +54,7 @@ class NodePlan:
     rank_holder: tuple[str, ...]
     """Our wrapper around each rank; an exported script leaves it out."""
     command: tuple[str, ...]
-    """What each rank executes."""
+    """Command of each rank."""
     env: Mapping[str, str]
     """Set over the environment the agent was started in."""
     unset: tuple[str, ...]
@@ -80,7 +80,7 @@ class Batch:
     lr: float
     """As written in the config."""
     lr_factor: float
-    """What the scaling rule multiplies it by."""
+    """Factor of the scaling rule on the learning rate."""
     scaled_lr: float
     scaling: str
     reference_batch: int
@@ -91,7 +91,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SmallerSize:
-    """What a run goes on with at one of the sizes below its full one; `plan.smaller_plan` carries it out."""
+    """Plan of a run at one of the sizes below its full one; `plan.smaller_plan` carries it out."""
 
     nodes: int
     nproc: int
@@ -121,7 +121,7 @@ class AbsentNode:
 
 @dataclass(frozen=True)
 class CodeTree:
-    """What will be executed that is the user's own."""
+    """The user's own code that will be executed."""
 
     files: Mapping[str, str] = field(default_factory=dict)
     """Path → SHA-256 of its content; more where there is a copy (`agent.snapshots.manifest.Entry`)."""
@@ -160,11 +160,11 @@ class LaunchPlan:
     code: CodeTree
     warnings: tuple[str, ...] = ()
     prediction: Prediction | None = None
-    """What the run is expected to need and use; None where nothing is known."""
+    """Expected needs and usage of the run; None if nothing is known."""
     smaller: tuple[SmallerSize, ...] = ()
     """Sizes it may go on with when a rank or node is lost for good, most ranks first; few or none."""
     spares: tuple[NodePlan, ...] = ()
-    """What each spare node executes in the place of a lost one; `smaller_plan` fills in the place."""
+    """Command of each spare node in the place of a lost one; `smaller_plan` fills in the place."""
     spare_ranks: tuple[RankPlacement, ...] = ()
     """The devices of spare nodes; their ranks are those of whom they replace."""
     absent: tuple[AbsentNode, ...] = ()
@@ -209,7 +209,7 @@ class LaunchPlan:
         return value
 
     def document(self) -> dict[str, Any]:
-        """What stands in plan.json: `to_json` and the fingerprint."""
+        """Return the content of plan.json: `to_json` and the fingerprint."""
         value = self.to_json()
         return {**value, "fingerprint": fingerprint_of(value)}
 

@@ -1,4 +1,4 @@
-"""What a model needs, found by tracing it once: tensors, units, each allocation of a forward and backward.
+"""Needs of a model, found by tracing it once: tensors, units, each allocation of a forward and backward.
 
 Python 3.10: the tracer writes it on a node, the planner reads it. numpy is imported when a trace is made.
 """
@@ -35,7 +35,7 @@ class ProfileFormatError(ValueError):
 
 
 class Event(IntEnum):
-    """What happened at one point of a trace."""
+    """Kind of one point of a trace."""
 
     FORWARD_BEGIN = 1
     """A unit's forward; `value` is unused in marks."""
@@ -112,7 +112,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class ModelProfile:
-    """What is known of a model and its data before any rank starts."""
+    """Knowledge of a model and its data before any rank starts."""
 
     source: str
     """`traced`, or `closed form` where only a few numbers of the model are known."""
@@ -126,15 +126,15 @@ class ModelProfile:
     train_samples: int | None = None
     heldout_samples: int | None = None
     tokens_per_sample: float | None = None
-    """What the loss is a mean over, for one sample; None where the recipe counts samples."""
+    """Count that the loss is a mean over, for one sample; None if the recipe counts samples."""
     notes: tuple[str, ...] = ()
-    """What the tracer noticed: one sentence each."""
+    """Remarks of the tracer: one sentence each."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Of a closed-form estimate: the numbers it was made from."""
+    """Inputs of a closed-form estimate."""
     worked_out: dict[Hashable, tuple[Any]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """What `plan.memory.remembered` keeps; another profile begins with nothing."""
+    """Results that `plan.memory.remembered` caches; another profile begins with none."""
 
     def trace(self, microbatch: int, *, cast: bool, checkpointing: bool) -> Trace | None:
         """The trace of exactly these settings, if there is one."""

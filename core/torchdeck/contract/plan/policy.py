@@ -1,4 +1,4 @@
-"""What a run's agents decide by. Standard library only, Python 3.10: nodes read it too."""
+"""Policy of a run's agents. Standard library only, Python 3.10: nodes read it too."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class StdoutPolicy:
 
 @dataclass(frozen=True)
 class Policy:
-    """What the agents' lead decides by. Durations in seconds."""
+    """Policy of the leader. Durations in seconds."""
 
     max_restarts: int = 0
     restart_delay: float = 1.0
     on_hang: str = "watch"
     """`watch`, `stop` or `restart`."""
     hang_after: float = 30.0
-    """A rank is flagged when it stands still longer than max(this, 5 × its 99th percentile step time)."""
+    """A rank is flagged if it makes no progress for longer than max(this, 5 × its 99th percentile step time).
+    """
     cooperative_stop: bool = False
     """True where ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
     stop_grace: float = 120.0
@@ -55,7 +56,7 @@ class Policy:
     node_silent: float = 15.0
     """After this long a silent node is flagged."""
     unattended: str = "stop"
-    """What a node's ranks do when its leader is given up: `stop` or `continue`."""
+    """Fate of a node's ranks if its leader is given up: `stop` or `continue`."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field; what concerns several nodes only where it is not as usual.

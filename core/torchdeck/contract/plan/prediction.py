@@ -1,4 +1,4 @@
-"""What a run is expected to need and use; kept in its plan, and laid beside what was measured.
+"""Expected needs and usage of a run; kept in its plan, and compared with what was measured.
 
 Standard library only, Python 3.10: part of plan.json.
 """
@@ -25,20 +25,20 @@ class PredictedMemory:
     phase: str
     """When the peak is: `forward`, `backward`, `optimizer`, `setup`."""
     terms: Mapping[str, int]
-    """What it is made of, largest first; they add up to `peak_bytes`."""
+    """Terms that add up to `peak_bytes`, largest first."""
     state: Mapping[str, int]
     """Exact: bytes of `parameters`, `gradients` and `optimizer` that the rank keeps between steps."""
     capacity_bytes: int | None
-    """Of its device, or its share of the machine's memory for CPU ranks; None where unknown."""
+    """Capacity of its device, or its share of the machine's memory for CPU ranks; None if unknown."""
     free_bytes: int | None
-    """Of that, free when the plan was made; None where unknown."""
+    """Free part of it when the plan was made; None if unknown."""
     verdict: str
     """`fits`, `tight`, `does not fit` or `unknown`."""
 
 
 @dataclass(frozen=True)
 class RankCounts:
-    """What ranks `first` to `last` read in the whole run, each of them."""
+    """Samples that ranks `first` to `last` read in the whole run, each of them."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ class PredictedData:
     source: str
     """`seeded order`, or `batch plan`."""
     fingerprint: str
-    """Of the batch plan; empty for a seeded order."""
+    """Fingerprint of the batch plan; empty for a seeded order."""
     size: int
     """Samples of the data set."""
     steps_per_epoch: int
@@ -75,7 +75,7 @@ class Prediction:
     """Why a part is missing, what is not validated: one sentence each."""
 
     def memory_of(self, rank: int) -> PredictedMemory | None:
-        """What `rank` is expected to need."""
+        """Return the expected memory of `rank`."""
         for memory in self.memory:
             if any(first <= rank <= last for first, last in memory.ranks):
                 return memory

@@ -22,7 +22,7 @@ _RECIPE = "TORCHDECK_RECIPE"
 
 
 def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
-    """What the places of `roster` execute.
+    """Return the plan for the places of `roster`.
 
     Args:
         plan: of full size, its slots empty or filled.

@@ -36,6 +36,6 @@ def column_names(columns: EpochColumns) -> tuple[str, ...]:
 
 
 def describe(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """What the fingerprint covers of an array."""
+    """Return the part of an array that the fingerprint covers."""
     digest = hashlib.sha256(array.data).hexdigest()
     return {"name": name, "type": array.dtype.str, "count": len(array), "sha256": digest}

@@ -33,10 +33,10 @@ DEFAULT_WINDOW = 16
 NONE = -1
 """In a table of ranks: no microbatch."""
 MOST_RANKS = 1 << 20
-"""What is said of every rank must fit in memory."""
+"""Most ranks: the numbers of all ranks must fit in memory."""
 _LARGEST_COST = 1 << 24
 _MOST_COSTS = 2.0**62
-"""Of all microbatches together, as loads are added up in 64 bits."""
+"""Most cost of all microbatches together, as loads are added up in 64 bits."""
 _EVEN = 500
 """Ranks are even when none is over the mean by more than a part in so many."""
 _SWAPS = 4
@@ -98,7 +98,7 @@ def check_dealing(balance: str, window: int | None, cost: int | None) -> int:
 def microbatch_costs(
     columns: EpochColumns, balance: Balance, cost: int | None, part: slice = slice(None)
 ) -> Ints:
-    """What each microbatch of `part` costs, shape (m,).
+    """Return the cost of each microbatch of `part`, shape (m,).
 
     Raises:
         BatchPlanError: `cost` is out of range, or the costs are too large to be added up.

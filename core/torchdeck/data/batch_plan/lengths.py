@@ -1,4 +1,4 @@
-"""Lengths that came from outside: checked, and cut or left out as the settings say."""
+"""Externally supplied lengths: checked, and truncated or dropped as the settings specify."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class UsableLengths:
     """The samples that a plan is made of.
 
     Attributes:
-        lengths: tokens that each counts with, 1 to the longest allowed, int32, shape (n,).
-        ids: which samples they are, ascending, shape (n,); None when it is all of them.
+        lengths: tokens counted for each, 1 to the maximum length, int32, shape (n,).
+        ids: their ids, ascending, shape (n,); None for all samples.
         size: samples of the data set.
-        counts: what became of the others.
+        counts: counts of the samples used, truncated and dropped.
     """
 
     lengths: npt.NDArray[np.int32]
@@ -33,10 +33,10 @@ class UsableLengths:
 
 
 def as_lengths(lengths: npt.ArrayLike) -> Column:
-    """`lengths` as an array of whole numbers, shape (n,).
+    """Return `lengths` as an array of whole numbers, shape (n,).
 
     Raises:
-        BatchPlanError: there are none, or they are no whole numbers.
+        BatchPlanError: there are none, or they are not whole numbers.
     """
     try:
         array = np.asarray(lengths)
@@ -58,10 +58,11 @@ def as_lengths(lengths: npt.ArrayLike) -> Column:
 
 
 def usable_lengths(lengths: npt.ArrayLike, settings: PlanSettings) -> UsableLengths:
-    """What is left of `lengths` under the settings' `max_length`, `too_long` and `empty`.
+    """Return the usable `lengths` under the settings' `max_length`, `too_long` and `empty`.
 
     Raises:
-        BatchPlanError: they are no lengths, or hold what the settings call an error; the message counts them.
+        BatchPlanError: they are not lengths, or contain what the settings call an error; the message counts
+            them.
     """
     array = as_lengths(lengths)
     longest = settings.longest
@@ -97,17 +98,18 @@ def usable_lengths(lengths: npt.ArrayLike, settings: PlanSettings) -> UsableLeng
 
 
 def lengths_fingerprint(lengths: npt.ArrayLike) -> str:
-    """A data set's fingerprint where only its lengths are known: `lengths-` and SHA-256 in hexadecimal.
+    """Return the fingerprint of a data set of which only lengths are known: `lengths-` and SHA-256 in
+    hexadecimal.
 
     Raises:
-        BatchPlanError: they are no lengths.
+        BatchPlanError: they are not lengths.
     """
     array = np.ascontiguousarray(as_lengths(lengths), dtype="<i8")
     return "lengths-" + hashlib.sha256(array.data).hexdigest()
 
 
 def id_type(size: int) -> np.dtype[np.signedinteger[Any]]:
-    """The narrower of int32 and int64 that holds every id of a data set of `size` samples."""
+    """Return the narrower of int32 and int64 that holds every id of a data set of `size` samples."""
     return np.dtype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
 
 

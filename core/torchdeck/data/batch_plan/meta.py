@@ -1,4 +1,4 @@
-"""What a batch plan says of itself, and its fingerprint."""
+"""A batch plan's metadata, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torchdeck.data.batch_plan.settings import PlanSettings
 
 @dataclass(frozen=True)
 class PlanCounts:
-    """What became of the samples of the data set."""
+    """Counts of the data set's samples by outcome."""
 
     used: int = 0
-    """In every epoch once."""
+    """Used once in every epoch."""
     truncated: int = 0
-    """Of the used: longer than the maximum, counted with the maximum."""
+    """Used samples longer than the maximum, counted with the maximum."""
     dropped_long: int = 0
     dropped_empty: int = 0
 
@@ -40,10 +40,10 @@ class PlanCounts:
 
 @dataclass(frozen=True)
 class ShardOf:
-    """Which part of which plan a shard is."""
+    """Identifies a shard's plan and its part of it."""
 
     fingerprint: str
-    """Of the whole plan."""
+    """Fingerprint of the whole plan."""
     rank: int
     world_size: int
     balance: str = "none"
@@ -51,10 +51,11 @@ class ShardOf:
 
 @dataclass(frozen=True)
 class PlanMeta:
-    """What a batch plan was made from, and how.
+    """Inputs and settings a batch plan was made from.
 
     Raises:
-        BatchPlanError: a fingerprint is no text, the size or a bound no whole number, or there are no bounds.
+        BatchPlanError: a fingerprint is not a string, the size or a bound is not a whole number, or there are
+            no bounds.
     """
 
     settings: PlanSettings
@@ -82,7 +83,7 @@ class PlanMeta:
 
     @classmethod
     def from_json(cls, value: Any) -> PlanMeta:
-        """The meta data in `value`.
+        """Return the metadata in `value`.
 
         Raises:
             BatchPlanError: it is something else.
@@ -105,15 +106,17 @@ class PlanMeta:
 
 
 def canonical_json(value: Any) -> bytes:
-    """`value` as JSON in the one form that is hashed: sorted keys, no spaces, ASCII."""
+    """Return `value` as JSON in the canonical form that is hashed: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
 def parsed_json(content: bytes, limit: int = LIMIT) -> Any:
-    """The JSON value in `content`, at most `limit` bytes; a ValueError says why there is none."""
+    """Return the JSON value in `content`, at most `limit` bytes; raises ValueError with the reason if there
+    is none.
+    """
     return parse_json(content, limit=limit, file_names=True)
 
 
 def plan_fingerprint(meta: PlanMeta, columns: list[dict[str, Any]]) -> str:
-    """SHA-256 in hexadecimal over meta data and the columns' names, types, lengths and hashes."""
+    """Return the SHA-256 in hexadecimal over metadata and the columns' names, types, lengths and hashes."""
     return hashlib.sha256(canonical_json({"meta": meta.to_json(), "columns": columns})).hexdigest()

@@ -1,4 +1,4 @@
-"""Which samples share a row: packing over the histogram of lengths.
+"""Packing of samples into rows, over the histogram of lengths.
 
 Longest first, each length into the fullest rows it still fits, whole groups of equal rows at a time, as in
 "Longest-pack-first histogram-packing" of Krell et al., "Efficient Sequence Packing without
@@ -18,10 +18,10 @@ from torchdeck.data.batch_plan.columns import Ints
 
 @dataclass(frozen=True)
 class RowPattern:
-    """Rows that are filled alike.
+    """Rows with the same composition.
 
     Attributes:
-        count: how many such rows.
+        count: number of such rows.
         parts: (length, samples of that length) from the longest to the shortest.
     """
 
@@ -30,17 +30,17 @@ class RowPattern:
 
     @property
     def samples(self) -> int:
-        """In one row."""
+        """Return the samples in one row."""
         return sum(number for _, number in self.parts)
 
     @property
     def tokens(self) -> int:
-        """In one row, without padding."""
+        """Return the tokens in one row, without padding."""
         return sum(length * number for length, number in self.parts)
 
 
 def pack_patterns(lengths: npt.NDArray[np.int32], capacity: int) -> list[RowPattern]:
-    """Rows that hold each of `lengths` once.
+    """Return rows that hold each of `lengths` once.
 
     Args:
         lengths: 1 to `capacity` each, shape (n,).
@@ -75,10 +75,10 @@ def pack_patterns(lengths: npt.NDArray[np.int32], capacity: int) -> list[RowPatt
 def lay_out(
     patterns: list[RowPattern], lengths: npt.NDArray[np.int32], order: Ints
 ) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Samples row after row, drawn for each length in the order given.
+    """Assign samples row after row, taken for each length in the order given.
 
     Args:
-        patterns: of `pack_patterns`.
+        patterns: result of `pack_patterns`.
         lengths: the same, shape (n,).
         order: indices of `lengths` by ascending length, shape (n,).
 
@@ -102,7 +102,7 @@ def lay_out(
 
 
 class _OpenRows:
-    """Rows with room left, by how much."""
+    """Rows with free space, indexed by its size."""
 
     def __init__(self) -> None:
         self._rooms: list[int] = []
@@ -121,7 +121,7 @@ class _OpenRows:
         self._patterns[room].append(pattern)
 
     def fullest(self, length: int) -> tuple[RowPattern, int] | None:
-        """Takes out rows with the least room that is enough for `length`; None when there are none."""
+        """Remove and return rows with the least free space that fits `length`; None if there are none."""
         at = bisect_left(self._rooms, length)
         if at == len(self._rooms):
             return None
@@ -133,6 +133,6 @@ class _OpenRows:
         return pattern, room
 
     def close(self) -> list[RowPattern]:
-        """All rows, the full ones first."""
+        """Return all rows, the full ones first."""
         left = [pattern for room in self._rooms for pattern in self._patterns[room]]
         return [*self._full, *left]

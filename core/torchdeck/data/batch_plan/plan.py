@@ -56,7 +56,7 @@ class BatchPlan:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 in hexadecimal over data set, tokenizer, settings and content."""
+        """Return the SHA-256 in hexadecimal over data set, tokenizer, settings and content."""
         if self._fingerprint is None:
             from torchdeck.data.batch_plan.arrays import describe
             from torchdeck.data.batch_plan.meta import plan_fingerprint
@@ -80,7 +80,7 @@ class BatchPlan:
         return len(self.epoch_columns(epoch))
 
     def epoch_columns(self, epoch: int) -> EpochColumns:
-        """All of `epoch` as arrays; see `microbatches` for errors."""
+        """Return all of `epoch` as arrays; same errors as `microbatches`."""
         if not 0 <= epoch < self.epochs:
             raise BatchPlanError(f"there is no epoch {epoch}: the plan has {self.epochs}, counted from 0")
         return self._columns[epoch]
@@ -99,7 +99,7 @@ class BatchPlan:
         return columns.microbatch(index)
 
     def iter_epoch(self, epoch: int) -> Iterator[Microbatch]:
-        """The microbatches of `epoch` in order; see `microbatches` for errors."""
+        """Yield the microbatches of `epoch` in order; same errors as `microbatches`."""
         return self.epoch_columns(epoch).iterate()
 
     def iter_from(self, epoch: int, microbatch_idx: int = 0) -> Iterator[tuple[int, int, Microbatch]]:

@@ -1,4 +1,4 @@
-"""What a batch plan was asked to be: budget, seed, buckets, and what becomes of odd lengths."""
+"""Requested properties of a batch plan: budget, seed, buckets, and the handling of unusual lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.checked import as_whole
 
 LARGEST = 2**31 - 1
-"""Of a length and of a token budget, in tokens: they are stored in 32 bits."""
+"""Maximum of a length and of a token budget, in tokens: they are stored in 32 bits."""
 MOST_BUCKETS = 1024
 MOST_EPOCHS = 1 << 16
 TOO_LONG = ("error", "truncate", "drop")
@@ -23,19 +23,19 @@ PAD_TO = ("longest", "bucket")
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """Everything besides the lengths that decides what a batch plan is.
+    """Everything besides the lengths that determines a batch plan.
 
     Attributes:
-        token_budget: most tokens of a microbatch, padding included.
+        token_budget: most tokens of a microbatch, including padding.
         seed: 0 to 2⁶⁴ − 1.
         epochs: 1 to 65,536.
-        buckets: the most length buckets to make (fewer where the data set is small), or their upper bounds,
+        buckets: maximum number of length buckets (fewer if the data set is small), or their upper bounds,
             inclusive and ascending, in tokens. Not used with `pack`.
         max_length: tokens of the longest sample (with `pack`: of a row); None means the token budget.
-        too_long: what becomes of longer samples: "error", "truncate" (they count with `max_length`; who
-            reads the samples cuts them) or "drop".
-        empty: what becomes of samples of length 0: "error" or "drop".
-        pack: lay several samples behind each other in one row of up to `max_length` tokens.
+        too_long: handling of longer samples: "error", "truncate" (they count with `max_length`; the
+            reader of the samples truncates them) or "drop".
+        empty: handling of samples of length 0: "error" or "drop".
+        pack: concatenate several samples in one row of up to `max_length` tokens.
         pad_to: "longest": `max_len` is the longest of the microbatch (with `pack`: its fullest row);
             "bucket": it is the bucket's upper bound (with `pack`: `max_length`), so that shapes repeat.
 
@@ -81,7 +81,7 @@ class PlanSettings:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sample that is taken as it is."""
+        """Return the tokens of the longest sample that is used unchanged."""
         return self.token_budget if self.max_length is None else self.max_length
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class PlanSettings:
 
     @classmethod
     def from_json(cls, value: Any) -> PlanSettings:
-        """The settings in `value`.
+        """Return the settings in `value`.
 
         Raises:
             BatchPlanError: it is something else.
@@ -104,7 +104,7 @@ class PlanSettings:
 
 
 def checked_buckets(buckets: int | Sequence[int]) -> int | tuple[int, ...]:
-    """`buckets` as PlanSettings keeps it; raises BatchPlanError when it is out of range."""
+    """Return `buckets` in the form PlanSettings stores; raises BatchPlanError if out of range."""
     if not isinstance(buckets, (tuple, list, np.ndarray)):
         return _whole("number of buckets", buckets, 1, MOST_BUCKETS)
     if not 1 <= len(buckets) <= MOST_BUCKETS:

@@ -1,4 +1,4 @@
-"""One rank's part of a plan, all of them, and the order that suits sharing out."""
+"""Shards of a plan, one or all, and an order that suits sharding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck.data.batch_plan.plan import BatchPlan
 
 
 class HasRank(Protocol):
-    """Says which rank of how many a process is, as DistributedConfig and Place do."""
+    """Object with a process's rank and world size, as DistributedConfig and Place are."""
 
     @property
     def rank(self) -> int: ...
@@ -19,7 +19,7 @@ class HasRank(Protocol):
 
 
 class HasBucket(Protocol):
-    """A microbatch of a length bucket."""
+    """Microbatch of a length bucket."""
 
     @property
     def bucket_id(self) -> int: ...
@@ -50,7 +50,7 @@ def all_shards(
     window: int | None = None,
     cost: int | None = None,
 ) -> Iterator[BatchPlan]:
-    """The shard of each rank, from 0; balanced once for all of them. Errors: see `BatchPlan.shard`."""
+    """Yield the shard of each rank, from 0; balanced once for all of them. Errors: see `BatchPlan.shard`."""
     world_size = check_world_size(world_size)
     epochs = [plan.epoch_columns(epoch) for epoch in range(plan.epochs)]
     tables = [rank_table(columns, world_size, balance, window=window, cost=cost) for columns in epochs]
@@ -61,7 +61,7 @@ def all_shards(
 
 
 def idle_ranks(plan: BatchPlan, world_size: int) -> str | None:
-    """A sentence when there are more ranks than microbatches in some epoch; None when all have work.
+    """Return a warning if some epoch has fewer microbatches than ranks; None if all ranks have work.
 
     Raises:
         BatchPlanError: the world size is out of range.

@@ -1,4 +1,4 @@
-"""How much each rank of a plan has to do, without making a shard."""
+"""Work of each rank of a plan, without creating a shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck.data.batch_plan.columns import EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
 
 _CHUNK = 1 << 19
-"""Microbatches looked at at a time."""
+"""Microbatches processed at a time."""
 _BUCKET_ROW = ("bucket", "up_to", "microbatches", "samples", "tokens", "padding")
 
 
@@ -99,12 +99,12 @@ def _add_round_robin(sums: Ints, columns: EpochColumns) -> None:
 def _add_table(sums: Ints, columns: EpochColumns, table: Ints) -> None:
     measures = [np.append(values, 0) for values in _measures(columns, 0, len(columns))]
     for total, values in zip(sums, measures, strict=True):
-        # −1, no microbatch, is the zero at the end
+        # −1, no microbatch, selects the zero at the end
         total += values[table].sum(axis=1, dtype=np.int64)
 
 
 def _measures(columns: EpochColumns, first: int, last: int) -> tuple[npt.NDArray[np.signedinteger], ...]:
-    """One, samples, tokens and padded tokens of microbatches `first` to before `last`."""
+    """Return ones, samples, tokens and padded tokens of microbatches `first` to `last` - 1."""
     samples = np.diff(columns.offsets[first : last + 1])
     rows = samples if columns.row_offsets is None else np.diff(columns.row_offsets[first : last + 1])
     padded = np.multiply(rows, columns.max_len[first:last], dtype=np.int64)
@@ -112,8 +112,11 @@ def _measures(columns: EpochColumns, first: int, last: int) -> tuple[npt.NDArray
 
 
 def bucket_table(plan: BatchPlan) -> list[dict[str, int]]:
-    """Of every bucket that occurs, over all epochs: `bucket`, `up_to` (its upper bound; the longest `max_len`
-    where none is known), `microbatches`, `samples`, `tokens`, `padding`.
+    """Return a row for every bucket that occurs, over all epochs.
+
+    The keys are `bucket`, `up_to` (its upper bound; the longest `max_len` if unknown), `microbatches`,
+    `samples`,
+    `tokens`, `padding`.
     """
     rows: dict[int, dict[str, int]] = {}
     for epoch in range(plan.epochs):
@@ -121,7 +124,7 @@ def bucket_table(plan: BatchPlan) -> list[dict[str, int]]:
         found, group = np.unique(columns.bucket_id, return_inverse=True)
         longest = np.zeros(len(found), dtype=np.int64)
         np.maximum.at(longest, group, columns.max_len)
-        # sums as float64 are exact up to 2**53 tokens
+        # sums in float64 are exact up to 2**53 tokens
         sums = [np.bincount(group, values) for values in _measures(columns, 0, len(columns))]
         for at, bucket in enumerate(found.tolist()):
             row = rows.setdefault(bucket, dict.fromkeys(_BUCKET_ROW, 0))

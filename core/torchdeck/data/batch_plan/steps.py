@@ -1,10 +1,10 @@
-"""The optimizer steps of a plan: which rank takes which microbatch in which step, at any world size.
+"""Optimizer steps of a plan: which rank takes which microbatch in which step, at any world size.
 
-A step takes the next world_size × accumulation microbatches of the epoch in the plan's order, the last step
-of an epoch what is left, however few. Every rank makes every step, with nothing to do where it has no
-microbatch, so that each microbatch counts exactly once and all ranks meet in every reduction. Which
-microbatches a step takes depends on its position and their number alone: a run goes on at another world size
-with what remains.
+A step takes the next world_size × accumulation microbatches of the epoch in the plan's order. The last step
+of an epoch takes the remainder, however small. Every rank runs every step, without work if it has no
+microbatch, so that each microbatch counts exactly once and all ranks join every reduction. The microbatches
+of a step depend only on its position and their number: a run continues at another world size with what
+remains.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PlanPosition:
 
 @dataclass(frozen=True, eq=False)
 class PlannedStep:
-    """The microbatches of one optimizer step."""
+    """Microbatches of one optimizer step."""
 
     columns: EpochColumns
     """Columns of the epoch."""
@@ -91,7 +91,7 @@ class PlannedStep:
 
     @property
     def indices(self) -> Ints:
-        """Microbatches of all ranks, in the plan's order, shape (m,)."""
+        """Return the microbatches of all ranks, in the plan's order, shape (m,)."""
         return np.arange(self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum()))
 
     @property
@@ -159,7 +159,7 @@ def plan_steps(
 def count_steps(
     plan: BatchPlan, *, world_size: int, accumulation: int = 1, start: PlanPosition | None = None
 ) -> int:
-    """How many steps `plan_steps` yields; the same errors."""
+    """Return the number of steps that `plan_steps` yields; the same errors."""
     size = math.prod(_checked_shape(world_size, accumulation))
     position = PlanPosition() if start is None else start
     position.check(plan)
@@ -201,29 +201,28 @@ def _table(turns: Turns | None, first: int, last: int, shape: tuple[int, int]) -
     return table
 
 
-# Which rank takes which part of a balanced step, so that none has the heaviest part in every step.
-#
-# Where a step has few microbatches for each rank, its parts cannot be even. Each step's heaviest part then
-# goes to the rank that has had least, and so on; of ranks that had as much the one whose turn it is, which
-# the number of the step says. What ranks have had is counted over some hundred steps, from one that the
-# position and the shape of a step alone determine: a run that goes on from a position deals as one that
-# never stopped.
+# Distribution of a balanced step's parts over the ranks, so that no rank has the heaviest part in every step.
+# If a step has few microbatches for each rank, its parts cannot be even. Each step's heaviest part then goes
+# to the rank that has had least, and so on. Ties go to the rank whose turn it is by the step number. Loads
+# are summed over some hundred steps, from a step that only the position and the shape of a step determine: a
+# resumed run distributes like one that never stopped.
 
 _TOGETHER = 256
-"""Steps over which what ranks had is counted, at most."""
+"""Maximum number of steps over which rank loads are summed."""
 _MICROBATCHES = 1 << 18
-"""In these steps together, as they are dealt again where a run goes on from their midst."""
+"""Maximum microbatches in these steps, as they are distributed again when a run resumes inside them."""
 
 
 class Turns:
-    """Deals out the steps of one epoch."""
+    """Distributes the steps of one epoch."""
 
     def __init__(
         self, columns: EpochColumns, shape: tuple[int, int], balance: Balance, cost: int | None
     ) -> None:
-        """
+        """Prepare the distribution.
+
         Args:
-            columns: of the epoch.
+            columns: columns of the epoch.
             shape: world size and accumulation.
             balance: "tokens" or "attention".
             cost: c of attention.
@@ -236,9 +235,9 @@ class Turns:
         self._next = -1
 
     def table(self, first: int, last: int) -> Ints:
-        """Microbatches `first` to before `last` as ranks take them, shape (W, most).
+        """Return microbatches `first` to `last` - 1 by rank, shape (W, most).
 
-        They are counted from `first`; −1 where a rank has none.
+        They are counted from `first`; −1 if a rank has none.
         """
         since = first // self._size % self._together
         if since == 0:
@@ -260,6 +259,6 @@ class Turns:
         table = np.empty_like(parts)
         table[ranks] = parts[falling]
         self._loads[ranks] += np.array(loads, dtype=np.int64)[falling]
-        # what all have had does not matter, and would not fit 64 bits in the end
+        # load common to all ranks is irrelevant, and would eventually overflow 64 bits
         self._loads -= self._loads.min()
         return table

@@ -1,4 +1,4 @@
-"""Whether the content of a plan can be true."""
+"""Consistency check of a plan's content."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torchdeck.data.batch_plan.plan import BatchPlan
 
 
 def check_plan(plan: BatchPlan) -> list[str]:
-    """What is wrong with `plan`, a sentence each; empty when nothing is.
+    """Return the faults of `plan`, one sentence each; empty if there are none.
 
-    Ids must be in the data set and none twice in an epoch; counts must fit each other and the microbatches.
+    Ids must be in the data set and occur once per epoch; counts must match each other and the microbatches.
     """
     problems = []
     for epoch in range(plan.epochs):
@@ -61,7 +61,7 @@ def _id_problems(columns: EpochColumns, plan: BatchPlan) -> list[str]:
 
 
 def repeated(ids: Column) -> Column:
-    """The ids that occur more than once, ascending; takes room by how many there are, not by how large."""
+    """Return the ids that occur more than once, ascending; memory depends on their number, not their size."""
     ordered = np.sort(ids)
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are either whole and verified or not there.
+"""Checkpoints that are either complete and verified, or absent.
 
-Only `store` and what it stands on import torch.
+Only `store` and its dependencies import torch.
 """

@@ -1,4 +1,4 @@
-"""What ranks tell each other about checkpoints, checked before it is used: each raises ValueError."""
+"""Validators of messages between ranks about checkpoints: each raises ValueError."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def truth(value: Any) -> bool:
 
 
 def count(value: Any) -> int:
-    """A whole number from 0 that 64 bits hold."""
+    """Return a whole number of at least 0 that fits into 64 bits."""
     if type(value) is not int or not 0 <= value < _LARGEST:
         raise ValueError(f"{_shown(value)} is no whole number from 0")
     return value
 
 
 def number(value: Any) -> float:
-    """A finite number."""
+    """Return a finite number."""
     if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{_shown(value)} is no number")
     return float(value)
@@ -46,7 +46,7 @@ def text(value: Any) -> str:
 
 
 def file_name(value: Any) -> str:
-    """The name of something in a folder: no path."""
+    """Return a name in a folder, not a path."""
     name = text(value)
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"{_shown(name)} is no file name")
@@ -54,12 +54,12 @@ def file_name(value: Any) -> str:
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """Null, or what `read` accepts."""
+    """Return a validator that accepts null, or what `read` accepts."""
     return lambda value: None if value is None else read(value)
 
 
 def listed(read: Callable[[Any], T]) -> Callable[[Any], list[T]]:
-    """A list of what `read` accepts."""
+    """Return a validator of a list of what `read` accepts."""
 
     def items(value: Any) -> list[T]:
         if type(value) is not list:
@@ -70,7 +70,7 @@ def listed(read: Callable[[Any], T]) -> Callable[[Any], list[T]]:
 
 
 def by_name(read: Callable[[Any], T]) -> Callable[[Any], dict[str, T]]:
-    """An object of file names, and what `read` accepts for each."""
+    """Return a validator of an object of file names, and what `read` accepts for each."""
 
     def entries(value: Any) -> dict[str, T]:
         if type(value) is not dict:
@@ -81,7 +81,9 @@ def by_name(read: Callable[[Any], T]) -> Callable[[Any], dict[str, T]]:
 
 
 def manifest_of(folder: Path) -> Callable[[Any], Manifest]:
-    """The rendered manifest of a checkpoint in `folder`. Raises CheckpointError if it is damaged."""
+    """Return a validator of a rendered manifest of a checkpoint in `folder`. It raises CheckpointError if
+    damaged.
+    """
     return lambda value: parse_manifest(_whole_text(value).encode(), folder / MANIFEST_NAME)
 
 

@@ -1,14 +1,12 @@
-"""What rank 0 does in a checkpoint directory: lock, clean, commit, delete, rotate. Standard library only.
+"""Rank 0's work in a checkpoint directory: lock, clean, commit, delete, rotate. Standard library only.
 
-Every step leaves the directory such that a crash at any moment loses no complete checkpoint and makes no
-partial one look complete:
+After every step, a crash at any moment loses no complete checkpoint and makes no partial one appear complete:
 
-- a save writes into `.tmp-NAME-ATTEMPT`, which is renamed to NAME only when all its files are on disk, and
-becomes a
-  checkpoint with its manifest, committed last;
-- a former NAME is first moved aside to `.replaced-NAME`, and stays a checkpoint there until the new one is
-committed; - a deletion first renames to `.deleted-NAME-…`, so that a half-deleted one has no checkpoint's
-name.
+- A save writes into `.tmp-NAME-ATTEMPT`, which is renamed to NAME only when all its files are on disk. It
+  becomes a checkpoint with its manifest, committed last.
+- A former NAME is first moved to `.replaced-NAME`, and stays a checkpoint there until the new one is
+  committed.
+- A deletion first renames to `.deleted-NAME-…`, so that a half-deleted one has no checkpoint's name.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from torchdeck.contract.checkpoints.manifest import (
 from torchdeck.distributed.checkpoints.retention import Retention
 
 MARK_PREFIX = ".shared-"
-"""Of files by which ranks find out whether they share the directory."""
+"""Prefix of files by which ranks find out whether they share the directory."""
 _LOCK_NAME = ".lock"
 _LOCK_POLL = 0.1
 _log = logging.getLogger(__name__)
@@ -55,16 +53,17 @@ class CheckpointDirectory:
     def open(
         self, run_id: str, *, wait: float = 10.0, elsewhere: Mapping[str, Manifest] | None = None
     ) -> None:
-        """Make the directory, become its only writer, and remove what interrupted saves left.
+        """Create the directory, become its only writer, and remove the remains of interrupted saves.
 
         Args:
-            run_id: said to whoever finds the directory locked.
-            wait: seconds to wait for a former writer to go away.
-            elsewhere: the checkpoints, by name, that are committed on the first node, where each node has a
-                directory of its own: what was placed here of one of them, and not confirmed, is.
+            run_id: reported to any process that finds the directory locked.
+            wait: seconds to wait for a former writer to exit.
+            elsewhere: the checkpoints, by name, committed on the first node, if each node has its own
+                directory:
+                those placed here and not confirmed are confirmed.
 
         Raises:
-            CheckpointError: it cannot be made or written to, or another run is saving into it.
+            CheckpointError: it cannot be created or written to, or another run is saving into it.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,13 +80,15 @@ class CheckpointDirectory:
         self.clean()
 
     def close(self) -> None:
-        """Let another writer have the directory."""
+        """Release the directory for another writer."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def clean(self) -> list[Path]:
-        """Delete what interrupted saves and deletions left: folders with our temporary names or mark only."""
+        """Delete the remains of interrupted saves and deletions: only folders with Torchdeck's temporary
+        names or marker.
+        """
         leftovers = [path for path in self.path.iterdir() if is_leftover(path)]
         for path in leftovers:
             _remove_tree(path)
@@ -96,15 +97,16 @@ class CheckpointDirectory:
         return leftovers
 
     def make_temporary(self, folder: Path, node: str = "") -> None:
-        """Make `folder` (`.tmp-NAME-ATTEMPT`), empty but for the mark that it is ours and not committed.
+        """Create `folder` (`.tmp-NAME-ATTEMPT`), empty except for the marker that it is Torchdeck's and not
+        committed.
 
         Args:
             folder: the folder.
-            node: whose part of the checkpoint it is, which the mark says; empty if all nodes share it.
+            node: node of this part of the checkpoint, for the marker; empty if all nodes share it.
 
         Raises:
-            CheckpointError: the directory is another writer's now.
-            OSError: it cannot be made.
+            CheckpointError: the directory now belongs to another writer.
+            OSError: it cannot be created.
         """
         self._claim.check()
         if folder.exists():
@@ -117,14 +119,14 @@ class CheckpointDirectory:
         """Turn `temporary`, whose files are all on disk, into checkpoint `name`.
 
         Raises:
-            CheckpointError: the directory is another writer's now.
-            OSError: a former checkpoint of that name is then still one.
+            CheckpointError: the directory now belongs to another writer.
+            OSError: a former checkpoint of that name is still valid then.
         """
         self.place(temporary, name)
         return self.confirm(name, manifest)
 
     def place(self, temporary: Path, name: str) -> None:
-        """The first half of `commit`: all files are where they belong, and it is no checkpoint yet."""
+        """Do the first half of `commit`: all files are in place, but it is not a checkpoint yet."""
         target = self.path / name
         aside = self.path / f".replaced-{name}"
         sync_folder(temporary)
@@ -135,7 +137,7 @@ class CheckpointDirectory:
         sync_folder(self.path)
 
     def confirm(self, name: str, manifest: Manifest) -> Path:
-        """The second half of `commit`: the manifest makes what was placed a checkpoint."""
+        """Do the second half of `commit`: the manifest makes what was placed a checkpoint."""
         target, aside = self.path / name, self.path / f".replaced-{name}"
         self._claim.check()
         write_bytes(target / MANIFEST_NAME, manifest.render())
@@ -145,9 +147,9 @@ class CheckpointDirectory:
         return target
 
     def discard(self, temporary: Path, name: str) -> None:
-        """Remove what a failed save left, and move a former checkpoint back; never raises.
+        """Remove the remains of a failed save, and move a former checkpoint back; never raises.
 
-        Where another writer has come, what lies there may be its own.
+        If there is another writer, the files may be its own and stay.
         """
         try:
             self._claim.check()
@@ -165,7 +167,7 @@ class CheckpointDirectory:
                 _log.warning("checkpoint %s stays under that name: %s", aside, error)
 
     def delete(self, folder: Path) -> None:
-        """Delete a checkpoint; it stops being one before its first file goes. Never raises OSError."""
+        """Delete a checkpoint; it becomes invalid before its first file is removed. Never raises OSError."""
         name = folder.name.removeprefix(".replaced-")
         try:
             tombstone = self._unused(f".deleted-{name}")
@@ -177,11 +179,11 @@ class CheckpointDirectory:
         _remove_tree(tombstone)
 
     def rotate(self, newest: Path, retention: Retention) -> list[Path]:
-        """Delete what `retention` says may go now that `newest` is there.
+        """Delete the checkpoints that `retention` allows now that `newest` exists.
 
-        `final`, checkpoints of later steps (of a history that was given up; they go when their step comes
-        again) and folders that are not ours are left alone. Call it only once `newest` is committed; it
-        never raises.
+        `final`, checkpoints of later steps (of an abandoned history; they are deleted when their step is
+        reached
+        again) and foreign folders are left alone. Call it only once `newest` is committed; it never raises.
         """
         try:
             self._claim.check()
@@ -231,7 +233,7 @@ class CheckpointDirectory:
                 break
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
-                    break  # a file system without locks: the claim has to do
+                    break  # a file system without locks: only the claim protects
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
                     os.close(descriptor)
                     raise
@@ -256,17 +258,16 @@ def _remove_tree(folder: Path) -> None:
         _log.warning("%s could not be removed (the next start tries again): %s", folder, error)
 
 
-# Who writes into a checkpoint directory now, as a file in it. Standard library only.
-#
-# A lock alone is not enough: some file systems have none, and a file server takes the lock from a node that
-# it has not heard of for a while and gives it to the next, while ranks live on there (launch.unattended =
-# "continue"). They notice by this file, before they commit or delete anything.
+# Current writer of a checkpoint directory, as a file in it. Standard library only. A lock alone is not
+# enough: some file systems have none. A file server may also revoke the lock of a silent node and give it to
+# the next, while ranks are still alive there (launch.unattended = "continue"). They detect that by this file,
+# before they commit or delete anything.
 
 CLAIM_NAME = ".writer"
 
 
 class Claim:
-    """What one writer left in `directory`; the last one to leave it is right."""
+    """Record of one writer in `directory`; the last one wins."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / CLAIM_NAME
@@ -275,7 +276,8 @@ class Claim:
         """The run of a writer that found no room to say that it is there."""
 
     def take(self, run_id: str) -> None:
-        """Become the writer, whoever was it before; on a full disk nobody is, so that room can be made there.
+        """Become the writer in place of any other. On a full disk there is none, so that space can be freed
+        there.
 
         Raises:
             OSError: the directory cannot be written to.
@@ -287,16 +289,16 @@ class Claim:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            self._path.unlink(missing_ok=True)  # who was it before finds that it is not any more
+            self._path.unlink(missing_ok=True)  # the former writer detects that it lost the claim
             self._wanted_for = run_id
             return
         self._mine, self._wanted_for = mine, None
 
     def check(self) -> None:
-        """Do nothing while the directory is still ours, or never was claimed.
+        """Check that the directory is still this writer's, or was never claimed.
 
         Raises:
-            CheckpointError: somebody else has opened it since.
+            CheckpointError: another writer has opened it since.
             OSError: it cannot be read.
         """
         if self._mine is None:
@@ -307,7 +309,7 @@ class Claim:
             raise self._taken(found)
 
     def _take_late(self) -> None:
-        """There was no room for a claim: there may be now, unless somebody else has come since."""
+        """Claim now if there was no space before, unless another writer has come since."""
         if self._wanted_for is None:
             return
         if self._path.exists():

@@ -16,7 +16,7 @@ from torchdeck.distributed.checkpoints.peers import Peers
 
 @dataclass(frozen=True)
 class Disks:
-    """By rank, the lowest rank that sees the same folder: it leads there."""
+    """By rank, the lowest rank that sees the same folder: the leader there."""
 
     leaders: tuple[int, ...]
     nodes: tuple[str, ...] = ()
@@ -24,23 +24,23 @@ class Disks:
 
     @property
     def shared(self) -> bool:
-        """There is one folder for all."""
+        """Return whether there is one folder for all."""
         return len(set(self.leaders)) == 1
 
     def leads(self, rank: int) -> bool:
         return self.leaders[rank] == rank
 
     def beside(self, rank: int) -> list[int]:
-        """The ranks that share the folder of `rank`, itself included."""
+        """Return the ranks that share the folder of `rank`, including itself."""
         return [other for other, leader in enumerate(self.leaders) if leader == self.leaders[rank]]
 
     def node(self, rank: int) -> str | None:
-        """The node of `rank`; None where all share one folder."""
+        """Return the node of `rank`; None if all share one folder."""
         return None if self.shared else self.nodes[rank]
 
 
 def find_disks(folder: Path, peers: Peers) -> Disks:
-    """Find out by a file which ranks see the same `folder`; it is made where it is absent.
+    """Determine with a file which ranks see the same `folder`; it is created if absent.
 
     Raises:
         CheckpointError: on every rank: a rank cannot write there.
@@ -54,7 +54,7 @@ def find_disks(folder: Path, peers: Peers) -> Disks:
     marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder), optional(_mark))
 
     def leader() -> int:
-        # asked again: a network file system may have remembered that the folder was not there yet
+        # retried: a network file system may have cached that the folder did not exist yet
         if sees[rank] or (folder / first).exists():
             return 0
         return next(other for other, mark in enumerate(marks) if mark and (folder / mark).exists())

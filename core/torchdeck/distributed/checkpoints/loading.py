@@ -1,4 +1,4 @@
-"""One load: verify everything, compare with this run, then read."""
+"""Loads a checkpoint: verify everything, compare with this run, then read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def load_all(folder: Path, state: TrainState, peers: Peers, *, hashed: bool = Fa
     """Fill `state` and this rank's random state from the checkpoint in `folder`.
 
     Args:
-        folder: of the checkpoint.
-        state: to fill.
+        folder: folder of the checkpoint.
+        state: state to fill.
         peers: all ranks.
-        hashed: these ranks hashed what lies in a folder that they share a moment ago.
+        hashed: these ranks have just hashed the files in a folder that they share.
 
     Raises:
         CheckpointError: on every rank.
@@ -51,7 +51,7 @@ def load_all(folder: Path, state: TrainState, peers: Peers, *, hashed: bool = Fa
 def _fill(
     folder: Path, manifest: Manifest, state: TrainState, peers: Peers, what: str, parts: Parts | None = None
 ) -> LoadedState:
-    """From files that were checked; `parts`: those with tensors are brought here first."""
+    """Fill from verified files; `parts`: files with tensors, which are fetched here first."""
     plan = peers.step(what, lambda: _compare(folder, manifest, state))
     files, ranks = manifest.files, peers.world_size
     if parts is not None:
@@ -73,7 +73,7 @@ def _fill(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a verified checkpoint says, and the memory to read its tensors into."""
+    """Contents of a verified checkpoint, and the memory to read its tensors into."""
 
     trainer: TrainerFile
     model: dict[str, torch.Tensor]
@@ -85,9 +85,9 @@ class _Plan:
 
 
 def shared_manifest(what: str, folder: Path, peers: Peers) -> Manifest:
-    """The manifest in `folder`, the newest if ranks see several; raises CheckpointError on every rank.
+    """Return the manifest in `folder`, the newest if ranks see several; raises CheckpointError on every rank.
 
-    A node that has taken another one's place has none, and one that was lost for a while may have another.
+    A replacement node has none, and a node that was lost for a while may have another.
     """
 
     def created() -> float | None:
@@ -103,7 +103,7 @@ def shared_manifest(what: str, folder: Path, peers: Peers) -> Manifest:
 
 
 def _verify_share(folder: Path, manifest: Manifest, peers: Peers) -> None:
-    # largest first, dealt out in turn: each file is hashed by one rank, the work about even
+    # largest first, assigned round-robin: each file is hashed by one rank, with about equal work
     names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
     problems = verify_files(folder, manifest, names[peers.rank :: peers.world_size])
     if problems:

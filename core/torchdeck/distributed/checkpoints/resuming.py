@@ -141,7 +141,7 @@ def _problems(folder: Path, peers: Peers) -> list[str]:
                 return []
         except CheckpointError as error:
             return [str(error)]
-    # largest first, dealt out in turn: each file is hashed by one rank, the work about even
+    # largest first, assigned round-robin: each file is hashed by one rank, with about equal work
     names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
     share = names[peers.rank :: peers.world_size]
     found = peers.together(what, lambda: verify_files(folder, manifest, share), listed(text))

@@ -140,7 +140,7 @@ def _takes_model(loss: Callable[..., Any]) -> bool:
         return False
     try:
         names = list(inspect.signature(loss).parameters)
-    except (TypeError, ValueError):  # builtins need not say what they take
+    except (TypeError, ValueError):  # builtins may have no signature
         return False
     return names[:1] == ["model"]
 

@@ -1,6 +1,6 @@
-"""How the ranks share the work: one interface (`base`), one file or folder for each strategy.
+"""How ranks share the work: one interface (`base`), and one file or folder per strategy.
 
-What is imported here has registered itself.
+Importing a strategy here registers it.
 """
 
 from torchdeck.distributed.strategies import ddp as _ddp  # noqa: F401

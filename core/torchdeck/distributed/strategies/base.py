@@ -1,4 +1,6 @@
-"""What a strategy does for a training, the trainer's or a hand-written one; none asks which one it has."""
+"""Interface between a strategy and a training loop (the trainer's or hand-written). No caller checks which
+strategy it has.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class DistributedStrategy(Membership, ABC):
-    """One way to train a model on several ranks.
+    """Base class of the ways to train a model on several ranks.
 
-    Call `setup` first and `close` last, or use it as a context manager; `wrap_model` before the optimizer is
-    made, as it may replace parameters:
+    Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
+    optimizer, as it may replace parameters:
 
         with DistributedStrategy.from_config({"strategy": "fsdp"}) as strategy:
             wrapped = strategy.wrap_model(model)
@@ -47,16 +49,17 @@ class DistributedStrategy(Membership, ABC):
                 strategy.optimizer_step(optimizer)
                 optimizer.zero_grad()
 
-    Gradients are means over the ranks of what `backward` was called for. What is saved, clipped and
-    synchronised is `model`, as it was given to `wrap_model`; what is called is `wrapped`.
+    Gradients are averaged over the ranks, for the losses passed to `backward`. Save, clip and synchronise
+    `model`, as passed to `wrap_model`; call `wrapped`.
 
-    A subclass of another package gives `name` and `wrap_model` at least, and is made known by
-    `register_strategy`; what the table `[distributed.NAME]` says is in `settings.options[NAME]`.
+    A subclass in another package defines at least `name` and `wrap_model`, and registers itself with
+    `register_strategy`. Its table `[distributed.NAME]` is available as `settings.options[NAME]`.
 
     Args:
         settings: the strategy's options, backend and timeout.
         precision: number formats of the run.
-        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
+        place: this rank; a DistributedConfig also gives the rendezvous, which otherwise comes from the
+            variables.
     """
 
     name: str
@@ -101,19 +104,19 @@ class DistributedStrategy(Membership, ABC):
 
     @classmethod
     def wrote(cls, folder: Path) -> bool:  # noqa: ARG003 - formats of other strategies
-        """Whether `folder` is a checkpoint in a format of the library that the strategy uses."""
+        """Return whether `folder` is a checkpoint in the native format of the strategy's library."""
         return False
 
     @classmethod
     def weights_of(cls, folder: Path, *, trusted: bool) -> dict[str, Tensor]:
-        """The fp32 weights of a checkpoint that the library `wrote`, by name, whole and on the CPU.
+        """Return the full fp32 weights, by name and on the CPU, of a checkpoint that the library `wrote`.
 
         Args:
-            folder: it.
-            trusted: pickles in it may be read, which executes what is in them.
+            folder: the checkpoint.
+            trusted: allow reading pickles in it, which executes their code.
 
         Raises:
-            CheckpointError: it is not trusted, or cannot be read.
+            CheckpointError: the checkpoint is not trusted, or cannot be read.
         """
         raise NotImplementedError
 
@@ -180,35 +183,37 @@ class DistributedStrategy(Membership, ABC):
 
     @property
     def weight_parts(self) -> int:
-        """Into how many parts the weights are divided: ranks r and r + `weight_parts` hold the same ones."""
+        """Return the number of parts the weights are divided into: ranks r and r + `weight_parts` hold the
+        same part.
+        """
         return 1
 
     def weights_changed(self, model: nn.Module) -> None:
-        """Weights were changed in place, other than by the optimizer: let go of copies of them."""
+        """Drop cached copies of the weights after an in-place change made outside the optimizer."""
 
     def parameters_here(self, model: nn.Module) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Name, weight and gradient (None without one) of each parameter, as far as they lie on this rank.
+        """Yield name, weight and gradient (or None) of the part of each parameter held by this rank.
 
-        The same names in the same order on every rank, between backward and the optimizer's step.
+        Names and order are the same on every rank. Valid between backward and the optimizer's step.
         """
         for name, parameter in model.named_parameters():
             yield name, parameter.detach(), parameter.grad
 
     @property
     def parameter_parts(self) -> int:
-        """Into how many parts what `parameters_here` gives is divided; see `weight_parts`."""
+        """Return the number of parts that `parameters_here` is divided into; see `weight_parts`."""
         return self.weight_parts
 
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
-        """The part of each gradient that lies on this rank, as plain tensors that share memory with it."""
+        """Return this rank's part of each gradient, as plain tensors that share memory with it."""
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
     def local_square(self, gradients: list[Tensor]) -> float:
-        """The square of the norm of this rank's part of the gradient."""
+        """Return the squared norm of this rank's part of the gradient."""
         return square_of_norm(gradients)
 
     def total_square(self, local: float) -> float:
-        """The square of the whole gradient's norm, from that of this rank's part."""
+        """Return the squared norm of the whole gradient, given that of this rank's part."""
         return local
 
     def optimizer_step(self, optimizer: Optimizer) -> None:
@@ -270,30 +275,30 @@ class DistributedStrategy(Membership, ABC):
         return load_training(self, Path(folder), model, optimizer)
 
 
-# The norm of a gradient in parts, and what keeps it within a limit.
+# Gradient norm computed in parts, and clipping.
 
 _NORM_FLOOR = 1e-6
 
 
 def square_of_norm(gradients: list[Tensor]) -> float:
-    """The square of the norm of `gradients` as one vector."""
+    """Return the squared norm of `gradients` taken as one vector."""
     if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
-        # what get_total_norm comes to, without its sorting by device and type
+        # same result as get_total_norm, without its sorting by device and dtype
         norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
         return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
     return float(get_total_norm(gradients)) ** 2
 
 
 def factor_within(norm: float, limit: float) -> float:
-    """What a gradient of `norm` is multiplied by to have at most `limit`, as torch's clip_grad_norm_ does."""
+    """Return the factor that clips a gradient of `norm` to `limit`, as torch's clip_grad_norm_ does."""
     return min(1.0, limit / (norm + _NORM_FLOOR))
 
 
 def on_device(batch: Any, device: torch.device) -> Any:
-    """`batch` with its tensors on `device`, in mappings, tuples, lists and dataclasses to any depth.
+    """Return `batch` with its tensors on `device`, in mappings, tuples, lists and dataclasses to any depth.
 
-    Containers are made anew, mappings as dicts; the batch itself is left as it was. What is none of these
-    (texts, numbers, objects) is passed through.
+    Containers are rebuilt, mappings as dicts; the batch itself is unchanged. Other values (strings, numbers,
+    objects) are passed through.
     """
     if isinstance(batch, Tensor):
         return batch.to(device, non_blocking=True)
@@ -305,18 +310,19 @@ def on_device(batch: Any, device: torch.device) -> Any:
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         moved = copy.copy(batch)
         for field in dataclasses.fields(batch):
-            # past a frozen one's own __setattr__, and whether or not the field is an argument of __init__
+            # bypasses a frozen dataclass's __setattr__, and works whether or not the field is an argument of
+            # __init__
             object.__setattr__(moved, field.name, on_device(getattr(batch, field.name), device))
         return moved
     return batch
 
 
-# Strategies by name.
+# Registry of strategies by name.
 
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
 
 STRATEGIES: dict[str, type[DistributedStrategy]] = {}
-"""Those of this package's `__init__`, and what was registered since."""
+"""Strategies imported by this package's `__init__`, and those registered since."""
 
 
 def register_strategy(kind: Kind) -> Kind:
@@ -355,7 +361,9 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
 
 
 def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
-    """`config` with what it leaves out: backend, timeout, and as the group of hsdp the ranks of one node."""
+    """Return `config` with defaults filled in: backend, timeout, and the ranks of one node as the hsdp
+    group.
+    """
     usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
     known: dict[str, Any] = {
         "backend": usual if rank.backend == "auto" else rank.backend,

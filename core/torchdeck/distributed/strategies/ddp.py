@@ -1,4 +1,4 @@
-"""A replica of the model on every rank, gradients averaged: torch's DistributedDataParallel."""
+"""A replica of the model on every rank with averaged gradients: torch's DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 
 _TORCHS_SIZE_MB = 25.0
-"""Size of buckets that DDP chooses by itself. Where it is left to, the first one is smaller, so that ranks
-begin to send early in the backward."""
+"""Bucket size that DDP chooses by default. If left to DDP, the first bucket is smaller, so that ranks begin
+to send early in the backward.
+"""
 
 
 @register_strategy
 class DdpStrategy(DistributedStrategy):
-    """Data parallel; every rank holds all weights."""
+    """Data parallel: every rank holds all weights."""
 
     name = "ddp"
     _recorded = False
-    """Under static_graph: the first backward, which records the graph, is behind us."""
+    """With static_graph: whether the first backward, which records the graph, is done."""
     _powersgd: PowerSGDState | None = None
 
     def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
@@ -49,13 +50,13 @@ class DdpStrategy(DistributedStrategy):
         """See the base class.
 
         Raises:
-            AgreementError: the ranks' models differ in shapes or in what is trained; or, without
+            AgreementError: the ranks' models differ in shapes or trained parameters; or, without
                 broadcast_parameters, in weights.
-            RecipeError: no parameter is to be trained.
+            RecipeError: the model has no trainable parameter.
         """
         options = self.settings.ddp
         check_same_shapes(self.group, model)
-        check_same_trained(self.group, model)  # else one rank alone would refuse, and the others wait for it
+        check_same_trained(self.group, model)  # otherwise one rank alone fails and the others wait
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise RecipeError(
                 "the model has no parameters to train, so DDP has no gradients to average: right is a module "
@@ -88,8 +89,8 @@ class DdpStrategy(DistributedStrategy):
         return PowerSgdTensors(model, optimizers, self._powersgd)
 
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:
-        # a static graph is recorded in the first backward, which therefore cannot go without synchronisation;
-        # the mean of what was averaged already is what it was, but for rounding
+        # a static graph is recorded in the first backward, which therefore must synchronise; averaging again
+        # what is already averaged changes nothing but rounding
         recording = self.settings.ddp.static_graph and not self._recorded
         if recording or not isinstance(wrapped, DistributedDataParallel):
             return nullcontext()
@@ -101,7 +102,7 @@ class DdpStrategy(DistributedStrategy):
 
     def sync_gradients(self, model: nn.Module) -> None:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        # a parameter that some ranks did not use: all must bring something in, or none
+        # a parameter unused on some ranks: either all ranks contribute a gradient, or none
         used = self.group.sum([parameter.grad is not None for parameter in trained])
         for parameter, ranks in zip(trained, used, strict=True):
             if ranks and parameter.grad is None:
@@ -113,30 +114,29 @@ class DdpStrategy(DistributedStrategy):
             gradient.div_(self.world_size)
 
     def close(self) -> None:
-        """See the base class; where the group is left, what `wrap_model` returned can be called no more."""
-        # torch's reducer keeps the group alive. Were it the last to let go, the group would be taken down by
-        # whoever drops the model, holding Python's lock, for which a thread of gloo may be waiting; let go of
-        # by Python's own reference to it, it is taken down without the lock
+        """See the base class. Once the group is left, the result of `wrap_model` can no longer be called."""
+        # torch's reducer keeps the group alive. If it were the last owner, dropping the model would destroy
+        # the group while holding the GIL, for which a gloo thread may be waiting. Destroyed through Python's
+        # own reference, the GIL is released.
         for wrapped in self._wrapped if self._group is not None and self._group.owned else ():
             for part in ("logger", "reducer", "process_group"):
                 wrapped.__dict__[part] = None
         super().close()
 
 
-# Gradients that DDP sends cut to bf16: half the bytes.
-#
-# torch has such a hook (`bf16_compress_hook`) and refuses it where there is no NCCL; gloo can do the same.
+# Gradients that DDP sends truncated to bf16: half the bytes. torch's own hook (`bf16_compress_hook`) is
+# rejected without NCCL; gloo can do the same.
 
-# no `from __future__ import annotations`: DDP looks at the annotations of a hook themselves
+# no `from __future__ import annotations`: DDP inspects a hook's annotation objects
 
 
 def reduce_in_bf16(
     group: dist.ProcessGroup | None,
     bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
 ) -> torch.futures.Future[torch.Tensor]:
-    """A communication hook of DDP: the mean over the ranks, added up in bf16.
+    """DDP communication hook: average over the ranks, summed in bf16.
 
-    Divided before it is added up, as torch's hook does, so that no sum is larger than its parts.
+    Divides before summing, as torch's hook does, so that no sum is larger than its parts.
     """
     gradients: torch.Tensor = bucket.buffer()
     sent = gradients.to(torch.bfloat16).div_(dist.get_world_size(group))
@@ -149,29 +149,27 @@ def reduce_in_bf16(
     return future.then(back)  # type: ignore[no-any-return]  # torch's futures are loosely typed
 
 
-# DDP whose buckets of gradients are the same from the first step on.
-#
-# DDP lays its buckets out anew after its first backward, in the order in which gradients came. Three ranks
-# and more add up in an order that depends on where in a bucket a number lies, so a resumed training, whose
-# first step has the first layout again, was off in the last digits. Here the layout is settled when the
-# model is wrapped: parameters in reverse, embeddings last, which is the order that gradients come in where
-# modules are declared in the order they are used. There it is the layout that DDP would come to. Where they
-# are not, a bucket waits for its last gradient, and those behind it wait with it: the numbers are the same,
-# and less of their sending is hidden behind the rest of the backward.
+# DDP with a fixed bucket layout from the first step on. DDP rebuilds its buckets after its first backward, in
+# the order in which gradients arrived. With three or more ranks, the order of summation depends on a number's
+# position in its bucket. A resumed training, whose first step uses the initial layout again, therefore
+# differed in the last digits. Here the layout is fixed when the model is wrapped: parameters in reverse,
+# embeddings last. If modules are declared in the order of use, gradients arrive in this order, and DDP would
+# choose the same layout. Otherwise a bucket waits for its last gradient and delays those behind it: the
+# numbers are the same, but less communication overlaps with the backward.
 
 Make = Callable[[nn.Module], DistributedDataParallel]
 
 _LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
 _IGNORED = "_ddp_params_and_buffers_to_ignore"
-"""Where torch keeps names of what DDP leaves alone."""
+"""Attribute in which torch stores the names that DDP ignores."""
 
 
 class _Reversed(nn.Module):
-    """A model's parameters as their gradients come, the last one first, and its buffers."""
+    """A model's parameters in gradient order, the last one first, and its buffers."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        # nothing comes before a lookup, wherever its module is declared
+        # nothing precedes a lookup, wherever its module is declared
         lookups = {id(module.weight) for module in model.modules() if isinstance(module, _LOOKUPS)}
         backwards = reversed(list(model.named_parameters()))
         for name, parameter in sorted(backwards, key=lambda named: id(named[1]) in lookups):
@@ -182,16 +180,16 @@ class _Reversed(nn.Module):
 
 
 def with_settled_buckets(model: nn.Module, make: Make) -> DistributedDataParallel:
-    """`make(model)`, whose buckets never change.
+    """Return `make(model)` with buckets that never change.
 
-    Not for find_unused_parameters, under which DDP keeps its first layout anyway, nor for embeddings with
-    sparse gradients, which DDP knows by their modules.
+    Not for find_unused_parameters, with which DDP keeps its first layout anyway. Not for embeddings with
+    sparse gradients either, which DDP identifies by their modules.
     """
     wrapped = make(_Reversed(model))
     wrapped.module = model
-    # looked up by the model's own names from here on
+    # from here on looked up by the model's own names
     wrapped.parameters_to_ignore = set(getattr(model, _IGNORED, ()))
-    # what torch itself calls on ranks that have run out of data (DDP's join hook)
+    # torch itself calls this on ranks that have run out of data (DDP's join hook)
     wrapped.reducer._push_all_rebuilt_params()  # noqa: SLF001 - has no public name
     wrapped.reducer._rebuild_buckets()  # noqa: SLF001 - as above
     return wrapped
@@ -202,25 +200,26 @@ def has_sparse_gradients(model: nn.Module) -> bool:
 
 
 def _flat(name: str) -> str:
-    """`name` without dots, which a name of a module's own parameter must not have."""
+    """Return `name` without dots, which the name of a module's own parameter must not contain."""
     return name.replace(".", "/")
 
 
-# PowerSGD (Vogels et al., 2019) on DDP's gradients, and what it remembers in a checkpoint.
+# PowerSGD (Vogels et al., 2019) on DDP's gradients, and its state in checkpoints.
 
-# no `from __future__ import annotations`: DDP looks at the annotations of a hook themselves
+# no `from __future__ import annotations`: DDP inspects a hook's annotation objects
 
 
 WHOLE_STEPS = 10
-"""Steps at the beginning whose gradients are sent whole: they change too fast to be approximated."""
+"""Number of first steps whose gradients are sent uncompressed: they change too fast to be approximated."""
 
 _PREFIX = "powersgd."
 _MEMORIES = ("error", "p", "q")
-"""`error`: what earlier approximations left out of this rank's gradients; `p`, `q`: the last factors."""
+"""`error`: the part of this rank's gradients that earlier approximations omitted; `p`, `q`: the last factors.
+"""
 
 
 def compress_by_powersgd(wrapped: DistributedDataParallel, rank: int) -> PowerSGDState:
-    """Send gradients of `wrapped` as products of matrices of `rank` columns, from the first step on."""
+    """Send gradients of `wrapped` as products of matrices with `rank` columns, from the first step on."""
     state = PowerSGDState(process_group=None, matrix_approximation_rank=rank, start_powerSGD_iter=WHOLE_STEPS)
     wrapped.register_comm_hook(state, _one_bucket_after_the_other)
     return state
@@ -230,7 +229,9 @@ def _one_bucket_after_the_other(
     state: PowerSGDState,
     bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
 ) -> torch.futures.Future[torch.Tensor]:
-    """torch's hook, which waits for collectives in callbacks: gloo's two threads were soon all waiting."""
+    """Run torch's hook one bucket at a time. It waits for collectives in callbacks, which soon blocked both
+    of gloo's threads.
+    """
     done = powerSGD_hook(state, bucket)
     if bucket.buffer().device.type == "cpu":
         done.wait()
@@ -238,9 +239,9 @@ def _one_bucket_after_the_other(
 
 
 class PowerSgdTensors(ModuleTensors):
-    """With the approximation's memory among what is each rank's own.
+    """Module tensors that include PowerSGD's memory in each rank's own state.
 
-    It is of one world size: at another the memory starts anew, with whole gradients at first.
+    The memory is valid for one world size. At another it starts again, first with uncompressed gradients.
     """
 
     def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer], state: PowerSGDState) -> None:
@@ -258,7 +259,7 @@ class PowerSgdTensors(ModuleTensors):
     def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
         super().restore_buffers(saved)
         if _PREFIX + "steps" not in saved:
-            return  # saved by a run that sent gradients whole
+            return  # saved by a run without gradient compression
         device = next(self._model.parameters()).device
         self._state.iter = int(saved[_PREFIX + "steps"])
         for memory in _MEMORIES:
@@ -273,5 +274,5 @@ class PowerSgdTensors(ModuleTensors):
 
 
 def _memory(state: PowerSGDState, name: str) -> dict[int, torch.Tensor]:
-    """One of `_MEMORIES`, by bucket."""
+    """Return one of `_MEMORIES`, by bucket."""
     return {"error": state.error_dict, "p": state.p_memory_dict, "q": state.q_memory_dict}[name]

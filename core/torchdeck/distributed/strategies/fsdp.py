@@ -28,7 +28,7 @@ from torchdeck.distributed.units import Blocks, units_of
 
 @register_strategy
 class FsdpStrategy(DistributedStrategy):
-    """Fully sharded data parallel; a unit's weights are gathered while it computes."""
+    """Fully sharded data parallel: a unit's weights are gathered while it computes."""
 
     name = "fsdp"
 
@@ -45,14 +45,14 @@ class FsdpStrategy(DistributedStrategy):
         for unit in units_of(model, blocks, options):
             shard(unit)
         shard(model)
-        # weights are where they belong; what fully_shard leaves alone is not
+        # weights are already in place; what fully_shard ignores is not
         for module in model.modules():
             for name, buffer in module.named_buffers(recurse=False):
                 setattr(module, name, buffer.to(self.device))
         return model
 
     def mesh(self) -> DeviceMesh:
-        """The ranks that shard the weights among them; replicas of them on a first axis, where there are."""
+        """Return the mesh of ranks that shard the weights; with replicas, these are its first axis."""
         return init_device_mesh(self.device.type, (self.world_size,))
 
     @contextmanager
@@ -67,7 +67,7 @@ class FsdpStrategy(DistributedStrategy):
             _reduce_gradients(wrapped, now=True)
 
     def sync_gradients(self, model: nn.Module) -> None:
-        # whole gradients wait in the units, where no public function reaches them
+        # whole gradients wait in the units, where no public function can access them
         groups = [
             group
             for module in model.modules()
@@ -94,31 +94,33 @@ class FsdpStrategy(DistributedStrategy):
         return [g.to_local() if isinstance(g, DTensor) else g for g in super().local_gradients(model)]
 
     def total_square(self, local: float) -> float:
-        # each element lies on one rank: padding is not part of a local tensor
+        # each element is on one rank: padding is not part of a local tensor
         return self.group.sum([local])[0]
 
     def _offload(self) -> OffloadPolicy:
         if not self.settings.fsdp.cpu_offload:
             return OffloadPolicy()
-        # pages that a GPU can copy from by itself; a machine without one cannot pin any
+        # pinned memory, for direct copies to a GPU; impossible without one
         return CPUOffloadPolicy(pin_memory=self.device.type == "cuda")
 
     def _mixed_precision(self) -> MixedPrecisionPolicy:
         options, run = self.settings.fsdp, self.precision.dtype
         parameters = run if options.param_dtype == "auto" else DTYPES[options.param_dtype]
-        # sums over ranks in fp32: bf16 has 8 bits of mantissa
+        # fp32 sums over ranks: bf16 has 8 bits of mantissa
         reduction = torch.float32 if options.reduce_dtype == "auto" else DTYPES[options.reduce_dtype]
         return MixedPrecisionPolicy(param_dtype=parameters, reduce_dtype=reduction)
 
 
 def _reduce_gradients(wrapped: FSDPModule, *, now: bool) -> None:
-    """Whether the next backward passes reduce gradients, or keep them whole on each rank."""
+    """Set whether the next backward passes reduce gradients, or keep them whole on each rank."""
     wrapped.set_requires_gradient_sync(now)
     wrapped.set_is_last_backward(now)
 
 
 def _parameter_groups(module: FSDPModule) -> list[Any]:
-    """FSDP2's own records of a unit's parameters (`FSDPParamGroup`), by either of the names they have had."""
+    """Return FSDP2's own records of a unit's parameters (`FSDPParamGroup`), under either of their names
+    across versions.
+    """
     state = module._get_fsdp_state()  # noqa: SLF001 - has no public name
     groups = getattr(state, "_fsdp_param_groups", None)
     if groups is None:
@@ -128,9 +130,9 @@ def _parameter_groups(module: FSDPModule) -> list[Any]:
 
 @register_strategy
 class HsdpStrategy(FsdpStrategy):
-    """Hybrid sharding: weights are gathered inside a group, gradients summed inside it, then across groups.
+    """Hybrid sharding: weights are gathered and gradients summed inside a group, then summed across groups.
 
-    Ranks that follow each other are a group, so that it lies inside a node where the plan laid it there.
+    Consecutive ranks form a group, so that a group is inside one node if the plan places it there.
     """
 
     name = "hsdp"

@@ -1,4 +1,4 @@
-"""One rank of a group: joining the others and leaving them."""
+"""Group membership of one rank: joining and leaving."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 class Membership:
-    """What every strategy is before it does anything: one rank of a group.
+    """Base of every strategy: one rank of a group.
 
     Args:
-        settings: backend and timeout among them.
+        settings: strategy settings, including backend and timeout.
         precision: number formats of the run.
-        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
+        place: this rank; a DistributedConfig also gives the rendezvous, which otherwise comes from the
+            variables.
     """
 
     def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
@@ -44,11 +45,11 @@ class Membership:
         self.close()
 
     def setup(self) -> None:
-        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
+        """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
 
         Raises:
-            RendezvousError: a rank did not come within the timeout; the message names it.
-            RecipeError: there is no GPU for this rank, or the group that is there is another one.
+            RendezvousError: a rank did not arrive within the timeout; the message names it.
+            RecipeError: there is no GPU for this rank, or the existing group is a different one.
         """
         if self._group is None:
             self._group = self._join()
@@ -58,12 +59,12 @@ class Membership:
 
     @property
     def is_set_up(self) -> bool:
-        """Whether `setup` was called, and `close` was not."""
+        """Return whether `setup` was called and `close` was not."""
         return self._group is not None
 
     @property
     def group(self) -> ProcessGroup:
-        """The ranks together."""
+        """Return the group of all ranks."""
         if self._group is None:
             raise RuntimeError("the strategy is not set up: call setup() first")
         return self._group
@@ -82,7 +83,7 @@ class Membership:
 
     @property
     def is_main_process(self) -> bool:
-        """The one rank that speaks for all."""
+        """Return whether this is rank 0, which reports for all ranks."""
         return self.place.rank == 0
 
     @property
@@ -90,7 +91,7 @@ class Membership:
         return self.group.device
 
     def close(self) -> None:
-        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
+        """Leave the other ranks, unless other code had joined them. Further calls do nothing."""
         if self._group is not None:
             self._group.close()
             self._group = None

@@ -1,4 +1,6 @@
-"""Do all ranks begin with the same model? Asked before torch joins them, which would not say what differs."""
+"""Check that all ranks begin with the same model. Runs before torch joins them, which would not report what
+differs.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,17 @@ def check_same_weights(group: Group, model: nn.Module) -> None:
 
 
 def begin_alike(group: ProcessGroup, model: nn.Module) -> None:
-    """Give every rank the parameters and buffers that `model` has on rank 0, where they are not the same.
+    """Broadcast rank 0's parameters and buffers of `model` to all ranks, if they differ.
 
-    A script may build its model with whatever random numbers each rank drew, and shards of different models
-    would be a patchwork. Where all have the same it is one pass over the weights and a small reduction.
+    A script may build its model from a different random state on each rank. Shards of different models would
+    not form a valid one. If all are equal, this costs one pass over the weights and a small reduction.
 
     Args:
         group: the ranks, which all call this.
-        model: of the same make on every rank; not wrapped yet.
+        model: same structure on every rank; not wrapped yet.
 
     Raises:
-        AgreementError: the models have different tensors; says which, on which ranks.
+        AgreementError: the models have different tensors; names which, and on which ranks.
     """
     if group.world_size == 1:
         return
@@ -85,6 +87,6 @@ def _tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _hash(tensor: torch.Tensor) -> str:
-    """Beginning of the SHA-256 of its bytes."""
+    """Return the start of the SHA-256 of the tensor's bytes."""
     content = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
     return hashlib.sha256(content.numpy().tobytes()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""One rank."""
+"""Strategy for a single rank."""
 
 from __future__ import annotations
 

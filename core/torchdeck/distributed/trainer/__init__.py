@@ -1,1 +1,1 @@
-"""The training loop over any strategy, and what happens around its steps."""
+"""The training loop over any strategy, and the work around its steps."""

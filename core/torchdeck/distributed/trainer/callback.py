@@ -1,4 +1,4 @@
-"""What the outside may be told of training, and may ask of it."""
+"""Interface by which other code observes training and requests its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck.distributed.trainer.throughput import Rates
 
 
 class Counts:
-    """What was trained on since the very start, over all attempts."""
+    """Totals since the start of training, over all attempts."""
 
     def __init__(self, tokens: float = 0.0, samples: int = 0) -> None:
         self.tokens = tokens
@@ -71,7 +71,9 @@ class Callback:
         """A step with a row of metrics is done; called after `step`."""
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        """Means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for each metric."""
+        """Called with the means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for
+        each metric.
+        """
 
     def ended(self, step: int, reason: str) -> None:
         """Training ends after `step` steps, early, for this reason."""
@@ -84,4 +86,4 @@ class Callback:
         """
 
     def close(self) -> None:
-        """Training is over, or failed."""
+        """Called when training is over, or failed."""

@@ -1,4 +1,4 @@
-"""Which data a training reads, so that a checkpoint is not gone on from with other data."""
+"""Identity of the training data, so that a checkpoint is not resumed with other data."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from torchdeck.distributed.recipe import Recipe, RecipeError
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """What is known of a training data set."""
+    """Known properties of a training data set."""
 
     size: int
     """Samples."""
     fingerprint: str = ""
-    """Whatever the recipe says tells its data from other data; empty where it says nothing."""
+    """Recipe-defined text that distinguishes its data from other data; empty if not defined."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """Return the position for a checkpoint."""
         return {"size": self.size, "fingerprint": self.fingerprint}
 
     def check_same(self, saved: Any) -> None:
-        """Raises PositionError when `saved`, from a checkpoint, is of other data.
+        """Raise PositionError if `saved`, from a checkpoint, describes other data.
 
-        What either side does not say is not compared; checkpoints of older Torchdecks say nothing.
+        Values missing on either side are not compared; checkpoints of older Torchdeck versions have none.
         """
         if not isinstance(saved, Mapping):
             return
@@ -45,10 +45,11 @@ class DataIdentity:
 
 
 def data_identity(recipe: Recipe, options: dict[str, Any], data: SizedDataset) -> DataIdentity:
-    """Size of `data`, and what the recipe's `fingerprint(options)` or the data set's `fingerprint` says.
+    """Return the size of `data`, and the fingerprint from the recipe's `fingerprint(options)` or the data
+    set's `fingerprint`.
 
     Raises:
-        RecipeError: the recipe's function returns no text.
+        RecipeError: the recipe's function does not return a string.
     """
     if recipe.fingerprint is None:
         said = getattr(data, "fingerprint", "")

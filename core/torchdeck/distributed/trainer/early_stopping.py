@@ -1,4 +1,4 @@
-"""Whether held-out loss still gets better."""
+"""Early stopping on held-out loss."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class EarlyStopping:
-    """Counts evaluations without a better held-out loss; all ranks see the same losses, so all decide alike.
+    """Counts evaluations without a lower held-out loss; all ranks see the same losses and decide alike.
 
     Args:
-        patience: after so many in a row training ends; None: it never does for this.
-        min_delta: by how much a loss must be lower than the best so far to be better.
+        patience: training ends after this many in a row; None: never for this reason.
+        min_delta: smallest decrease below the best loss so far that counts as better.
     """
 
     def __init__(self, patience: int | None, min_delta: float = 0.0) -> None:
@@ -22,7 +22,7 @@ class EarlyStopping:
         self._worse = 0
 
     def evaluated(self, step: int, loss: float) -> None:
-        """Take note of the held-out loss after `step` steps."""
+        """Record the held-out loss after `step` steps."""
         if self._best is None or loss < self._best - self._min_delta:
             self._best, self._best_step, self._worse = loss, step, 0
         else:
@@ -30,7 +30,7 @@ class EarlyStopping:
 
     @property
     def reason(self) -> str:
-        """Why training is to end; empty while it goes on."""
+        """Return why training should end; empty while it should continue."""
         if self._patience is None or self._worse < self._patience:
             return ""
         times = "evaluation" if self._worse == 1 else "evaluations"
@@ -41,17 +41,17 @@ class EarlyStopping:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps, as JSON."""
+        """Return the state for a checkpoint, as JSON."""
         return {"best": self._best, "best_step": self._best_step, "worse": self._worse}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`; an empty one, of a checkpoint without it, changes nothing."""
+        """Restore `state`; an empty one, from a checkpoint without it, changes nothing."""
         if state:
             self._best = state["best"]
             self._best_step, self._worse = int(state["best_step"]), int(state["worse"])
 
     def go_on(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state` where more training is asked for: patience that was used up begins anew."""
+        """Restore `state` if more training is requested: exhausted patience starts again."""
         self.load_state_dict(state)
         if self.reason:
             self._worse = 0

@@ -1,4 +1,4 @@
-"""A moving average of the weights, which often does better on held-out data than the weights themselves."""
+"""Moving average of the weights, which often performs better on held-out data than the weights themselves."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _KIND = "ema"
 
 
 class Ema:
-    """average ← decay × average + (1 − decay) × weight after each optimizer step; it starts as the weights.
+    """average ← decay × average + (1 − decay) × weight after each optimizer step; initialized with the
+    weights.
 
-    After Polyak & Juditsky, 1992, with the constant decay that has become usual.
+    After Polyak & Juditsky, 1992, with the now usual constant decay.
 
-    Averages lie as the strategy lays out the weights, so each rank averages what it holds: fp32, 4 bytes for
-    each trainable element of this rank.
+    Averages have the strategy's weight layout, so each rank averages what it holds: fp32, 4 bytes per
+    trainable element of this rank.
 
     Args:
-        model: as the strategy was given it; wrapped, as that may replace parameters.
-        strategy: whose model it is.
+        model: as passed to the strategy; already wrapped, as that may replace parameters.
+        strategy: strategy that wraps the model.
         decay: above 0, below 1.
 
     Raises:
@@ -64,23 +65,23 @@ class Ema:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights as they are after a step into the average."""
+        """Update the average with the weights after a step."""
         averages = [local_part(average) for average in self.averages.values()]
         weights = [
-            local_part(weight.detach()).to(average.dtype)  # itself where it is fp32
+            local_part(weight.detach()).to(average.dtype)  # no copy if it is fp32
             for weight, average in zip(self._weights.values(), averages, strict=True)
         ]
         torch._foreach_lerp_(averages, weights, 1.0 - self._decay)
 
     @torch.no_grad()
     def restart(self) -> None:
-        """Begin anew from the weights as they are."""
+        """Start again from the current weights."""
         for name, weight in self._weights.items():
             local_part(self.averages[name]).copy_(local_part(weight.detach()))
 
     @contextmanager
     def in_place_of_weights(self) -> Iterator[None]:
-        """The model computes with the averages; afterwards its weights are what they were, bit for bit."""
+        """Run the model with the averages; afterwards its weights are restored bit for bit."""
         kept = [local_part(weight.detach()).clone() for weight in self._weights.values()]
         try:
             self._set([local_part(average) for average in self.averages.values()])
@@ -96,15 +97,15 @@ class Ema:
 
 
 class EmaTensors:
-    """What checkpoints see of a training with or without a moving average: `ema.NAME` beside the others.
+    """Checkpoint view of a training with or without a moving average: `ema.NAME` next to the others.
 
-    A checkpoint without averages starts them from its weights; one with them is read without where this
-    training has none.
+    A checkpoint without averages initializes them from its weights. Averages in a checkpoint are skipped if
+    this training has none.
 
     Args:
         inner: weights and optimizer state.
         ema: None: there is no average.
-        leads: says it where an average starts anew.
+        leads: report when an average starts again.
     """
 
     def __init__(self, inner: TrainingTensors, ema: Ema | None, *, leads: bool) -> None:

@@ -18,13 +18,13 @@ from torchdeck.distributed.trainer.step import TrainingParts
 class Evaluation:
     """Means over a fixed part of the held-out data.
 
-    Every rank runs as many forward passes, as a strategy may need all ranks for each; what is only there to
-    keep the others company weighs nothing.
+    Every rank runs the same number of forward passes, as a strategy may need all ranks for each. Filler
+    batches have weight 0.
 
     Args:
         parts: the model and its loss.
         data: held-out data set, not empty.
-        collate: samples → batch.
+        collate: function from samples to a batch.
         microbatch: samples of one forward pass.
         limit: microbatches of one evaluation, on all ranks together.
     """
@@ -42,10 +42,10 @@ class Evaluation:
         self._metric_names: tuple[str, ...] | None = None
 
     def run(self, on_batch: Callable[[int], None]) -> Mapping[str, float]:
-        """The mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
+        """Return the mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
 
-        Computed with the moving average of the weights, where there is one. Weights, gradients and random
-        generators are left as they are.
+        Uses the moving average of the weights, if there is one. Weights, gradients and random generators are
+        left unchanged.
 
         Args:
             on_batch: called before each forward pass with its number of samples.
@@ -68,7 +68,7 @@ class Evaluation:
                     losses.add(checked_loss(returned, len(ids)))
         finally:
             parts.wrapped.train(training)
-            restore_rng(drawn)  # a loss function may draw, such as noise
+            restore_rng(drawn)  # a loss function may draw, e.g. noise
         return self._means(losses)
 
     def _means(self, losses: WeightedSum) -> dict[str, float]:

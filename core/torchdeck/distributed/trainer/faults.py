@@ -1,4 +1,4 @@
-"""What stops a training that has gone wrong, in a sentence that names the rank at fault."""
+"""Errors that stop a failed training and name the rank at fault."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SHOWN_IDS = 8
 def raise_for_bad_loss(
     group: ProcessGroup, losses: WeightedSum, ids: Sequence[Ids | Sequence[int]], *, what: str
 ) -> None:
-    """Every rank calls it when the loss over all ranks is not finite; names the first rank that brought it
-    in.
+    """Raise an error for a loss over all ranks that is not finite, naming the first rank that caused it;
+    every rank calls it.
 
     Args:
         group: the ranks.
@@ -44,12 +44,13 @@ def raise_for_bad_loss(
             "training.clip, or look at the data"
         )
     with suppress(RuntimeError):
-        group.sum([0.0])  # never answered by the rank at fault: ends when that rank's connection does
+        group.sum([0.0])  # the rank at fault never joins: ends when its connection does
     raise RecipeError(f"the {what} is not finite on rank {first}")
 
 
 def raise_for_bad_gradient(group: ProcessGroup, model: nn.Module, norm: float, step: int) -> None:
-    """Every rank calls it when the gradient's norm is not finite; names the first parameter it comes from.
+    """Raise an error for a gradient norm that is not finite, naming the first parameter at fault; every rank
+    calls it.
 
     Raises:
         RecipeError: always; the same on every rank.
@@ -69,7 +70,7 @@ def raise_for_bad_gradient(group: ProcessGroup, model: nn.Module, norm: float, s
 
 
 def _samples(losses: WeightedSum, ids: Sequence[Ids | Sequence[int]]) -> str:
-    """The samples of the first microbatch at fault, as a clause."""
+    """Return the samples of the first microbatch at fault, as a clause."""
     number = losses.first_not_finite()
     if number is None or number >= len(ids):
         return ""

@@ -1,4 +1,4 @@
-"""The loop: steps, and between them metrics, evaluation, checkpoints and the wish to stop."""
+"""Training loop: steps, and between them metrics, evaluation, checkpoints and stop requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torchdeck.distributed.trainer.throughput import Throughput
 
 @dataclass(frozen=True)
 class LoopParts:
-    """What the loop drives."""
+    """Components that the loop drives."""
 
     strategy: DistributedStrategy
     stepper: Stepper
@@ -43,14 +43,14 @@ class LoopParts:
 
 
 class TrainingLoop:
-    """Trains from a position to the last step, or until a stop is wished.
+    """Trains from a position to the last step, or until a stop is requested.
 
     Args:
         settings: what to train and how.
-        parts: what does the work.
+        parts: the components that do the work.
         total: optimizer steps in all.
         position: where to begin.
-        counts: what was trained on before.
+        counts: totals of earlier training.
     """
 
     def __init__(
@@ -65,15 +65,16 @@ class TrainingLoop:
 
     @property
     def position(self) -> DataPosition:
-        """Where training is."""
+        """Return the current position in the data."""
         return self._position
 
     def run(self) -> bool:
         """Train.
 
         Returns:
-            True when it is complete, at its last step or where it ended early; False when it was stopped
-            before. Either way what there is, is saved.
+            True if training is complete, at its last step or after an early end; False if it was stopped
+            before.
+            Either way the state is saved.
 
         Raises:
             RecipeError: the loss is not finite, or not a loss.
@@ -82,10 +83,10 @@ class TrainingLoop:
         parts = self._parts
         if self._settings.training.check_every is not None:
             parts.drift.run(self._position.step)
-        # where a stop came between a step and its evaluation, that is made up for
+        # run the evaluation now if a stop came between a step and its evaluation
         if _due(self._settings.training.eval_every, self._position.step):
             self._evaluate()
-        # a wish that came while loading is granted before the first step
+        # a stop request that arrived during loading takes effect before the first step
         stopped = parts.strategy.group.sum([float(parts.stop.wished())])[0] > 0 or self._steps()
         if stopped:
             parts.phases.enter(RankPhase.STOPPING, self._position.step)
@@ -99,7 +100,7 @@ class TrainingLoop:
         return not stopped
 
     def _steps(self) -> bool:
-        """All steps that are left; whether it was stopped before the last."""
+        """Run the remaining steps; return whether training was stopped before the last."""
         if self._ends_early():
             return False
         left = max(0, self._total - self._position.step)
@@ -121,7 +122,7 @@ class TrainingLoop:
         return False
 
     def _ends_early(self, result: StepResult | None = None) -> bool:
-        """Whether training is complete before its last step; says why."""
+        """Return whether training is complete before its last step; report why."""
         if self._position.step >= self._total:
             return False
         reason = self._parts.early_stopping.reason
@@ -139,11 +140,11 @@ class TrainingLoop:
         result = parts.stepper.run(
             batches,
             lr=self._lr(step - 1),
-            # measured before a save too: what is not finite must not get into a checkpoint
+            # also measured before a save: non-finite values must not get into a checkpoint
             measure=wants_row or parts.cadence.foreseen(batches.after, batches.epoch),
             wishes=Wishes(
                 stop=parts.stop.wished(),
-                # a save that failed in the background is heard of in the next one, by all ranks at once
+                # a failed background save is raised by the next one, on all ranks at once
                 save=parts.cadence.wished(step) or parts.saving.failed,
                 end=any(hook.stop_reason for hook in parts.hooks),
             ),

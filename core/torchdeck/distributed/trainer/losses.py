@@ -1,4 +1,4 @@
-"""What a recipe's loss function returned, checked, and the means over everything that counts."""
+"""Checks of the result of a recipe's loss function, and weighted means."""
 
 from __future__ import annotations
 
@@ -20,33 +20,32 @@ OWN_METRICS = frozenset(
     | {"memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
     | {"save_stall", "save_seconds", "save_interval"}
 )
-"""Metrics that the trainer writes itself, beside those of held-out data and of single tensors."""
+"""Metrics that the trainer writes itself, besides those of held-out data and of single tensors."""
 _OWN_PREFIXES = ("heldout_", *(f"{kind}_{what}/" for kind in ("grad", "weight") for what in STATISTICS))
 _LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
 class MicrobatchLoss:
-    """What one microbatch gave."""
+    """Loss of one microbatch."""
 
     loss: Tensor
     """Mean over the microbatch; shape ()."""
     weight: float
-    """Tokens or samples it is the mean over; 0 where nothing counts."""
+    """Number of tokens or samples averaged over; 0 if nothing counts."""
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
-    """Further means over the same; float64 on the loss's device, shape ()."""
+    """Further means over the same tokens or samples; float64 on the loss's device, shape ()."""
 
 
 def checked_loss(returned: Any, samples: int) -> MicrobatchLoss:
-    """The loss and what it weighs: the number of tokens it is a mean over, or of samples where it does not
-    say.
+    """Return the loss and its weight: the number of tokens averaged over, or of samples if not given.
 
     Args:
-        returned: what the recipe's loss gave: mean, (mean, tokens) or (mean, tokens, {name: mean}).
-        samples: of this microbatch that count; 0 makes the weight 0.
+        returned: return value of the recipe's loss: mean, (mean, tokens) or (mean, tokens, {name: mean}).
+        samples: samples of this microbatch that count; 0 makes the weight 0.
 
     Raises:
-        RecipeError: it is none of these, with a scalar tensor, a number from 0 and metrics that are numbers.
+        RecipeError: it is none of these, with a scalar tensor, a number of at least 0 and numeric metrics.
     """
     loss, weight, metrics = _parts(returned, samples)
     if not isinstance(loss, Tensor):
@@ -121,13 +120,13 @@ def _checked_metric(name: str, value: Any, device: torch.device) -> Tensor:
 
 
 class WeightedSum:
-    """Losses and metrics of this rank's microbatches, each by its weight; read from a GPU once, at the end.
+    """Weighted losses and metrics of this rank's microbatches; read from a GPU once, at the end.
 
     Args:
-        names: of the metrics that all ranks know of; None: the first microbatch tells them.
+        names: names of the metrics, known to all ranks; None: taken from the first microbatch.
 
     Attributes:
-        weight: of all that was added.
+        weight: sum of the weights added.
     """
 
     def __init__(self, names: tuple[str, ...] | None = None) -> None:
@@ -139,14 +138,14 @@ class WeightedSum:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the metrics, sorted."""
+        """Return the names of the metrics, sorted."""
         return self._names or ()
 
     def add(self, microbatch: MicrobatchLoss) -> None:
-        """Count a microbatch.
+        """Add a microbatch.
 
         Raises:
-            RecipeError: its metrics have other names than those before.
+            RecipeError: its metric names differ from earlier ones.
         """
         names = tuple(sorted(microbatch.metrics))
         if self._names is None:
@@ -164,10 +163,10 @@ class WeightedSum:
         self._added += 1
 
     def check_names(self, group: Group) -> None:
-        """Check that all ranks have metrics of the same names; every rank calls it.
+        """Check that all ranks have the same metric names; every rank calls it.
 
         Raises:
-            AgreementError: they have not.
+            AgreementError: the names differ.
         """
         check_agreement(
             group,
@@ -177,18 +176,21 @@ class WeightedSum:
         )
 
     def total(self) -> float:
-        """Sum of loss × weight."""
+        """Return the sum of loss × weight."""
         return sum((float(part[0]) for part in self._parts), 0.0)
 
     def first_not_finite(self) -> int | None:
-        """Number of the first microbatch, from 0, whose loss is not finite."""
+        """Return the index of the first microbatch, from 0, whose loss is not finite."""
         losses = (float(part[0]) for part in self._parts)
         bad = (number for number, loss in zip(self._numbers, losses, strict=True) if not math.isfinite(loss))
         return next(bad, None)
 
     def with_numbers(self, *numbers: float, device: torch.device) -> Tensor | list[float]:
-        """[sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape (n,),
-        without waiting for the device; plain numbers where they are on the CPU anyway."""
+        """Return [sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape
+        (n,).
+
+        Does not wait for the device. Plain numbers if they are on the CPU anyway.
+        """
         zeros = [0.0] * (1 + len(self.names))
         rest = [self.weight, *numbers]
         read = [part for part in self._parts if isinstance(part, list)]
@@ -199,8 +201,9 @@ class WeightedSum:
 
 
 def _weighted(means: list[Tensor], weight: float) -> Tensor | list[float]:
-    """Each mean, shape (), times `weight`. On the CPU there is no device to wait for, and a number costs a
-    tenth of a tensor."""
+    """Return each mean, shape (), times `weight`. On the CPU there is no device to wait for, and a number
+    costs a tenth of a tensor.
+    """
     if all(type(mean) is Tensor and mean.device.type == "cpu" for mean in means):
         return [mean.item() * weight for mean in means]
     return torch.stack([mean.double() for mean in means]) * weight
@@ -211,7 +214,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def global_mean(total: float, weight: float, *, what: str) -> float:
-    """`total` / `weight`, both already added up over all ranks.
+    """Return `total` / `weight`, both already summed over all ranks.
 
     Raises:
         RecipeError: nothing was counted.

@@ -1,4 +1,4 @@
-"""Where a training's steps come from."""
+"""Source of a training's steps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LENGTHS = "lengths-"
 def make_order(
     training: TrainingSettings, data: DataIdentity, place: Place, group: ProcessGroup
 ) -> StepOrder:
-    """The steps of a training over `data` at the world size of `place`; every rank calls it together.
+    """Create the steps of a training over `data` at the world size of `place`; every rank calls it together.
 
-    A batch plan is hashed by one rank of each node; the others map it.
+    One rank per node hashes a batch plan; the others map it.
 
     Raises:
         BatchPlanError: the batch plan is damaged, or was built for other data.
@@ -48,7 +48,7 @@ def make_order(
 
 
 def check_collate(needs_layout: str, recipe: Recipe) -> None:
-    """Raises RecipeError where an order needs a layout, for this reason, and the recipe does not take one."""
+    """Raise RecipeError if an order needs a layout, for this reason, and the recipe does not accept one."""
     if needs_layout and not takes_layout(recipe.collate):
         raise RecipeError(
             f"the batch plan {needs_layout}, which recipe {recipe.name} would not see: define "
@@ -71,7 +71,7 @@ def _check_built_for(plan: BatchPlan, data: DataIdentity, folder: Path) -> None:
 
 
 def _kind(fingerprint: str) -> str:
-    """What a fingerprint is over, where it tells: only two of a kind can be compared."""
+    """Return the kind of data a fingerprint covers, if it records one: only equal kinds can be compared."""
     if fingerprint.startswith(_LENGTHS):
         return _LENGTHS
     return "content" if _SHA256.fullmatch(fingerprint) else ""

@@ -1,4 +1,4 @@
-"""From settings and a recipe to what an optimizer step works on."""
+"""Builds the components of an optimizer step from settings and a recipe."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def _optimizer(settings: RecipeSettings, recipe: Recipe, model: nn.Module) -> Op
 
 
 def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedStrategy) -> TrainingParts:
-    """Model, strategy around it, optimizer and scaler; every rank starts from the same weights.
+    """Build model, strategy wrapper, optimizer and scaler; every rank starts from the same weights.
 
-    Afterwards what ranks draw (dropout) differs from rank to rank.
+    Afterwards random draws (dropout) differ between ranks.
 
     Raises:
-        RecipeError: the recipe's model cannot be trained, or not by this strategy, or its optimizer is none.
+        RecipeError: the recipe's model cannot be trained, or not by this strategy, or its optimizer is not
+            one.
     """
     seed = settings.training.seed
     seed_all(seed)
@@ -46,7 +47,7 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedS
         checkpoint_blocks(model, recipe.blocks)
     wrapped = strategy.wrap_model(model, recipe.blocks)
     if settings.training.compile:
-        wrapped.compile()  # in place, so names in checkpoints stay what they are
+        wrapped.compile()  # in place, so names in checkpoints stay the same
     seed_all(seed, stream=1 + strategy.rank)
     optimizer = strategy.prepare_optimizer(wrapped, _optimizer(settings, recipe, model))
     decay = settings.training.ema

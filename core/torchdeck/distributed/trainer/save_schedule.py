@@ -1,4 +1,4 @@
-"""When a checkpoint is due."""
+"""Schedule of checkpoints."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torchdeck.distributed.settings import CheckpointSettings
 from torchdeck.distributed.trainer.step import StepResult
 
 _FIRST_STEPS = 10
-"""Under every = "auto" the first checkpoint comes after so many steps, to see what one costs."""
+"""With every = "auto", the number of steps before the first checkpoint, which measures its cost."""
 
 
 class SaveSchedule:
     """Decides after which steps training saves; the same on every rank.
 
-    A fixed cadence every rank knows by itself. What follows from measured times only rank 0 decides: it
-    wishes for a checkpoint in a step, and all ranks hear of that in the step's own reduction.
+    Every rank computes a fixed schedule itself. Only rank 0 decides from measured times: it requests a
+    checkpoint in a step, and all ranks learn of it in the step's own reduction.
 
     Args:
-        settings: every how many steps or epochs, or by what rule.
+        settings: interval in steps or epochs, or the rule.
         leads: this is rank 0.
         clock: seconds, monotonic.
     """
@@ -39,7 +39,7 @@ class SaveSchedule:
         self._last_save = clock()
 
     def wished(self, step: int) -> bool:  # noqa: ARG002 - time and the number of calls decide
-        """Whether this rank asks the others for a checkpoint after `step`; asked once, before the step."""
+        """Return whether this rank requests a checkpoint after `step`; called once, before the step."""
         if self._interval is None:
             return False
         self._steps += 1
@@ -48,7 +48,9 @@ class SaveSchedule:
         return self._clock() - self._last_save >= self._interval.seconds
 
     def foreseen(self, after: DataPosition, epoch: int) -> bool:
-        """Whether a checkpoint follows a step of `epoch` that ends at `after`, whatever is measured."""
+        """Return whether a checkpoint follows a step of `epoch` that ends at `after`, whatever is
+        measured.
+        """
         by_step = self._every is not None and after.step % self._every == 0
         ends_epoch = after.epoch > epoch
         return by_step or (
@@ -56,14 +58,14 @@ class SaveSchedule:
         )
 
     def due(self, result: StepResult, after: DataPosition) -> bool:
-        """Whether to save after the step that gave `result` and ended at `after`."""
+        """Return whether to save after the step that gave `result` and ended at `after`."""
         return result.save or self.foreseen(after, result.epoch)
 
     def saved(self, stall: float) -> float | None:
-        """A checkpoint, and how long training stood still for it in seconds.
+        """Record a checkpoint, and how many seconds it blocked training.
 
         Returns:
-            Seconds until the next one where they are chosen, on rank 0; else None.
+            Seconds until the next one if they are derived, on rank 0; otherwise None.
         """
         self._last_save = self._clock()
         if self._interval is None:
@@ -71,22 +73,22 @@ class SaveSchedule:
         return self._interval.stalled(stall)
 
     def written(self, seconds: float) -> None:
-        """How long a save took until it was complete."""
+        """Record how long a save took to complete."""
         if self._interval is not None:
             self._interval.written(seconds)
 
 
-# How long to train between checkpoints, from what one costs and how often runs fail.
+# Training time between checkpoints, from the cost of one and how often runs fail.
 
 _WEIGHT = 0.5
-"""Of a new measurement in the smoothed cost: an outlier fades by half with every save after it."""
+"""Weight of a new measurement in the smoothed cost: an outlier fades by half with every later save."""
 
 
 def young_interval(stall: float, mtbf: float) -> float:
-    """Seconds between checkpoints that lose the least time, to first order: √(2 · stall · mtbf).
+    """Return the seconds between checkpoints that lose the least time, to first order: √(2 · stall · mtbf).
 
     J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
-    17 (9), 1974. It holds for a stall far below the mean time between failures, which `max_stall` sees to.
+    17 (9), 1974. Valid if the stall is far below the mean time between failures, which `max_stall` ensures.
 
     Args:
         stall: seconds of training that one checkpoint costs.
@@ -96,10 +98,10 @@ def young_interval(stall: float, mtbf: float) -> float:
 
 
 class SaveInterval:
-    """The interval between checkpoints, measured anew with every one.
+    """Interval between checkpoints, recalculated after every one.
 
-    Young's, but never so short that saving takes more than `max_stall` of the time, nor shorter than a save
-    takes to be written: one in the background would be waited for.
+    Young's interval, but never so short that saving takes more than `max_stall` of the time. Nor is it
+    shorter than the time to write a save: training would wait for the one in the background.
 
     Args:
         mtbf: mean time between failures of the whole run, seconds.
@@ -114,7 +116,9 @@ class SaveInterval:
 
     @property
     def seconds(self) -> float | None:
-        """From the end of one save to the beginning of the next; None before the first was measured."""
+        """Return the seconds from the end of one save to the beginning of the next; None before the first
+        measurement.
+        """
         if self._stall is None:
             return None
         # stall / (stall + interval) ≤ max_stall
@@ -122,12 +126,12 @@ class SaveInterval:
         return max(young_interval(self._stall, self._mtbf), bearable, self._written)
 
     def stalled(self, seconds: float) -> float:
-        """A save stopped training for so long; the interval that follows from it."""
+        """Record how long a save blocked training; return the resulting interval."""
         self._stall = _smoothed(self._stall, seconds)
         return self.seconds or 0.0
 
     def written(self, seconds: float) -> None:
-        """A save took so long until it was complete."""
+        """Record how long a save took to complete."""
         self._written = _smoothed(self._written or None, seconds)
 
 

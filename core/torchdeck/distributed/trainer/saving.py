@@ -1,4 +1,4 @@
-"""Checkpoints of a training: what is in them, and going on from one."""
+"""Checkpoints of a training: their contents, and resuming from one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from torchdeck.environment import RunContext
 
 
 class Saving:
-    """Saves and loads everything a training consists of.
+    """Saves and loads the complete state of a training.
 
     Args:
-        parts: model, optimizer, scaler and the strategy, all as they train.
+        parts: model, optimizer, scaler and the strategy, as used in training.
         settings: where and how many.
-        context: the run that is named in the manifest.
-        order: of the data.
-        data: which data it is.
-        early_stopping: of this training.
+        context: the run named in the manifest.
+        order: order of the data.
+        data: identity of the data.
+        early_stopping: early stopping of this training.
     """
 
     def __init__(
@@ -61,28 +61,30 @@ class Saving:
         self._metrics: Mapping[str, float] = {}
 
     def close(self) -> None:
-        """Let another run save there."""
+        """Release the folder, so that another run can save there."""
         self._store.close()
 
     @property
     def failed(self) -> bool:
-        """A save in the background failed on this rank: the next `save` or `wait` says how, on every rank."""
+        """Return whether a background save failed on this rank. The next `save` or `wait` raises its error on
+        every rank.
+        """
         return self._store.failed
 
     def wait(self) -> None:
-        """Wait for a save in the background.
+        """Wait for a background save.
 
         Raises:
-            CheckpointError: it could not be written; earlier checkpoints are as they were.
+            CheckpointError: it could not be written; earlier checkpoints are unchanged.
         """
         self._store.wait()
 
     def times(self) -> list[SaveTime]:
-        """How long those saves took that were completed since the last call."""
+        """Return the durations of the saves completed since the last call."""
         return self._store.times()
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        """What held-out data gave after `step` steps; a checkpoint of that step says it."""
+        """Record held-out results after `step` steps; a checkpoint of that step includes them."""
         self.evaluated_step, self._metrics = step, values
 
     def save(
@@ -94,21 +96,22 @@ class Saving:
         final: bool = False,
         background: bool = False,
     ) -> float:
-        """Save all ranks' state, where there is a directory for it; every rank calls it at the same step.
+        """Save all ranks' state, if there is a directory for it; every rank calls it at the same step.
 
         Args:
-            position: in the data.
-            stepper: of this training.
-            counts: of this training.
-            final: as `final`.
-            background: training goes on while it is written.
+            position: position in the data.
+            stepper: stepper of this training.
+            counts: totals of this training.
+            final: save as `final`.
+            background: training continues while it is written.
 
         Returns:
-            Seconds that training stood still for it.
+            Seconds that training was blocked.
 
         Raises:
-            CheckpointError: it could not be written, or the one in the background could not; earlier
-                checkpoints are as they were.
+            CheckpointError: it could not be written, or the background save could not; earlier checkpoints
+                are
+                unchanged.
         """
         if self._directory is None:
             return 0.0
@@ -131,10 +134,10 @@ class Saving:
         return time.monotonic() - began
 
     def load(self, folder: Path, stepper: Stepper, counts: Counts) -> DataPosition:
-        """Put the state of checkpoint `folder` into model, optimizer, scaler, `stepper` and `counts`.
+        """Load the state of checkpoint `folder` into model, optimizer, scaler, `stepper` and `counts`.
 
         Returns:
-            Where in the data training goes on.
+            Position in the data at which training resumes.
 
         Raises:
             CheckpointError: it is damaged, or of another model.
@@ -148,7 +151,7 @@ class Saving:
         counts.tokens = float(loaded.extra.get("tokens", 0.0))
         counts.samples = int(loaded.extra.get("samples", 0))
         self._early_stopping.load_state_dict(loaded.extra.get("early_stopping", {}))
-        # a checkpoint that does not say was saved after its evaluation
+        # a checkpoint without this value was saved after its evaluation
         self.evaluated_step = loaded.extra.get("evaluated_step", loaded.step)
         self.saved_step = loaded.step
         return position
@@ -158,7 +161,7 @@ class Saving:
         return TrainState(
             model=parts.model,
             optimizers=[parts.optimizer],
-            # the learning rate is a pure function of the step, so this is all a scheduler remembers
+            # the learning rate is a pure function of the step, so this is all the state a scheduler has
             scheduler_state={"step": position.step},
             scaler_state=parts.scaler.state_dict(),
             position=position.to_json(),

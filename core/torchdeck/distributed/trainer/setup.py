@@ -1,4 +1,4 @@
-"""What the recipe builds, checked before anything depends on it."""
+"""Builds and checks the recipe's components before anything depends on them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from torchdeck.distributed.trainer.data_identity import DataIdentity, data_ident
 
 
 def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
-    """The recipe's model.
+    """Return the recipe's model.
 
     Raises:
-        RecipeError: it is not a module, or has nothing to train.
+        RecipeError: it is not a module, or has no trainable parameters.
     """
     model = recipe.build_model(dict(options))
     if not isinstance(model, nn.Module):
@@ -39,7 +39,7 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
 
 
 def recipe_callbacks(recipe: Recipe, settings: RecipeSettings) -> list[Callback]:
-    """The recipe's own callbacks on this rank; none where it has no function for them.
+    """Return the recipe's own callbacks on this rank; empty if it has no function for them.
 
     Raises:
         RecipeError: its function returned something else.
@@ -59,20 +59,20 @@ def recipe_callbacks(recipe: Recipe, settings: RecipeSettings) -> list[Callback]
 
 @dataclass(frozen=True)
 class Datasets:
-    """What a training reads."""
+    """Data sets of a training."""
 
     training: SizedDataset
     heldout: SizedDataset | None
     identity: DataIdentity
-    """Of the training data."""
+    """Identity of the training data."""
 
 
 def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup) -> Datasets:
-    """The recipe's data, the same on every rank; held-out data only where it is evaluated on.
+    """Build the recipe's data, the same on every rank; held-out data only if it is used for evaluation.
 
     Raises:
         RecipeError: it is not a map-style data set, is empty, or its size differs between ranks; or patience
-            waits for evaluations, and nothing is held out.
+            needs evaluations, and there is no held-out data.
         AgreementError: it differs otherwise.
     """
     training = settings.training
@@ -93,7 +93,7 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
 def build_training_data(
     recipe: Recipe, options: dict[str, Any], group: ProcessGroup, seed: int
 ) -> SizedDataset:
-    """The recipe's training data, the same on every rank.
+    """Build the recipe's training data, the same on every rank.
 
     Raises:
         RecipeError: it is not a map-style data set, is empty, or its size differs between ranks.
@@ -110,7 +110,7 @@ def build_training_data(
 def build_heldout_data(
     recipe: Recipe, options: dict[str, Any], group: ProcessGroup, seed: int
 ) -> SizedDataset | None:
-    """The recipe's held-out data, the same on every rank; None where nothing is held out.
+    """Build the recipe's held-out data, the same on every rank; None if there is none.
 
     Raises:
         RecipeError: it is not a map-style data set, or its size differs between ranks.
@@ -122,7 +122,7 @@ def build_heldout_data(
 def _build_data(
     recipe: Recipe, options: dict[str, Any], split: str, group: ProcessGroup, seed: int
 ) -> SizedDataset | None:
-    # before each split: ranks, attempts and both splits of a random cut must draw the same
+    # before each split: ranks, attempts and both halves of a random split must draw the same
     seed_all(seed)
     data = recipe.build_data(dict(options), split)
     size = 0 if data is None else _checked_size(data, recipe, split)
@@ -147,10 +147,10 @@ def _checked_size(data: Any, recipe: Recipe, split: str) -> int:
 
 
 def loader_workers(data: dict[str, Any]) -> int:
-    """Data-loading processes of a rank: `workers` in [data], 0 when absent.
+    """Return the number of data-loading processes per rank: `workers` in [data]. Default: 0.
 
     Raises:
-        RecipeError: it is not a number from 0.
+        RecipeError: it is not a number of at least 0.
     """
     workers = data.get("workers", 0)
     if type(workers) is not int or workers < 0:

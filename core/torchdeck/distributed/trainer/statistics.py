@@ -13,25 +13,30 @@ from torchdeck.distributed.local_tensors import local_part
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
 STATISTICS = ("norm", "mean", "std", "max", "nonfinite")
-"""What is told of a tensor; `max` is of absolute values, `nonfinite` the share that is NaN or infinite."""
+"""Statistics reported for a tensor; `max` is of absolute values, `nonfinite` the share that is NaN or
+infinite.
+"""
 
 
 def tensor_statistics(
     strategy: DistributedStrategy, model: nn.Module, gradient_scale: float
 ) -> dict[str, float]:
-    """Those of `STATISTICS`, as `grad_norm/NAME` and so on for each parameter that has a gradient, and
-    `weight_norm/NAME` and so on for each parameter: of what the strategy's `parameters_here` gives.
+    """Return the `STATISTICS` of every gradient and weight.
 
-    Every rank calls it, between backward and the optimizer's step; two small reductions where weights are
-    sharded, none where every rank has all.
+    `grad_norm/NAME` and so on for each parameter that has a gradient, and `weight_norm/NAME` and so on for
+    each
+    parameter. They cover what the strategy's `parameters_here` yields.
+
+    Every rank calls it, between backward and the optimizer's step. It costs two small reductions if weights
+    are sharded, none if every rank has all.
 
     Args:
-        strategy: how tensors are divided.
-        model: whose.
-        gradient_scale: what the gradients are to be multiplied by to be the mean loss's.
+        strategy: determines how tensors are divided.
+        model: model to measure.
+        gradient_scale: factor that turns the gradients into those of the mean loss.
 
     Returns:
-        The same on every rank. Where elements are not finite, only the share of them tells anything.
+        The same on every rank. If elements are not finite, only their share is meaningful.
     """
     names: list[str] = []
     tensors: list[Tensor] = []
@@ -51,7 +56,7 @@ def tensor_statistics(
             continue
         mean = total / elements
         variance = squares / elements - mean * mean
-        # rounding may leave a variance of nothing just below 0; NaN stays NaN
+        # rounding may put a variance of zero just below 0; NaN stays NaN
         std = math.sqrt(0.0 if variance < 0 else variance)
         found = (factor * math.sqrt(squares), factor * mean, factor * std, factor * largest[number])
         told = zip(STATISTICS, (*found, nonfinite / elements), strict=True)
@@ -60,22 +65,26 @@ def tensor_statistics(
 
 
 def _over_ranks(strategy: DistributedStrategy, tensors: Sequence[Tensor]) -> tuple[list[float], list[float]]:
-    """[elements, not finite, sum, sum of squares] of each tensor after another, and the largest absolute
-    value of each; of the whole tensors, or of as many copies of them as there are."""
+    """Return [elements, not finite, sum, sum of squares] of one tensor after another, and each one's largest
+    absolute value.
+
+    They cover the whole tensors, or all existing copies of them.
+    """
     if not tensors:
         return [], []
     sums = torch.cat([_sums(tensor) for tensor in tensors]).tolist()
     largest = torch.stack([_largest(tensor) for tensor in tensors]).tolist()
     if strategy.parameter_parts == 1:
         return sums, largest
-    # copies are counted with their elements: means and shares are right, sums are too large by their number
+    # copies are counted with their elements: means and shares are right, sums are too large by the number of
+    # copies
     copies = strategy.world_size / strategy.parameter_parts
     total = [number / copies for number in strategy.group.sum(sums)]
     return total, [-number for number in strategy.group.minimum([-number for number in largest])]
 
 
 def _sums(tensor: Tensor) -> Tensor:
-    """In float64, shape (4,), without waiting for the device."""
+    """Return the sums in float64, shape (4,), without waiting for the device."""
     if tensor.numel() == 0:
         return torch.zeros(4, dtype=torch.float64, device=tensor.device)
     finite = torch.isfinite(tensor)

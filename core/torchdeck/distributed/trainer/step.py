@@ -25,82 +25,82 @@ from torchdeck.distributed.trainer.statistics import tensor_statistics
 
 @dataclass(frozen=True)
 class Wishes:
-    """What this rank asks of all: what one of them asks for, all do after the same step."""
+    """Requests of this rank to all: a request of any rank takes effect on all after the same step."""
 
     stop: bool = False
-    """To be stopped, and go on another time."""
+    """Stop, and resume another time."""
     save: bool = False
-    """A checkpoint after this step."""
+    """Save a checkpoint after this step."""
     end: bool = False
-    """That training is complete with this step."""
+    """Complete training with this step."""
 
     def numbers(self) -> tuple[float, float, float]:
-        """As they are added up over the ranks."""
+        """Return the requests as numbers to sum over the ranks."""
         return float(self.stop), float(self.save), float(self.end)
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one optimizer step was, the same on every rank but for `seconds` and `rank_…`."""
+    """Result of one optimizer step, the same on every rank except `seconds` and `rank_…`."""
 
     step: int
-    """Steps done, this one included."""
+    """Steps done, including this one."""
     loss: float
     """Mean over all tokens (or samples) of the global batch, before the update."""
     lr: float
     grad_norm: float | None
-    """Norm of the whole gradient before clipping; None where it was not measured."""
+    """Norm of the whole gradient before clipping; None if it was not measured."""
     samples: int
     tokens: float
-    """What the loss is the mean over: tokens, or samples where the recipe counts none."""
+    """Number of tokens the loss is averaged over; samples if the recipe counts no tokens."""
     seconds: float
     stop: bool
-    """Somebody asked for a stop; all ranks learn of it in the same step."""
+    """A stop was requested; all ranks learn of it in the same step."""
     save: bool
-    """A rank asked for a checkpoint; all ranks learn of it in the same step."""
+    """A rank requested a checkpoint; all ranks learn of it in the same step."""
     end: bool
-    """A rank asked for the end of training; all ranks learn of it in the same step."""
+    """A rank requested the end of training; all ranks learn of it in the same step."""
     epoch: int
-    """That it belongs to, from 0."""
+    """Epoch of the step, from 0."""
     rank_tokens: float
-    """Of this rank alone; otherwise as `tokens`."""
+    """Like `tokens`, for this rank alone."""
     rank_ids: tuple[Ids, ...]
-    """Samples that this rank's microbatches held, fillers left out."""
+    """Samples in this rank's microbatches, without fillers."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the recipe's loss returned beside the loss: means over the same."""
+    """Metrics that the recipe's loss returned with the loss: means over the same."""
     statistics: Mapping[str, float] = field(default_factory=dict)
-    """Of gradients, before clipping, and weights, before the update; empty where they are not wanted."""
+    """Statistics of gradients before clipping and of weights before the update; empty if not requested."""
 
 
 @dataclass(frozen=True)
 class TrainingParts:
-    """What a step works on."""
+    """Components of an optimizer step."""
 
     strategy: DistributedStrategy
     model: nn.Module
-    """Holds the weights."""
+    """The model that holds the weights."""
     wrapped: nn.Module
-    """To be called: the strategy's and the compiler's work around `model`."""
+    """The module to call: `model` wrapped by the strategy and the compiler."""
     optimizer: Optimizer
     scaler: LossScaler
     loss: Callable[[Any, Any], Any]
-    """The recipe's."""
+    """The recipe's loss function."""
     ema: Ema | None = None
     """Moving average of the weights."""
 
     def tensors(self) -> EmaTensors:
-        """All of it that a checkpoint holds as tensors."""
+        """Return everything that a checkpoint holds as tensors."""
         inner = self.strategy.tensors(self.model, [self.optimizer])
         return EmaTensors(inner, self.ema, leads=self.strategy.is_main_process)
 
 
 class Stepper:
-    """Makes optimizer steps.
+    """Runs optimizer steps.
 
-    The gradient is that of the mean over all tokens of the global batch, however unevenly they lie in
-    microbatches and ranks. How many there are is known only after the last forward, so each microbatch is
-    weighed by an expectation (tokens a sample in the first step × samples), and the rest is a factor in the
-    clipping's pass.
+    The gradient is that of the mean over all tokens of the global batch, however unevenly they are
+    distributed over microbatches and ranks. Their number is known only after the last forward. Each
+    microbatch is therefore weighted by an estimate (tokens per sample in the first step × samples). The
+    clipping pass applies the remaining factor.
 
     Attributes:
         tokens_per_sample: of the first step; None before it. Part of a checkpoint, as rounding depends on it.
@@ -124,15 +124,15 @@ class Stepper:
         statistics: bool = False,
         began: float,
     ) -> StepResult:
-        """One step.
+        """Run one step.
 
         Args:
             batches: this rank's part.
             lr: learning rate of this step.
-            measure: the gradient's norm is wanted; it is measured anyway where something depends on it.
-            wishes: this rank's.
-            statistics: those of gradients and weights are wanted, on all ranks.
-            began: `time.perf_counter()` before the batches were asked for.
+            measure: request the gradient norm; it is measured anyway if something depends on it.
+            wishes: requests of this rank.
+            statistics: request those of gradients and weights, on all ranks.
+            began: `time.perf_counter()` before the batches were requested.
 
         Raises:
             RecipeError: the loss or the gradient is not finite, or the recipe's loss is not a loss.
@@ -148,7 +148,7 @@ class Stepper:
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses, ids, what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
-        # a save may follow this step: what is not finite must not get into that checkpoint
+        # a save may follow this step: non-finite values must not get into that checkpoint
         correction = expected / weight / parts.scaler.scale
         found = tensor_statistics(parts.strategy, parts.model, correction) if statistics else {}
         norm = self._update(correction, step, measure=measure or stop + save + end > 0)
@@ -179,11 +179,12 @@ class Stepper:
     def _accumulate(
         self, batches: StepBatches, factor: float, wishes: Wishes
     ) -> tuple[WeightedSum, list[Ids], PendingSum]:
-        """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
+        """Run forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, its samples, and [loss × weight, …, weight, *wishes] on its way to the
-            sum over all ranks: begun before the last backward, so that no rank waits for it.
+            This rank's losses, its samples, and [loss × weight, …, weight, *wishes] being summed over all
+            ranks.
+            The sum begins before the last backward, so that no rank waits for it.
         """
         strategy, losses = self._parts.strategy, WeightedSum(self._metric_names)
         ids, pending = [], None
@@ -201,20 +202,20 @@ class Stepper:
                     sums = losses.with_numbers(*wishes.numbers(), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
                 share = checked.weight * factor
-                # nothing to multiply by is the usual case: an operation less, forward and backward
+                # a factor of 1 is the usual case: saves one operation in forward and backward
                 strategy.backward(checked.loss if share == 1.0 else checked.loss * share)
         if pending is None:
             raise RuntimeError("a step without microbatches")
         return losses, ids, pending
 
     def _check_names(self, losses: WeightedSum) -> None:
-        # once: from then on each rank sees by itself that its own do not change
+        # once: from then on each rank checks that its own do not change
         if self._metric_names is None:
             losses.check_names(self._parts.strategy.group)
             self._metric_names = losses.names
 
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
-        """Clip and step; the gradient's norm where it was measured."""
+        """Clip and step; return the gradient norm if it was measured."""
         parts = self._parts
         norm = parts.strategy.clip_grad_norm(
             parts.model,

@@ -1,4 +1,4 @@
-"""The wish to stop, as a file."""
+"""Stop request, as a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Protocol
 
 
 class StopSource(Protocol):
-    """Where a rank learns that training is to stop."""
+    """Source from which a rank learns that training should stop."""
 
     def wished(self) -> bool:
-        """Whether this rank was asked; once a step."""
+        """Return whether this rank received a stop request; called once per step."""
 
 
 class StopFlag:
-    """Rank 0 looks for the attempt's stop file; the others learn of it in a reduction they make anyway.
+    """Rank 0 polls for the attempt's stop file; the others learn of it in a reduction that runs anyway.
 
     Args:
-        path: the file whose existence asks for a stop; None: nobody can ask.
+        path: file whose existence requests a stop; None: no stop can be requested.
         rank: this rank.
     """
 
@@ -25,5 +25,7 @@ class StopFlag:
         self._path = path if rank == 0 else None
 
     def wished(self) -> bool:
-        """Whether this rank has seen the wish; always False but on rank 0. One stat call, 1 to 2 µs."""
+        """Return whether this rank has seen the stop request; always False except on rank 0. One stat call, 1
+        to 2 µs.
+        """
         return self._path is not None and self._path.exists()

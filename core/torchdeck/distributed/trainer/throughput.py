@@ -1,4 +1,4 @@
-"""How fast training goes, waiting for evaluation and checkpoints not counted."""
+"""Training throughput, excluding waits for evaluation and checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.distributed.trainer.step import StepResult
 
 @dataclass(frozen=True)
 class Rates:
-    """Averages over the steps since the last look; all ranks together."""
+    """Averages over the steps since the last reading; all ranks together."""
 
     tokens_per_s: float
     samples_per_s: float
@@ -18,7 +18,7 @@ class Rates:
 
 
 class Throughput:
-    """Adds up steps between two looks."""
+    """Accumulates steps between two readings."""
 
     def __init__(self) -> None:
         self._clear()
@@ -30,7 +30,7 @@ class Throughput:
         self._seconds += result.seconds
 
     def take(self) -> Rates | None:
-        """Rates since the last call; None when there was no step."""
+        """Return the rates since the last call; None if there was no step."""
         if self._steps == 0:
             return None
         seconds = max(self._seconds, 1e-9)

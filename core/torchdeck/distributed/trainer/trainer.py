@@ -1,4 +1,4 @@
-"""Puts a training together: recipe, strategy, data, checkpoint to go on from."""
+"""Assembles a training: recipe, strategy, data, and the checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Trainer:
     Args:
         settings: what to train and how.
         recipe: its model, data and loss.
-        strategy: set up already.
-        context: the run; where to look for a stop, and what to go on from.
-        hooks: who is told what happens.
-        parts: model and optimizer to go on with, from `build_parts`; None: they are built here.
-        progress: how far training of `parts` is; None: at its beginning, or where `context` resumes.
-        stop: says when a stop is wished; None: the stop file of `context`.
+        strategy: already set up.
+        context: the run; where to poll for a stop, and the checkpoint to resume from.
+        hooks: callbacks to notify.
+        parts: existing model and optimizer from `build_parts`; None: they are built here.
+        progress: training progress of `parts`; None: at the beginning, or where `context` resumes.
+        stop: source of stop requests; None: the stop file of `context`.
 
     Raises:
         RecipeError: the recipe, its data or its settings cannot be trained.
-        CheckpointError: the checkpoint to go on from is damaged or of another model.
+        CheckpointError: the checkpoint to resume from is damaged or of another model.
         PositionError: it is of another data set or batch plan.
         BatchPlanError: the batch plan is damaged, too short, or was built for other data.
     """
@@ -78,7 +78,8 @@ class Trainer:
         if settings.training.deterministic:
             make_deterministic()
         drawn = None if parts is None else rng_state()
-        # before the model, and so before the seed: what a data set draws must not change the weights
+        # before the model and therefore before the seed: random draws of a data set must not change the
+        # weights
         datasets = build_datasets(recipe, settings, strategy.group)
         self._identity = datasets.identity
         self._order = order = make_order(settings.training, self._identity, strategy.place, strategy.group)
@@ -99,9 +100,9 @@ class Trainer:
         self._loop = TrainingLoop(settings, loop_parts, phases.total, position, self._counts)
 
     def _built(self, parts: TrainingParts | None, hooks: Sequence[Callback]) -> TrainingParts:
-        """`parts`, or new ones; hooks are told."""
+        """Return `parts`, or new ones; notify the hooks."""
         for hook in hooks:
-            hook.stop_reason = ""  # it may have asked another trainer
+            hook.stop_reason = ""  # it may hold an earlier trainer's request
             hook.model_next()
         parts = parts or build_parts(self._settings, self._recipe, self._strategy)
         for hook in hooks:
@@ -131,16 +132,16 @@ class Trainer:
         )
 
     def save(self, directory: Path | None = None) -> Path:
-        """Save as it stands between two steps; every rank calls it.
+        """Save the state between two steps; every rank calls it.
 
         Args:
-            directory: of checkpoints; None: the settings' own.
+            directory: directory of checkpoints; None: that of the settings.
 
         Returns:
             The checkpoint.
 
         Raises:
-            CheckpointError: it could not be written; earlier checkpoints are as they were.
+            CheckpointError: it could not be written; earlier checkpoints are unchanged.
         """
         own = Path(self._settings.checkpoint.directory)
         directory, step = directory or own, self._loop.position.step
@@ -164,7 +165,7 @@ class Trainer:
         return Saving(self.parts, settings, self._context, self._order, self._identity, self._early_stopping)
 
     def _start(self, progress: Progress) -> DataPosition:
-        """Where training begins: where a checkpoint was saved, or where `progress` is."""
+        """Return where training begins: where a checkpoint was saved, or at `progress`."""
         self._saving.evaluated_step = progress.evaluated_step
         self._early_stopping.go_on(progress.early_stopping)
         if self._context.resume:
@@ -211,16 +212,16 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training is and what it has seen."""
+    """Progress of a training: its position and totals."""
 
     position: dict[str, Any]
-    """`DataPosition.to_json()`: it is checked against the data that training goes on with."""
+    """`DataPosition.to_json()`: checked against the data that training continues with."""
     tokens: float = 0.0
-    """Trained on since the very start."""
+    """Tokens trained on since the start of training."""
     samples: int = 0
     tokens_per_sample: float | None = None
     """`Stepper.tokens_per_sample`."""
     evaluated_step: int | None = None
-    """The newest step that was evaluated."""
+    """The last step that was evaluated."""
     early_stopping: Mapping[str, Any] = field(default_factory=dict)
     """`EarlyStopping.state_dict()`."""

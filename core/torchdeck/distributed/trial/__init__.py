@@ -1,4 +1,4 @@
-"""A trial before a start: torchrun on every node and one all-reduce. Its scripts are sent as texts.
+"""Trial before a start: torchrun on every node and one all-reduce. Its scripts are sent as text.
 
-They need torch and nothing of Torchdeck, and write what they come to as lines of JSON, marked.
+They need torch but no part of Torchdeck, and write their results as marked lines of JSON.
 """

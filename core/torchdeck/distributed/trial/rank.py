@@ -13,26 +13,26 @@ from typing import Any
 
 MARK = "torchdeck-trial "
 CONTENT = 100_003
-"""Numbers of known content; the prime makes every part of it differ from every other."""
+"""Count of numbers with known content; prime, so that every chunk differs from every other."""
 PERIOD = 251
 LATENCIES = 25
 BANDWIDTH_SECONDS = 1.5
-"""Seconds that measuring bandwidth takes about."""
+"""Approximate seconds spent measuring bandwidth."""
 
 
 def say(stage: str, **more: object) -> None:
-    """A line to whoever reads, in one piece, as other ranks write into the same pipe."""
+    """Print a line for the reader in one write, as other ranks write into the same pipe."""
     head = {"rank": int(os.environ["RANK"]), "stage": stage, **more}
     os.write(1, f"{MARK}{json.dumps(head)}\n".encode())
 
 
 def trial(backend: str, size: int, limit: float) -> None:
-    """All of it.
+    """Run the whole trial.
 
     Args:
         backend: `gloo` or `nccl`.
-        size: bytes of the all-reduce that bandwidth is measured by.
-        limit: seconds after which torch gives up waiting for other ranks.
+        size: bytes of the all-reduce that measures bandwidth.
+        limit: seconds after which torch stops waiting for other ranks.
     """
     import torch
     import torch.distributed as dist
@@ -62,7 +62,9 @@ def trial(backend: str, size: int, limit: float) -> None:
 
 
 def _check_content(torch: Any, dist: Any, device: Any, world: int) -> None:
-    """Rank r gives (r + 1) · (i mod 251); all of it are whole numbers that a float holds exactly."""
+    """Check an all-reduce in which rank r contributes (r + 1) · (i mod 251): whole numbers that a float
+    represents exactly.
+    """
     pattern = torch.arange(CONTENT, device=device, dtype=torch.float64) % PERIOD
     content = pattern * (dist.get_rank() + 1)
     dist.all_reduce(content)
@@ -72,11 +74,11 @@ def _check_content(torch: Any, dist: Any, device: Any, world: int) -> None:
 
 
 def _bandwidth(torch: Any, dist: Any, device: Any, size: int, settled: Callable[[], None]) -> float:
-    """Bytes a second that an all-reduce of `size` bytes gets through, the median of a few."""
+    """Return the bytes per second of an all-reduce of `size` bytes, the median of a few."""
     big = torch.zeros(max(1, size // 4), device=device)
     first = _timed(lambda: dist.all_reduce(big), settled)
     agreed = torch.tensor([first], device=device)
-    dist.broadcast(agreed, 0)  # all must reduce equally often
+    dist.broadcast(agreed, 0)  # all must run the same number of reductions
     count = int(min(10, max(1, BANDWIDTH_SECONDS / float(agreed))))
     return size / statistics.median(_timed(lambda: dist.all_reduce(big), settled) for _ in range(count))
 
@@ -89,7 +91,7 @@ def _timed(do: Callable[[], Any], settled: Callable[[], None]) -> float:
 
 
 def main(argv: list[str]) -> int:
-    """Run; whatever goes wrong is said, and is the exit code 1."""
+    """Run; report any error and return exit code 1 for it."""
     say("started")
     try:
         trial(argv[0], int(argv[1]), float(argv[2]))

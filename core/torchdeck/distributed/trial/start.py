@@ -1,4 +1,4 @@
-"""Becomes torchrun, after saying that torch could be imported."""
+"""Replaces itself with torchrun after reporting that torch could be imported."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MARK = "torchdeck-trial "
 
 
 def say(stage: str, **more: object) -> None:
-    """A line to whoever reads, in one piece."""
+    """Print a line for the reader in one write."""
     os.write(1, f"{MARK}{json.dumps({'stage': stage, **more})}\n".encode())
 
 
 def on_one_address(store: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's TCPStore, listening where its address says; torch's own listens on every address."""
-    listening_on = importlib.import_module("listening").listening_on  # lies beside this file where it runs
+    """Return torch's TCPStore, bound to its given address; torch's own listens on every address."""
+    listening_on = importlib.import_module("listening").listening_on  # next to this file at run time
 
     def opened(host: str, port: int, nodes: int, is_master: bool, *more: Any, **options: Any) -> Any:  # noqa: FBT001 - as torch calls it
         if is_master:

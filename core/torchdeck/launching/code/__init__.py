@@ -1,1 +1,1 @@
-"""The user's code: which files of it a run needs, a copy for the run, and sending that to nodes."""
+"""The user's code: the files a run needs, a copy for the run, and sending it to nodes."""

@@ -1,4 +1,4 @@
-"""A run's own copy of the user's code, made when the run's directory is."""
+"""A run's own copy of the user's code, made together with the run's directory."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from torchdeck.plan.code_paths import is_copied
 from torchdeck.runs.folders.directory import RunDirectoryError
 
 TRIES = 3
-"""How often a content is kept that the end of another run frees in the same moment."""
+"""Attempts to store a content that the end of another run frees at the same moment."""
 
 
 class CodeGoneError(RunDirectoryError):
-    """What a plan executes is not there any more; the message says so."""
+    """A file that the plan executes no longer exists; the message names it."""
 
     page = "start/script#your-code-a-copy-per-run"
 
 
 def capture(layout: RunLayout, plan: LaunchPlan, home: Path) -> LaunchPlan:
-    """Copy what the plan lists into the run's directory; the plan with what was really copied.
+    """Copy the plan's files into the run's directory; return the plan with what was actually copied.
 
-    A file that changed since the plan was made is copied as it is now, and the plan says so from then on;
-    one that is gone is left out.
+    A file that changed since the plan was made is copied in its current state, and the plan is updated. A
+    missing file is left out.
 
     Raises:
-        CodeGoneError: it is the very file that would be executed.
+        CodeGoneError: the missing file is the one to execute.
         OSError: the home cannot be written.
     """
     code = plan.code
@@ -71,7 +71,7 @@ def _copied(code: CodeTree, store: BlobStore, digests: Digests, made: FolderBein
 def _file(
     name: str, code: CodeTree, store: BlobStore, digests: Digests, made: FolderBeingMade
 ) -> Entry | None:
-    """Put a file in its place; None if it is gone, or holds credentials and was not asked for by name."""
+    """Put a file in its place; None if it is gone, or holds credentials and was not requested by name."""
     relative = name_of(name)
     source = os.path.join(code.folder, relative)  # noqa: PTH118 - thousands of texts
     for attempt in range(TRIES):
@@ -88,7 +88,7 @@ def _file(
 
 
 def _kept(name: str, source: str, store: BlobStore, digests: Digests, *, knowingly: bool) -> Blob | None:
-    """The content of the file, kept in the store; None if it holds credentials and does not go knowingly."""
+    """Store the content of the file; return None if it holds credentials and `knowingly` is not set."""
     try:
         stat = os.stat(source, follow_symlinks=False)  # noqa: PTH116
         executable = bool(stat.st_mode & 0o100)
@@ -135,12 +135,12 @@ def _has_secret(path: Path) -> bool:
 
 
 def _no_link(path: str, flags: int) -> int:
-    """Of a link, a pipe or a device that was put there meanwhile nothing is read."""
+    """Do not follow links or read pipes and devices that were put there in the meantime."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _check(plan: LaunchPlan, gone: set[str]) -> None:
-    """Refuse to start what is not there."""
+    """Raise an error if a file to start is missing."""
     if is_copied(plan.code, plan.target) and text_of(os.path.relpath(plan.target, plan.code.folder)) in gone:
         raise CodeGoneError(
             f"{plan.target} is not there any more, or cannot be read; the plan was made with it"

@@ -1,4 +1,4 @@
-"""Hashes of files, kept in TORCHDECK_HOME so that a tree of thousands is not read at every launch."""
+"""File hashes, cached in TORCHDECK_HOME so that a tree of thousands is not read at every launch."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from torchdeck.launching.code.secret_contents import SecretSearch, rules_version
 
 VERSION = 2
 KEPT = 64
-"""Trees whose hashes are kept."""
+"""Number of trees whose hashes are cached."""
 WORTH_KEEPING = 0.03
-"""Seconds of hashing below which nothing is written down: it is as quick to hash again."""
+"""Seconds of hashing below which nothing is cached: hashing again is as fast."""
 _CHUNK = 1 << 20
 _FINE, _COARSE = 0.1, 2.5
-"""Seconds in which a file may change twice and keep its times, by how fine the file system's are."""
+"""Seconds within which a file may change twice and keep its timestamps, for a fine and a coarse file system
+clock.
+"""
 
 Stamp = tuple[int, int, int, int]
 
 
 class Digest(NamedTuple):
-    """What a file holds."""
+    """Content of a file."""
 
     hash: str
-    """SHA-256 of what was read."""
+    """SHA-256 of the content read."""
     secret: str
-    """Which credential it holds, as `secret_in` says it; empty if none."""
+    """Kind of credential it holds, as returned by `secret_in`; empty if none."""
 
 
 class Digests:
     """Hashes of the files of one tree.
 
-    A file is read again where its size, a time or its inode is another than when it was read. Nobody can set
-    the time of the last change of any kind, so an editor that keeps the time of a file hides nothing.
+    A file is read again if its size, a timestamp or its inode has changed since it was read. The ctime cannot
+    be set, so an editor that preserves a file's mtime does not hide a change.
     """
 
     def __init__(self, home: Path, base: Path) -> None:
@@ -51,7 +53,7 @@ class Digests:
         self._new: dict[str, tuple[Stamp, Digest]] = {}
 
     def known(self, name: str, stat: os.stat_result) -> Digest | None:
-        """Of the file `name`, if it is as it was when it was read."""
+        """Return the digest of the file `name`, if it is unchanged since it was read."""
         stamp = stamp_of(stat)
         for kept in (self._new.get(name), self._known.get(name)):
             if kept is not None and kept[0] == stamp:
@@ -60,7 +62,7 @@ class Digests:
         return None
 
     def read(self, name: str, path: str) -> Digest | None:
-        """Read the file; None where that is not possible."""
+        """Read the file; return None if that is not possible."""
         begun = time.monotonic()
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - thousands of texts
@@ -79,7 +81,7 @@ class Digests:
         return found
 
     def save(self) -> None:
-        """Write down what was found, where that spares time; a home that cannot be written spares none."""
+        """Write the cache if it saves time; a home that cannot be written is ignored."""
         if self._seconds < WORTH_KEEPING:
             return
         value = {
@@ -95,12 +97,14 @@ class Digests:
 
 
 def stamp_of(stat: os.stat_result) -> Stamp:
-    """What changes when a file does."""
+    """Fingerprint of a file: it changes if the file does."""
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 def is_fresh(stat: os.stat_result) -> bool:
-    """Whether the file was changed so lately that the next change could leave its times as they are."""
+    """Return whether the file changed so recently that the next change could leave its timestamps the
+    same.
+    """
     fine = stat.st_ctime_ns % 1_000_000_000 != 0
     return time.time() - stat.st_ctime < (_FINE if fine else _COARSE)
 
@@ -109,7 +113,7 @@ def _read(path: Path) -> dict[str, tuple[Stamp, Digest]]:
     value = read_json(path)
     if not isinstance(value, Mapping) or value.get("version") != VERSION:
         return {}
-    if value.get("rules") != rules_version():  # they would find something else in the same files
+    if value.get("rules") != rules_version():  # other rules may give other results for the same files
         return {}
     try:
         return {

@@ -1,4 +1,4 @@
-"""Which files stay behind: what .gitignore and .torchdeckignore say, and what nobody wants to be copied."""
+"""Files excluded from the copy: by .gitignore and .torchdeckignore, and by built-in rules."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _FOLDERS = frozenset(
     )
 )
 _MARKS = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
-"""What makes a folder one of installed packages, or a cache."""
+"""Files that mark a folder as installed packages or a cache."""
 _ENDINGS = (".pyc", ".pyo", ".swp", "~")
 _WILD = re.compile(r"[*?\[\\]")
 _LIMIT = 1 << 20
-"""Bytes of a file of rules."""
+"""Maximum size of a file of rules, in bytes."""
 SECONDS = 20.0
-"""Of processor time for all that rules are asked below one folder; usual ones take a hundredth of that."""
+"""Seconds of processor time for all rules below one folder; usual rules take a hundredth of that."""
 _LINES = 10_000
 _LONGEST = 4096
-"""Characters of a line; no path is longer."""
+"""Maximum characters in a line; no path is longer."""
 
 
 class RulesError(Refusal):
-    """A file of rules cannot be used; the message names it and says why."""
+    """A file of rules cannot be used; the message names it and gives the reason."""
 
     page = "start/script#your-code-a-copy-per-run"
 
 
 class Rules(NamedTuple):
-    """Lines of one file, and the folder they are for."""
+    """Lines of one file, and the folder they apply to."""
 
     folder: str
-    """Absolute, ending in a slash."""
+    """Absolute path that ends in a slash."""
     spec: GitIgnoreSpec
     name: str
     """Path of the file."""
@@ -55,21 +55,21 @@ class Rules(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """All rules that hold in one folder, those of the folders above it first. Paths are absolute texts.
+    """All rules that apply in one folder, those of parent folders first. Paths are absolute strings.
 
-    What it is asked raises RulesError where a file of rules is none, or takes for ever to decide by.
+    Its methods raise RulesError if a file of rules is invalid, or takes too long to evaluate.
 
-    As in git: the last line that fits decides, and below an ignored folder nothing is looked at.
-    .torchdeckignore is stronger than .gitignore, so that `!data/` in it takes along what git does not have.
+    As in git, the last matching line decides, and nothing below an ignored folder is checked.
+    .torchdeckignore overrides .gitignore, so `!data/` in it includes files that git does not have.
     """
 
     git: tuple[Rules, ...] = ()
     own: tuple[Rules, ...] = ()
     until: float = float("inf")
-    """When this thread's processor time is used up."""
+    """Thread processor time at which the budget is used up."""
 
     def within(self, folder: str, names: Iterable[str]) -> Ignored:
-        """With the rules that lie in `folder`, which holds `names`."""
+        """Add the rules found in `folder`, which contains `names`."""
         there = frozenset(names)
         git = _rules(folder, GIT) if GIT in there else None
         own = _rules(folder, IGNORE_FILE) if IGNORE_FILE in there else None
@@ -81,14 +81,14 @@ class Ignored(NamedTuple):
         )
 
     def file(self, path: str) -> bool:
-        """Whether the file (or link) at `path` stays behind."""
+        """Return whether the file (or link) at `path` is excluded."""
         decided = self._decide(self.own, path)
         if decided is None:
             decided = True if path.endswith(_ENDINGS) else self._decide(self.git, path)
         return bool(decided)
 
     def folder(self, path: str) -> bool:
-        """Whether the folder at `path` stays behind with all that it holds."""
+        """Return whether the folder at `path` is excluded with everything in it."""
         decided = self._decide(self.own, f"{path}/")
         if decided is None:
             known = os.path.basename(path) in _FOLDERS  # noqa: PTH119 - thousands of texts
@@ -96,9 +96,9 @@ class Ignored(NamedTuple):
         return bool(decided)
 
     def knowingly(self, path: str) -> bool:
-        """Whether .torchdeckignore takes along the very file or folder at `path` by its name.
+        """Return whether .torchdeckignore includes the very file or folder at `path` by its name.
 
-        `!.env` does; `!data/` and `!*` take along what is there, but no credentials among it.
+        `!.env` does; `!data/` and `!*` include what is there, except credentials in it.
         """
         place = any(
             f"*/{path.rsplit('/', 1)[-1]}" in rules.named or path[len(rules.folder) :] in rules.named
@@ -125,14 +125,14 @@ class Ignored(NamedTuple):
 
 
 def is_marked(names: Iterable[str]) -> bool:
-    """Whether a folder that holds `names` is a virtual environment or a cache."""
+    """Return whether a folder that contains `names` is a virtual environment or a cache."""
     return not _MARKS.isdisjoint(names)
 
 
 def rules_above(folder: Path) -> Ignored:
-    """Rules of the repository around `folder`, from above it; none where they leave all of it behind.
+    """Return the rules of the repository around `folder`, outermost first; none if they exclude all of it.
 
-    They may be asked for `SECONDS` of this thread's processor time.
+    Evaluating them may take `SECONDS` of this thread's processor time.
     """
     found = none = Ignored(until=time.thread_time() + SECONDS)
     above: list[Path] = []
@@ -168,14 +168,14 @@ def _rules(folder: str, name: str) -> Rules | None:
             raise RulesError(f"{path}, line {number} has {len(line):,} characters, and no path is that long")
     try:
         spec = GitIgnoreSpec.from_lines(BoundedPattern, lines)
-    except UNSOUND:  # git passes over what it cannot read, too
+    except UNSOUND:  # git also skips what it cannot read
         spec = GitIgnoreSpec.from_lines(BoundedPattern, (line for line in lines if _is_sound(line)))
     named = frozenset(filter(None, map(_named, lines))) if name == IGNORE_FILE else frozenset[str]()
     return Rules(folder.rstrip("/") + "/", spec, path, named) if len(spec) else None
 
 
 def _named(line: str) -> str:
-    """What `!NAME` names, as `Rules.named` has it; empty for all other lines."""
+    """Return the path named by `!NAME`, as in `Rules.named`; empty for all other lines."""
     text = line.rstrip().rstrip("/")
     if not text.startswith("!") or _WILD.search(text):
         return ""

@@ -1,6 +1,6 @@
-"""One line of a .gitignore, looked for in a path and given up where that would take for ever.
+"""One line of a .gitignore, matched against a path and aborted if that takes too long.
 
-`*a*a*a*a*b` becomes a regular expression that backtracks without end in a long name. Python's own engine
+`*a*a*a*a*b` becomes a regular expression that backtracks exponentially in a long name. Python's own engine
 cannot be interrupted; that of the package `regex` remembers where it has failed, and can be. It is used if a
 line has more than two wildcards.
 """
@@ -16,24 +16,24 @@ from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 UNSOUND = (GitIgnorePatternError, re.error, regex.error, OverflowError, RecursionError)
-"""What a line raises that is no pattern; pathspec lets through what it has not thought of, such as [z-a]."""
+"""Errors raised by an invalid line; pathspec lets some through, such as [z-a]."""
 SECONDS = 1.0
-"""For one line and one path; a usual one takes a millionth of that."""
+"""Limit for one line and one path; a usual one takes a millionth of that."""
 _FEW = 2
-"""Wildcards with which the time grows by a small power of the path's length at most."""
+"""Number of wildcards up to which the time grows at most by a small power of the path's length."""
 _WILDCARDS = ("[^/]*", ".+", ".*")
-"""What pathspec makes of `*` and `**`."""
+"""Expressions that pathspec generates for `*` and `**`."""
 
 
 class SlowPatternError(Exception):
-    """A line takes too long; the message says which."""
+    """A line takes too long; the message names it."""
 
     def __init__(self, line: str) -> None:
         super().__init__(f"the line {line[:80]!r} takes too long to look for: use fewer wildcards in it")
 
 
 class BoundedPattern(GitIgnoreSpecPattern):
-    """A line that raises SlowPatternError where it takes too long."""
+    """A line that raises SlowPatternError if it takes too long."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -42,7 +42,7 @@ class BoundedPattern(GitIgnoreSpecPattern):
         self._bounded: Any = regex.compile(expression, regex.VERSION0) if many else None
 
     def match_file(self, file: Any) -> Any:
-        """The match of the pattern in `file`, a path relative to the folder of the rules."""
+        """Match the pattern against `file`, a path relative to the folder of the rules."""
         if self._bounded is None:
             return super().match_file(file)
         try:

@@ -1,4 +1,4 @@
-"""What stays behind when code is copied (data, results, what git ignores), as links in a local run's copy."""
+"""Links in a local run's copy to files that are not copied (data, results, files ignored by git)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from torchdeck.contract.file_names import name_of
 
 _OWN = frozenset({"__pycache__"})
-"""Byte code belongs to the files it was made from."""
+"""Byte code belongs to the files it was compiled from."""
 
 
 def link_what_stays(folder: Path, copy: Path, names: Iterable[str], home: Path) -> int:
-    """Let a script find by `__file__` what it always found: a link for each thing that was not copied.
+    """Link everything that was not copied, so that a script still finds it by `__file__`.
 
     Args:
-        folder: the user's.
-        copy: the copy that is being made of it.
-        names: what is copied, as the plan names it.
-        home: TORCHDECK_HOME; a folder that holds it gets no link, as the run lies in it.
+        folder: the user's folder.
+        copy: the copy being made of it.
+        names: copied names, as in the plan.
+        home: TORCHDECK_HOME; a folder that contains it gets no link, as the run is inside it.
 
     Returns:
-        How many links were made. What cannot be linked is left out.
+        The number of links created. What cannot be linked is skipped.
     """
     copied = {name_of(name) for name in names}
     folders = {"", *(parent for name in copied for parent in _parents(name))}

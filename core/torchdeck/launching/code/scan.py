@@ -1,4 +1,4 @@
-"""Which files below a folder a run would need, without reading them."""
+"""Finds the files below a folder that a run would need, without reading them."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from torchdeck.launching.code.secret_files import NEVER, is_secret_name
 MAX_FILES = 20_000
 MAX_BYTES = 2**30
 MAX_LOOKED = 100_000
-"""Names looked at before a folder is given up; a second or so."""
+"""Names checked before the scan of a folder is abandoned; takes about a second."""
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A regular file that goes."""
+    """A regular file to copy."""
 
     name: str
-    """Below the folder that was scanned, as `text_of` has it."""
+    """Path relative to the scanned folder, as returned by `text_of`."""
     path: str
     stat: os.stat_result
     knowingly: bool = False
-    """.torchdeckignore names this very file: it goes though it holds credentials."""
+    """.torchdeckignore names this very file: it is copied although it holds credentials."""
 
 
 @dataclass
 class Found:
-    """What goes, and what does not."""
+    """Files to copy, and files to exclude."""
 
     files: list[FoundFile] = field(default_factory=list)
     links: dict[str, str] = field(default_factory=dict)
-    """Name → target, both as texts."""
+    """Name → target, both as strings."""
     leading_out: list[str] = field(default_factory=list)
-    """Names of links to what does not go along."""
+    """Names of links to files that are not copied."""
     secret: list[str] = field(default_factory=list)
-    """Names of files and folders that by their names hold credentials."""
+    """Names of files and folders whose names indicate credentials."""
     homes: list[str] = field(default_factory=list)
-    """Names of folders that are homes of Torchdeck."""
+    """Names of folders that are Torchdeck homes."""
     unreadable: list[str] = field(default_factory=list)
     whole: bool = True
-    """False where there is so much that nobody looked any further."""
+    """False if the scan stopped because there are too many files."""
 
     @property
     def size(self) -> int:
@@ -60,13 +60,13 @@ def scan(
     always: Path | None = None,
     max_looked: int = MAX_LOOKED,
 ) -> Found:
-    """Look through `base`.
+    """Scan `base`.
 
     Args:
         base: the folder; absolute.
-        without: folders that stay behind.
-        always: a file that rules do not leave behind: what is to be run.
-        max_looked: names that are looked at.
+        without: folders to exclude.
+        always: a file that rules never exclude: the one to run.
+        max_looked: maximum number of names to check.
 
     Raises:
         RulesError: a file of rules cannot be used.
@@ -78,7 +78,7 @@ def scan(
 
 
 def _is_home(names: Collection[str]) -> bool:
-    """Whether a folder that holds `names` is a home of Torchdeck, here or on a node."""
+    """Return whether a folder that contains `names` is a Torchdeck home, here or on a node."""
     return "runs" in names and ("shipped" in names or "leases" in names)
 
 
@@ -122,7 +122,7 @@ class _Walk:
         return found
 
     def _sort(self, folder: str, entries: list[os.DirEntry[str]], rules: Ignored) -> Iterator[str]:
-        """Note what goes; the folders to look at."""
+        """Record the files to copy; yield the folders to scan next."""
         for entry in entries:
             secret = is_secret_name(entry.name, os.path.basename(folder))  # noqa: PTH119 - a text among thousands
             knowingly = (secret or bool(rules.own)) and entry.name != NEVER and rules.knowingly(entry.path)
@@ -147,7 +147,7 @@ class _Walk:
             self.found.files.append(FoundFile(self._name(entry.path), entry.path, found, knowingly))
 
     def _note_link(self, entry: os.DirEntry[str]) -> None:
-        """Links inside the tree stay what they are; others lead, from anywhere, to where they led."""
+        """Keep links inside the tree as they are; resolve others to their target, valid from anywhere."""
         target = os.readlink(entry.path)  # noqa: PTH115
         folder = os.path.dirname(entry.path)  # noqa: PTH120 - a text among thousands
         absolute = os.path.normpath(os.path.join(folder, target))  # noqa: PTH118

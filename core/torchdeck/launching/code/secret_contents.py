@@ -1,4 +1,4 @@
-"""Credentials inside files: private keys anywhere in a file of any size, all else in small files."""
+"""Credentials inside files: private keys anywhere in a file of any size, all others in small files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from torchdeck.launching.code.secret_rules import GENERIC, ISSUED, assigned_to_secret_names, passwords_in_urls
 
 SMALL = 1 << 20
-"""Bytes of a file that is searched for every kind of credential."""
+"""Maximum size in bytes of a file that is searched for every kind of credential."""
 LAP = 1 << 12
-"""Bytes that consecutive parts of a large file have in common, so that no key falls between two."""
+"""Overlap in bytes of consecutive parts of a large file, so that no key is split between two."""
 PRIVATE_KEY = "a private key"
 
 _HEADERS = (b"PRIVATE KEY", b"PuTTY-User-Key-File-", b"openssh-key-v1")
 _BEGIN = rb"-----BEGIN (?:[A-Z0-9 ]{1,40} )?PRIVATE KEY(?: BLOCK)?-----"
 _KEY = re.compile(
     rb"^(?:" + _BEGIN + rb"|PuTTY-User-Key-File-|openssh-key-v1\0)"
-    # inside a line, or quoted: only with a body, as sources name the header, too
+    # inside a line, or quoted: only with a body, as source code also names the header
     rb"|" + _BEGIN + rb"(?:\\[nrt]|[\s\"'+,\\>|#*()bfr]){0,200}"
     rb"(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash):[^\n\\]{0,200}(?:\\[nr]|\s){1,20}){0,5}[A-Za-z0-9+/=]{40}",
     re.MULTILINE,
@@ -30,24 +30,24 @@ _ENCODED = tuple(
     b64encode(f"-----BEGIN {kind}PRIVATE KEY-----".encode())[:32]
     for kind in ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ")
 )
-"""How private keys begin in a base64 value, as in a kubeconfig."""
+"""Prefixes of private keys in a base64 value, as in a kubeconfig."""
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _EXAMPLE = b"EXAMPLE"
-"""How keys in AWS's documentation end."""
+"""Suffix of keys in AWS's documentation."""
 _HEAD = 1 << 13
-"""Bytes by which text is told from images and the like, of which thousands would take minutes to search."""
+"""Bytes used to tell text from images and similar files, thousands of which would take minutes to search."""
 _RANDOM = 3.3
-"""Bits per character from which a text without a known format looks random."""
+"""Bits per character from which a string without a known format counts as random."""
 
 
 def rules_version() -> str:
-    """Changes whenever the rules do: a verdict under other rules is none."""
+    """Return a version that changes with the rules: results under other rules are invalid."""
     rules = (ISSUED, _KEY.pattern, *(pattern.pattern for pattern in GENERIC))
     return hashlib.sha256(repr(rules).encode()).hexdigest()[:16]
 
 
 class SecretSearch:
-    """Searches a file that is read in parts."""
+    """Search in a file that is read in parts."""
 
     def __init__(self) -> None:
         self._found = ""
@@ -56,7 +56,7 @@ class SecretSearch:
         self._before = b""
 
     def feed(self, part: bytes) -> None:
-        """Take the next bytes of the file."""
+        """Process the next bytes of the file."""
         if self._whole is not None:
             part = self._whole + part
             self._whole = part if len(part) <= SMALL else None
@@ -66,14 +66,17 @@ class SecretSearch:
             self._before = part[-LAP:]
 
     def end(self) -> str:
-        """What the file holds, as `secret_in` says it; of a large file only private keys are found."""
+        """Return the credential the file holds, as `secret_in` does; in a large file only private keys are
+        found.
+        """
         return self._found if self._whole is None else secret_in(self._whole)
 
 
 def secret_in(data: bytes) -> str:
-    """The first credential in the whole content of a small file, as "a Vault token (line 3)"; empty if none.
+    """Return the first credential in the whole content of a small file, as "a Vault token (line 3)"; empty if
+    none.
 
-    In what is no text only private keys are looked for.
+    If it is not text, only private keys are searched for.
     """
     data = _as_bytes(data)
     if holds_key(data):
@@ -87,14 +90,14 @@ def secret_in(data: bytes) -> str:
 
 
 def holds_key(data: bytes) -> bool:
-    """Whether there is a private key anywhere in `data`."""
+    """Return whether there is a private key anywhere in `data`."""
     if any(literal in data for literal in _HEADERS):
         return _KEY.search(data) is not None
     return any(encoded in data for encoded in _ENCODED)
 
 
 def entropy(data: bytes) -> float:
-    """Bits per byte, by how often each byte is in `data`."""
+    """Return the bits per byte, from the frequency of each byte in `data`."""
     return -sum(count / len(data) * math.log2(count / len(data)) for count in Counter(data).values())
 
 
@@ -114,7 +117,7 @@ def _all(data: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
 
 
 def _as_bytes(data: bytes) -> bytes:
-    """UTF-16, which PowerShell writes, as UTF-8; without a byte order mark."""
+    """Return UTF-16, which PowerShell writes, as UTF-8; without a byte order mark."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     encoding = _UTF16.get(data[:2])
     return data if encoding is None else data[2:].decode(encoding, "replace").encode("utf-8", "replace")

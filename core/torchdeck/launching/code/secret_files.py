@@ -6,7 +6,7 @@ import re
 from fnmatch import translate
 
 NEVER = ".git"
-"""Git's own folder, which no rule can take along."""
+"""Git's own folder, which no rule can include."""
 
 _KEYS = (
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "ssh_host_*_key", "*.pem", "*.key", "*.p8", "*.pk8"),
@@ -51,7 +51,7 @@ _BELOW = frozenset(
         *((".cargo", "credentials"), (".ipython", "history.sqlite")),
     )
 )
-"""Folder and name: what is a secret only there."""
+"""Folder and name of files that are secret only in that folder."""
 _PUBLIC = re.compile(
     r".*\.pub|.*[._-](?:example|sample|template|dist)|credentials\.(?:py|md|rst|txt)", re.IGNORECASE
 )
@@ -61,13 +61,13 @@ _NAME = re.compile(
 
 
 def is_secret_name(name: str, folder: str = "") -> bool:
-    """Whether a file or folder of this name holds credentials.
+    """Return whether a file or folder of this name holds credentials.
 
     Public keys do not; templates (`.env.example`) are judged by their content.
 
     Args:
         name: without its folder.
-        folder: the name of the folder it is in.
+        folder: the name of its folder.
     """
     if name in _FOLDERS or (folder, name) in _BELOW:
         return True

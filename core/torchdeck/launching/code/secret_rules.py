@@ -1,4 +1,4 @@
-"""What credentials look like: the formats that their issuers publish, as secret scanners know them.
+"""Formats of credentials as published by their issuers and known to secret scanners.
 
 Every pattern is anchored by a literal and has bounded repetitions, so that no content is slow to search.
 """
@@ -14,17 +14,17 @@ class Rule(NamedTuple):
     """A kind of credential."""
 
     what: str
-    """With its article, as in "holds a Vault token"."""
+    """Name with its article, as in "holds a Vault token"."""
     literals: tuple[bytes, ...]
-    """One of them is in every content that the pattern fits."""
+    """At least one of them occurs in every content that the pattern matches."""
     pattern: re.Pattern[bytes]
-    """Its first group, or all of it, is the credential."""
+    """Its first group, or the whole match, is the credential."""
     least_entropy: float = 3.0
-    """Bits per character below which a find is a placeholder."""
+    """Bits per character below which a match is a placeholder."""
 
 
 def _token(what: str, literals: str, pattern: str, least_entropy: float = 3.0) -> Rule:
-    """A token that begins with a literal of its issuer."""
+    """Return the rule for a token that begins with a literal of its issuer."""
     return Rule(
         what,
         tuple(literal.encode() for literal in literals.split()),
@@ -34,7 +34,9 @@ def _token(what: str, literals: str, pattern: str, least_entropy: float = 3.0) -
 
 
 def _assigned(what: str, literals: str, name: str, value: str) -> Rule:
-    """A value that is known by its name: `NAME = "VALUE"`, `NAME: VALUE`, `"NAME": "VALUE"`."""
+    """Return the rule for a value identified by its name: `NAME = "VALUE"`, `NAME: VALUE`, `"NAME":
+    "VALUE"`.
+    """
     pattern = rf"(?i:{name})[\"']?\s{{0,4}}(?:=>|:=|[:=,(])\s{{0,4}}[\"']?((?:{value}))(?![A-Za-z0-9/+_=-])"
     return Rule(what, tuple(literal.encode() for literal in literals.split()), re.compile(pattern.encode()))
 
@@ -123,9 +125,9 @@ _VALUE = re.compile(
     rb"(?:[\"']([a-z0-9+/=_.~!@#$%^&*-]{12,200})[\"']|([a-z0-9+/=]{20,200})[ \t]{0,4}\r?$)",
     re.MULTILINE,
 )
-"""In a content in lower case: a quoted value, or one that ends its line."""
+"""In lower-case content: a quoted value, or one that ends its line."""
 _OF_ITSELF = (b"passw", b"passphrase", b"secret")
-"""Words that say enough without another before them."""
+"""Words that identify a secret without another word before them."""
 _BEFORE = re.compile(
     rb"(?:api|access|auth|client|private|secret|account|signing|encryption|refresh|hf|bot|user|bearer)[_.-]?\Z"
 )
@@ -139,13 +141,13 @@ _NOWHERE = re.compile(
     rb"(?i)localhost|127\.|(?:.*\.)?example(?:\.\w+)?$|(?:.*\.)?(?:test|invalid)$|host(?:name)?$"
 )
 GENERIC = (_VALUE, _BEFORE, _URL, _RUN, _PLACEHOLDER, _NOWHERE)
-"""What finds credentials without a format of their own."""
+"""Patterns for credentials without a format of their own."""
 
 
 def assigned_to_secret_names(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Values that look random and are assigned to a name such as `api_key`; hashes and identifiers are not.
+    """Yield random-looking values assigned to a name such as `api_key`; not hashes and identifiers.
 
-    Spans are those of `data`, texts are in lower case.
+    Spans refer to `data`; the matched text is in lower case.
     """
     lowered = data.lower()
     for match in _VALUE.finditer(lowered):
@@ -158,7 +160,7 @@ def assigned_to_secret_names(data: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def passwords_in_urls(data: bytes) -> Iterator[re.Match[bytes]]:
-    """`scheme://user:password@host`; those of examples and of this machine are not."""
+    """Yield matches of `scheme://user:password@host`, except those of examples and of this machine."""
     for match in _URL.finditer(data):
         if _PLACEHOLDER.search(match[1]) is None and _NOWHERE.match(match[2]) is None:
             yield match

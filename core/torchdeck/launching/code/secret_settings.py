@@ -1,4 +1,6 @@
-"""Credentials in a run file's own settings, which become part of a plan, and so reach every node's disk."""
+"""Credentials in a run file's own settings, which become part of a plan and are written to every node's
+disk.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from torchdeck.launching.code.secret_contents import secret_in
 
 
 def secrets_in_settings(config: RunConfig) -> Iterator[str]:
-    """A warning for each variable of [run.env] and each argument that looks like one; never its value."""
+    """Yield a warning for each variable of [run.env] and each argument that resembles one; never its
+    value.
+    """
     for name, value in config.run.env.items():
         found = _kind(f"{name}={value}")
         if found:
@@ -27,5 +31,5 @@ def secrets_in_settings(config: RunConfig) -> Iterator[str]:
 
 
 def _kind(text: str) -> str:
-    """What it is, without the line."""
+    """Return the kind of credential, without the line."""
     return secret_in(text.encode("utf-8", "surrogateescape")).partition(" (")[0]

@@ -1,4 +1,4 @@
-"""The desktop's end of a transfer of code: see `agent.snapshots.receive` for what passes."""
+"""The desktop's end of a code transfer: see `agent.snapshots.receive` for the protocol."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from torchdeck.contract.frames import Frame, FrameError, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
 
 PART = 1 << 17
-"""Bytes of a content in one frame: what something more urgent waits for."""
+"""Bytes of content per frame: the most that a more urgent frame waits for."""
 LIST_PART = 1 << 20
 
 
 class CodeNotSentError(Exception):
-    """A node did not take the code; the message says why."""
+    """A node did not accept the code; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a transfer is, in bytes of contents that the node did not have."""
+    """Progress of a transfer, in bytes of contents that the node did not have."""
 
     sent: int
     size: int
 
 
 class Sender:
-    """Sends the copy of the code that a run has to another node.
+    """Sends a run's copy of the code to another node.
 
-    Frames are made as they are taken, so that a slow link holds none of them in memory.
+    Frames are created lazily, so that a slow link does not accumulate them in memory.
 
     Attributes:
-        over: the node has it.
+        over: the node has the code.
 
-    Raises, in all that it does:
-        CodeNotSentError: the node refuses, or the run's own copy is not there.
+    Raises, in all methods:
+        CodeNotSentError: the node refuses, or the run's own copy is missing.
     """
 
     def __init__(self, layout: RunLayout, on_progress: Callable[[Progress], None] = lambda _: None) -> None:
@@ -54,14 +54,14 @@ class Sender:
         self._progress = on_progress
 
     def begin(self) -> Iterator[bytes]:
-        """What goes first, and again after the stream was cut: the other end knows how far it was."""
+        """Yield the first frames, also after a reconnect: the other end knows its progress."""
         self._needed = []
         listed = self._manifest.to_bytes()
         for at in range(0, len(listed), LIST_PART):
             yield encode("code_list", listed[at : at + LIST_PART], run=self._layout.root.name, of=len(listed))
 
     def handle(self, frame: Frame) -> Iterator[bytes]:
-        """Take a frame of the node; what is to be sent to it."""
+        """Handle a frame from the node; yield the frames to send to it."""
         if frame.kind == "code_refused":
             raise CodeNotSentError(frame.text("why"))
         if frame.kind == "code_done":
@@ -113,7 +113,7 @@ class Sender:
 
 
 def _places(manifest: Manifest, folder: Path) -> dict[str, tuple[Path, Blob]]:
-    """A file of the run's own copy for every content; what lies there never changes."""
+    """Return a file of the run's own copy for every content; these files never change."""
     found: dict[str, tuple[Path, Blob]] = {}
     for entry in manifest.entries:
         if entry.target is None:
@@ -122,15 +122,15 @@ def _places(manifest: Manifest, folder: Path) -> dict[str, tuple[Path, Blob]]:
 
 
 def send_over(sender: Sender, write: Callable[[bytes], None], read: Callable[[], bytes]) -> None:
-    """Carry a transfer out over a stream of its own.
+    """Run a transfer over a stream of its own.
 
     Args:
-        sender: what is sent.
-        write: takes all bytes it is given.
-        read: some bytes of the other end's, none at its end; both raise OSError or TimeoutError.
+        sender: sender of the code.
+        write: writes all bytes it is given.
+        read: returns some bytes from the other end, empty at its end; both raise OSError or TimeoutError.
 
     Raises:
-        CodeNotSentError: the node did not take it; what has arrived there stays, and is not sent again.
+        CodeNotSentError: the node did not accept it; what has arrived there is kept, and not sent again.
     """
     frames = FrameReader()
     try:

@@ -1,4 +1,4 @@
-"""The user's code that a run executes: what stands in its plan, and what each run gets a copy of."""
+"""The user's code that a run executes: its entry in the plan, and what is copied for each run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchdeck.plan.code_paths import IGNORE_FILE
 from torchdeck.quantities import size
 
 SHOWN = 4
-"""Names in a sentence."""
+"""Maximum number of names in a sentence."""
 
 
 def read_user_code(
@@ -29,22 +29,22 @@ def read_user_code(
     max_files: int = MAX_FILES,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[CodeTree | None, tuple[str, ...]]:
-    """All that a run gets a copy of: the working directory, or the folder of a script or recipe elsewhere.
+    """Return everything copied for a run: the working directory, or the folder of a script or recipe
+    elsewhere.
 
-    Left behind is what .gitignore and .torchdeckignore say, installed packages and caches, checkpoints and
-    homes of Torchdeck; keys and passwords unless .torchdeckignore names the file. Links are copied as links.
+    Excluded are files matched by .gitignore and .torchdeckignore, installed packages and caches, checkpoints
+    and Torchdeck homes; keys and passwords unless .torchdeckignore names the file. Links are copied as links.
 
     Args:
-        config: what is asked for; sync is not none.
+        config: the requested configuration; sync is not none.
         working_dir: where ranks start.
-        home: TORCHDECK_HOME; hashes of large trees are kept in it.
-        digests: those of a home and a folder.
-        max_files: with more than so many files
-        max_bytes: or bytes no copy is made.
+        home: TORCHDECK_HOME; it holds the cached hashes of large trees.
+        digests: factory of the digests for a home and a folder.
+        max_files: no copy is made above this number of files
+        max_bytes: or of bytes.
 
     Returns:
-        The tree, and what a person should know of it. The tree is None where it is too large,
-        or rules cannot be used.
+        The tree, and warnings for the user. The tree is None if it is too large, or rules cannot be used.
     """
     if config.run.recipe in BUILTIN_RECIPES:
         return CodeTree(), ()
@@ -76,14 +76,14 @@ def read_user_code(
 
 class _Contents(NamedTuple):
     files: dict[str, str]
-    """Name → what the plan says of it."""
+    """Name → its entry in the plan."""
     secret: dict[str, str]
-    """Name → which credential it holds."""
+    """Name → kind of credential it holds."""
     size: int
 
 
 def _read(found: Found, hashes: Digests) -> _Contents:
-    """The files that go, by content; what cannot be read is added to `found`."""
+    """Read the files to copy, by content; unreadable ones are added to `found`."""
     files = {name: f"{LINK}{target}" for name, target in found.links.items()}
     secret: dict[str, str] = {}
     copied = 0
@@ -101,7 +101,7 @@ def _read(found: Found, hashes: Digests) -> _Contents:
 
 
 def main_file(config: RunConfig) -> Path | None:
-    """The script or recipe file; None for a module, a built-in recipe, and what is looked up on PATH."""
+    """Return the script or recipe file; None for a module, a built-in recipe, or a program found on PATH."""
     name = config.run.script or config.run.recipe
     if name is None or name in BUILTIN_RECIPES or os.sep not in name:
         return None
@@ -109,16 +109,17 @@ def main_file(config: RunConfig) -> Path | None:
 
 
 def _base(working_dir: Path, main: Path | None) -> Path:
-    """The folder that is copied.
+    """Return the folder to copy.
 
-    Who names a script that lies elsewhere may stand in any folder, such as their home, which is no code.
+    If the script is elsewhere, the working directory may be any folder, such as the home folder, which is not
+    code.
     """
     here = Path(os.path.normpath(working_dir.absolute()))
     return here if main is None or main.is_relative_to(here) else main.parent
 
 
 def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
-    """A sentence where it is more than runs get a copy of."""
+    """Return an error sentence if the tree exceeds what is copied for runs."""
     if found.whole and len(found.files) <= max_files and found.size <= max_bytes:
         return ""
     least = "" if found.whole else "more than "

@@ -1,1 +1,1 @@
-"""The controller of a run, its requests and secrets, and taking a run over."""
+"""The controller of a run, its requests and secrets, and taking over a run."""

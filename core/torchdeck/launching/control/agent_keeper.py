@@ -11,15 +11,15 @@ from torchdeck.runs.replay.history import RunHistory
 MAX_STARTS = 5
 """Agents in a row that may end before there is a shim."""
 FIRST_DELAY = 0.2
-"""Seconds before an agent is started again; doubles each time."""
+"""Seconds before an agent is restarted; doubles each time."""
 STEADY = 5.0
-"""Seconds after which an agent that ends by itself is none that could not begin."""
+"""Seconds after which an agent that exits counts as started successfully."""
 REACH_LIMIT = 90.0
-"""Seconds in which a node that has had no agent must be reached."""
+"""Seconds within which a node that has had no agent must be reachable."""
 
 
 class AgentUnavailableError(Exception):
-    """No agent can be kept on a node; the message says what it said last."""
+    """No agent can be kept running on a node; the message includes its last error."""
 
     def __init__(self, node: str, why: str) -> None:
         super().__init__(why)
@@ -39,11 +39,11 @@ class AgentKeeper:
         handover: Callable[[], bytes | None] = lambda: b"",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to keep.
+        """Start keeping the agent.
 
         Args:
-            transport: the node.
-            handover: what an agent is handed; None while none can be started.
+            transport: transport to the node.
+            handover: function for an agent's bootstrap payload; None while none can be started.
             clock: seconds.
         """
         self._transport = transport
@@ -55,10 +55,10 @@ class AgentKeeper:
         self.begun = False
 
     def look(self, history: RunHistory) -> bool:
-        """Start an agent if one is missing; True when it did.
+        """Start an agent if one is missing; return True if it did.
 
         Raises:
-            AgentUnavailableError: too many in a row have ended, or the node is not reached.
+            AgentUnavailableError: too many in a row have exited, or the node is not reachable.
         """
         node = self._transport.node
         seen = self._transport.supervision(history.agents.get(node), history.holders.get(node))
@@ -72,7 +72,7 @@ class AgentKeeper:
         if seen.agent or self._transport.agent_is_starting() or self._clock() < self._due:
             return False
         if self._transport.agent_exit() == 0 and self._clock() - self._started > STEADY:
-            self._starts = 0  # it has departed by itself, and may be wanted again
+            self._starts = 0  # it has left by itself, and may be needed again
         handover = self._handover()
         if handover is None:
             return False
@@ -88,7 +88,9 @@ class AgentKeeper:
         return True
 
     def _check_reached(self, node: str, history: RunHistory) -> None:
-        """A link that breaks later is waited for; one that never was stands in the way of a start."""
+        """Check that the node was reached once. A link that breaks later is waited for; one never established
+        blocks a start.
+        """
         if not history.has_begun(node) and self._clock() - self._begun > REACH_LIMIT:
             raise AgentUnavailableError(
                 node, f"node {node} was not reached within {REACH_LIMIT:.0f} s: {self._transport.unreached}"

@@ -39,16 +39,16 @@ from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory
 
 TICK = 0.2
-"""Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
+"""Seconds between two polls: the longest that a request waits. A poll costs a tenth of a millisecond."""
 BEGIN_TICK = 0.02
-"""The same until every node has an agent: each waits for what another has just said."""
+"""The same until every node has an agent: each waits for what another has just reported."""
 WATCH_TICK = 1.0
 MADE_LIMIT = 5.0
 """Seconds for the directory of a new run to get its name, which is the next thing that the front end does."""
 
 
 class Controller:
-    """What one controller does, one look at a time."""
+    """Work of one controller, one poll at a time."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Controller:
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
     def step(self) -> bool:
-        """One look; False once the run is over and this controller with it.
+        """Poll once; return False once the run and this controller are finished.
 
         Raises:
             SupersededError: a later controller has the run.
@@ -103,42 +103,44 @@ class Controller:
         return True
 
     def _look_for_leader(self, history: RunHistory) -> None:
-        """Give the run up if its leading node is lost."""
+        """Abandon the run if its leader node is lost."""
         if not history.has_begun(self._lead.node):
-            return  # the agent's keeper gives up a node that is never reached
+            return  # a node never reached is abandoned by the agent's keeper
         lost = self._leader.look(history, time.monotonic())
         if lost is not None:
             with self._epoch.held():
                 self._journal.append("lost", **lost)
 
     def _after_the_end(self, history: RunHistory) -> bool:
-        """Whether there is still something to do for nodes that have not heard of it.
+        """Return whether there is still work to do for nodes that do not know of the end.
 
-        A lost node is waited for until it answers, however long that takes: the run may live on there.
+        A lost node is waited for until it answers, however long that takes: the run may still be alive there.
         """
         self._fence.look(history)
         return self._leaderless.go_on(history, time.monotonic()) or bool(history.unfenced)
 
     def check(self) -> None:
-        """Whether this controller still has the run. Raises SupersededError."""
+        """Check that this controller still has the run. Raises SupersededError."""
         self._epoch.check()
 
     @property
     def linger(self) -> float:
-        """Seconds for nodes to come back after the end; a lost leader was waited for already."""
+        """Return the seconds to wait for nodes to return after the end; a lost leader was waited for
+        already.
+        """
         history = self._files.history
         return LINGER if history.is_begun and not history.is_given_up else 0.0
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Return the seconds until the next poll."""
         if self._files.history.is_given_up:
-            return WATCH_TICK  # for days, maybe
+            return WATCH_TICK  # possibly for days
         begun = all(keeper.begun for keeper in self._keepers.values())
         return TICK if begun or self._files.history.end is not None else BEGIN_TICK
 
     def _keep(self, node: str, history: RunHistory) -> bool:
-        """See to one node's agent; False where the run cannot be without it."""
+        """Maintain one node's agent; return False if the run cannot continue without it."""
         try:
             with self._epoch.held():
                 self._keepers[node].look(history)
@@ -147,17 +149,21 @@ class Controller:
             return self._give_up(error)
 
     def _give_up(self, error: AgentUnavailableError) -> bool:
-        """A node cannot take part: without the leader there is nothing, another's gang is told to end."""
+        """Handle a node that cannot take part: without the leader the run is over, otherwise the gang is told
+        to end.
+        """
         self._journal.append("transport_failed", node=error.node, why=str(error))
         self._keepers.pop(error.node, None)
         if error.node == self._lead.node:
             return False
         if self._elastic.without([Place(error.node, None)]) is None:
             write_request(self._layout, STOP_NOW, CONTROLLER, str(error))
-        return True  # who leads does without the node after launch.node_grace, as long as that is allowed
+        return True  # the leader continues without it after launch.node_grace
 
     def _handover(self, transport: Transport) -> bytes | None:
-        """What an agent started now is handed; None where it must wait: for the leader, or for the code."""
+        """Return the bootstrap payload for an agent started now; None while it must wait for the leader or
+        the code.
+        """
         refused = self._nodes.code_refused(transport.node)
         if refused:
             raise AgentUnavailableError(transport.node, refused)
@@ -171,7 +177,9 @@ class Controller:
         return self._handovers.line(transport.node, self._files.listening)
 
     def _leads(self) -> bool:
-        """Whether the leader is known to live: a node that has given it up may be heard by it again."""
+        """Return whether the leader is known to be alive: a node that gave up on it may hear from it
+        again.
+        """
         return self._nodes.lives(self._lead.node, self._files.history) is True
 
     def _forward(self) -> None:
@@ -260,7 +268,7 @@ def _control(
 
 
 def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
-    """After another controller took the run: only look on, until it is over or nobody is left."""
+    """Only watch after another controller took the run, until the run is over or no controller is left."""
     pid = by.get("pid") if by is not None else None
     _say(f"another controller (pid {pid}) has this run now; watching only", 0)
     while True:
@@ -274,12 +282,12 @@ def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
 
 
 def _shipped(layout: RunLayout, history: RunHistory) -> Path:
-    """The folder with the agent that the run was started with; our own if that is not known."""
+    """Return the folder with the agent that the run was started with; this version's own if unknown."""
     named = history.created.fields.get("shipped") if history.created is not None else None
     return Path(named) if isinstance(named, str) and named else ship(layout.home.root)
 
 
 def _say(text: str, code: int) -> int:
-    with contextlib.suppress(OSError):  # its log lies on a disk that may be full
+    with contextlib.suppress(OSError):  # its log is on a disk that may be full
         print(f"torchdeck: {text}", file=sys.stderr if code else sys.stdout, flush=True)
     return code

@@ -10,6 +10,8 @@ from torchdeck.contract.processes import without_run_variables
 
 
 def controller_environment(home: Path, hidden: frozenset[str]) -> dict[str, str]:
-    """This process's environment for a controller of runs in `home`, without the variables named `hidden`."""
+    """Return this process's environment for a controller of runs in `home`, without the variables named
+    `hidden`.
+    """
     env = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
     return {name: value for name, value in env.items() if name not in hidden}

@@ -17,34 +17,35 @@ from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 AGAIN = 1.0
-"""Seconds between two looks at who lives, and so between an answer and the next question."""
+"""Seconds between two checks of what is alive, and so between an answer and the next query."""
 PAUSE = 10.0
-"""Seconds without a look, after which nodes have all of the patience again: no agent was missing then."""
+"""Seconds without a poll after which nodes get the full patience again: no agent was missing then."""
 
 
 class Tell(Protocol):
-    """Writes an event into the run's journal."""
+    """Writes an event to the run's journal."""
 
     def __call__(self, name: str, /, **fields: Any) -> None: ...
 
 
 def in_thread(act: Callable[[], None]) -> None:
-    """Begin it, and wait for nothing."""
+    """Start it in a thread without waiting."""
     threading.Thread(target=act, name="token", daemon=True).start()
 
 
 class GangToken:
-    """Asks until it is known, and never waits for an answer: the run's lock is held while it looks.
+    """Queries agents until the token is known, and never blocks on an answer: the run's lock is held during a
+    poll.
 
     Args:
         transports: all nodes, the leader first.
-        handovers: are told what is found.
-        patience: seconds to wait for a node that may know it, and is not reached or does not tell:
+        handovers: receives the token.
+        patience: seconds to wait for a node that may know it, and is unreachable or does not answer:
             `launch.node_grace`, after which the gang has given up what is there.
-        say: called with what a person should know.
-        tell: journals what is waited for.
+        say: called with messages for the user.
+        tell: journals what is being waited for.
         clock: seconds.
-        begin: runs a question beside this.
+        begin: runs a query concurrently.
     """
 
     def __init__(
@@ -69,17 +70,17 @@ class GangToken:
         """Nodes that the journal says are waited for."""
 
     def look(self, history: RunHistory, wanting: str) -> bool:
-        """Take in answers, and ask those that live, a second after they answered last.
+        """Process answers, and query live agents a second after their last answer.
 
         Args:
-            history: of the run.
+            history: history of the run.
             wanting: the node whose agent cannot be started without the token.
 
         Returns:
-            Whether the token is known, or a new one is right.
+            Whether the token is known, or a new one may be created.
 
         Raises:
-            AgentUnavailableError: the leader lives, and nobody has told for all of the patience.
+            AgentUnavailableError: the leader is alive, and no node has answered within the patience.
         """
         now = self._clock()
         if now - self._looked >= PAUSE:
@@ -106,7 +107,7 @@ class GangToken:
                 living.append(question)  # a shim starts an agent, which can be asked
                 self._ask(question, agent=seen.agent)
         if any(question.asks and not question.why for question in living):
-            return False  # it has its first answer to give, however short the patience is
+            return False  # allow its first answer, however short the patience is
         if (living or unreached) and now < self._until:
             self._name([question.transport.node for question in living])
             return False
@@ -119,9 +120,9 @@ class GangToken:
             question.ask()
 
     def _given_up(self, living: Sequence[_Question], wanting: str) -> bool:
-        """Nobody is waited for any more."""
+        """Return whether no node is waited for any more."""
         leader = self._questions[0]
-        if leader in living:  # it keeps the token that it has
+        if leader in living:  # it keeps its token
             self._settled("given up")
             raise AgentUnavailableError(
                 wanting,
@@ -140,7 +141,7 @@ class GangToken:
         return True
 
     def _name(self, nodes: list[str]) -> None:
-        """Who lives and does not tell, for those who ask what the run waits for."""
+        """Report the nodes that are alive and do not answer, to show what the run waits for."""
         if nodes and nodes != self._named:
             self._named = nodes
             self._tell("token_asked", nodes=nodes, patience=self._patience)
@@ -152,12 +153,12 @@ class GangToken:
 
 
 class _Question:
-    """To the agent of one node, asked beside everything else.
+    """Query to the agent of one node, run concurrently.
 
     Attributes:
         asks: it is under way.
-        known: what the agent was handed, once it has told.
-        why: it has not, last.
+        known: the agent's bootstrap payload, once answered.
+        why: the last reason why it was not answered.
     """
 
     def __init__(self, transport: Transport, begin: Callable[[Callable[[], None]], None]) -> None:

@@ -1,4 +1,4 @@
-"""What each agent of a run is handed on standard input: the gang's token, where its leader listens,
+"""Bootstrap payload of each agent of a run, on standard input: the gang's token, the leader's address,
 secrets.
 """
 
@@ -14,11 +14,12 @@ TOKEN_BYTES = 32
 
 
 class Handovers:
-    """Of one controller. The gang's token is in no file: who starts the leader makes it, others are told it.
+    """Bootstrap payloads of one controller. The gang's token is in no file: the starter of the leader creates
+    it, others receive it.
 
     Args:
         plan: the run's.
-        values: of its secrets.
+        values: values of its secrets.
     """
 
     def __init__(self, plan: LaunchPlan, values: Mapping[str, str]) -> None:
@@ -29,11 +30,11 @@ class Handovers:
         self._token = ""
 
     def line(self, node: str, listening: tuple[str, int] | None) -> bytes | None:
-        """What the agent of `node` is handed; None where it cannot be started now.
+        """Return the bootstrap payload for the agent of `node`; None if it cannot be started now.
 
         Args:
-            node: which.
-            listening: where the leader listens in this session of the run, by its journal; None: nowhere yet.
+            node: the node's name.
+            listening: leader's address in this session of the run, from its journal; None: not listening yet.
         """
         own = {name: self._values[name] for name in self._names[node] if name in self._values}
         if self._alone:
@@ -49,14 +50,14 @@ class Handovers:
         return Handover(self._token, listening, own).line()
 
     def is_stranger(self, listening: tuple[str, int] | None) -> bool:
-        """Whether the gang was begun by another controller, and its token is not known here."""
+        """Return whether another controller started the gang, and its token is unknown here."""
         return not self._alone and listening is not None and not self._token
 
     def learn(self, known: Handover) -> None:
-        """Go on with what an agent of the run was handed; its secrets count before those given here."""
+        """Adopt the bootstrap payload of an agent of the run; its secrets override those given here."""
         self._token = known.token
         self._values.update(known.secrets)
 
     def begin_anew(self) -> None:
-        """Another token: nobody is left who knows the one that the gang had."""
+        """Create another token: no process is left that knows the gang's previous one."""
         self._token = secrets.token_hex(TOKEN_BYTES)

@@ -1,4 +1,4 @@
-"""The nodes of one run as its controller reaches them: this machine, and others over links."""
+"""Nodes of one run as its controller connects to them: this machine, and others over links."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from torchdeck.runs.links import LinkState
 
 CATCH_UP_LIMIT = 60.0
-"""Seconds for what lies on a node at the end of a run to be here, while its link is up."""
+"""Seconds to fetch the remaining data of a node at the end of a run, while its link is up."""
 AGAIN = 1.0
 QUIET_LIMIT = 15.0
-"""Seconds after the end in which the agents of a run end."""
+"""Seconds after the end within which the agents of a run exit."""
 QUIET_TICK = 0.1
 
 Streams = Mapping[str, "Future[ByteStream]"]
@@ -41,13 +41,13 @@ Streams = Mapping[str, "Future[ByteStream]"]
 
 
 class NodesNotKnownError(Refusal):
-    """A node of the run is not in the node inventory here; the message says which."""
+    """A node of the run is not in the local node inventory; the message names it."""
 
     page = "machines#the-node-inventory"
 
 
 class ReachedNodes:
-    """Transports of a run, and what belongs to those that are links: what is sent, and links.json.
+    """Transports of a run, with the transfers and links.json of those that are links.
 
     Attributes:
         transports: in the order of the plan; the leader's first.
@@ -92,7 +92,7 @@ class ReachedNodes:
             self._file = LinkFile(layout, list(links.values()), self._with_code)
 
     def start(self) -> None:
-        """Begin to connect, and to send what the nodes need."""
+        """Start connecting, and sending what the nodes need."""
         for link in self._links.values():
             link.start()
         if self._has_code and self._links:
@@ -101,7 +101,7 @@ class ReachedNodes:
             self._sending = {name: CodeSending(self._layout, link) for name, link in self._links.items()}
 
     def look(self, *, at_once: bool = False) -> list[str]:
-        """Write links.json, if it is time or `at_once`; what nodes have said that a person should know."""
+        """Write links.json, if it is due or `at_once`; return the nodes' messages for the user."""
         if self._file is not None:
             self._file.look(at_once=at_once)
         return [f"{name}: {text}" for name, link in self._links.items() for text in link.take_said()]
@@ -111,24 +111,24 @@ class ReachedNodes:
         return state if sending is None else sending.told(state)
 
     def reaches(self, node: str) -> bool:
-        """Whether what is said to `node` now would arrive."""
+        """Return whether a message to `node` would arrive now."""
         link = self._links.get(node)
         return link is None or link.state.state == UP
 
     def heard(self, node: str) -> float | None:
-        """When `node` was heard last, unix seconds; None: never."""
+        """Return when `node` was last heard from, in unix seconds; None: never."""
         link = self._links.get(node)
         return time.time() if link is None else link.state.heard
 
     def has_ranks(self, node: str) -> bool:
-        """Whether ranks of the run are known to live on `node`."""
+        """Return whether ranks of the run are known to be alive on `node`."""
         link = self._links.get(node)
         if link is not None:
             return link.state.torchrun_alive is True
         return bool(processes_of_run(self._layout.root.name))
 
     def lives(self, node: str, history: RunHistory) -> bool | None:
-        """Whether anything of the run lives on `node`; None while nobody can say."""
+        """Return whether any process of the run is alive on `node`; None while unknown."""
         link = self._links.get(node)
         if link is not None:
             told = link.state.state == UP and link.state.agent_alive is not None
@@ -138,21 +138,22 @@ class ReachedNodes:
         return alive or bool(processes_of_run(self._layout.root.name))
 
     def has_code(self, node: str) -> bool:
-        """Whether an agent on `node` would find the run's code."""
+        """Return whether an agent on `node` would find the run's code."""
         sending = self._sending.get(node)
         return sending is None or sending.done
 
     def code_refused(self, node: str) -> str:
-        """Why `node` never will have the code; empty otherwise."""
+        """Return why `node` will never have the code; empty otherwise."""
         sending = self._sending.get(node)
         return "" if sending is None else sending.why
 
     def close(self, check: Callable[[], None] = lambda: None, linger: float = LINGER) -> list[str]:
-        """The run is over: bring what is still on the nodes, let go of them; those that did not return.
+        """Fetch the remaining data from the nodes after the run, and disconnect; return the nodes that did
+        not return.
 
         Args:
-            check: asked again and again; what it raises ends the waiting.
-            linger: seconds for nodes to come back that are not reached.
+            check: called repeatedly; an exception from it ends the wait.
+            linger: seconds to wait for unreachable nodes to return.
         """
         for sending in self._sending.values():
             sending.close()
@@ -169,7 +170,7 @@ class ReachedNodes:
         return missing
 
     def _await_quiet(self, check: Callable[[], None]) -> None:
-        """Wait until no agent of the run lives where a link is up, and have its last words."""
+        """Wait until no agent of the run is alive on a connected node, and its last output has arrived."""
         limit = time.monotonic() + QUIET_LIMIT
         while any(map(_is_busy, self._links.values())) and time.monotonic() < limit:
             check()
@@ -179,13 +180,13 @@ class ReachedNodes:
             link.catch_up(CATCH_UP_LIMIT)
 
     def let_go(self) -> None:
-        """Close the links; what runs on the nodes goes on."""
+        """Close the links; processes on the nodes continue."""
         for link in self._links.values():
             link.close()
 
 
 def _is_busy(link: NodeLink) -> bool:
-    """The node has said that something of the run lives there."""
+    """Return whether the node reported a live process of the run."""
     state = link.state
     return bool(state.agent_alive or state.holder_alive or state.torchrun_alive)
 

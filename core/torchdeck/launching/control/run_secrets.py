@@ -1,4 +1,4 @@
-"""Secrets of a run, and logins of its nodes, on their way to the controller: over pipes, and nowhere else."""
+"""A run's secrets and its nodes' logins, passed to the controller over pipes only."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torchdeck.contract.refusal import Refusal
 
 _TABLES = ("secrets", "logins")
 READ_LIMIT = 10.0
-"""Seconds in which whoever started the controller has written all of it."""
+"""Seconds within which the process that started the controller must write all of it."""
 
 
 class MissingSecretError(Refusal):
-    """A secret has no value; the message names it and says what to do."""
+    """A secret has no value; the message names it and how to set it."""
 
     page = "start/script#secrets"
 
@@ -33,22 +33,22 @@ class RunSecrets(NamedTuple):
     values: Mapping[str, str]
 
     def line(self, logins: Mapping[str, Any]) -> bytes:
-        """What a controller reads on standard input; nothing where there is nothing to say."""
+        """Return a controller's standard input; empty if there is nothing to pass."""
         if not self.values and not logins:
             return b""
         return json.dumps({"secrets": dict(self.values), "logins": logins}).encode() + b"\n"
 
 
 class Entrusted(NamedTuple):
-    """What a controller was handed by the front end that started it."""
+    """Data handed over to a controller by the front end that started it."""
 
     secrets: Mapping[str, str] = {}
     logins: Mapping[str, Any] = {}
-    """As `Credentials.to_json` gives them."""
+    """As returned by `Credentials.to_json`."""
 
 
 def run_secrets(layout: RunLayout, environ: Mapping[str, str], *, required: bool) -> RunSecrets:
-    """The secrets that a run's plan names; none where its plan cannot be read. As `plan_secrets`."""
+    """Return the secrets that a run's plan names, like `plan_secrets`; none if its plan cannot be read."""
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except PlanFormatError:
@@ -57,12 +57,12 @@ def run_secrets(layout: RunLayout, environ: Mapping[str, str], *, required: bool
 
 
 def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool) -> RunSecrets:
-    """The secrets that a plan names, with their values.
+    """Return the secrets that a plan names, with their values.
 
     Args:
-        plan: of the run.
+        plan: plan of the run.
         environ: variables that may hold the values.
-        required: each must have one.
+        required: each must have a value.
 
     Raises:
         MissingSecretError: one has none.
@@ -78,7 +78,7 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool
 
 
 def read_entrusted() -> Entrusted:
-    """What the front end wrote for this controller on standard input; empty where it is no pipe."""
+    """Read what the front end wrote to this controller's standard input; empty if that is not a pipe."""
     try:
         if not stat.S_ISFIFO(fstat(0).st_mode) or not select.select([0], [], [], READ_LIMIT)[0]:
             return Entrusted()
@@ -89,7 +89,7 @@ def read_entrusted() -> Entrusted:
 
 
 def entrusted_from(value: object) -> Entrusted:
-    """What JSON says that was made of a table with `secrets` and `logins`; empty where it is none."""
+    """Return the data from a JSON table with `secrets` and `logins`; empty if it is not such a table."""
     if not isinstance(value, dict):
         return Entrusted()
     secrets, logins = (found if isinstance(found := value.get(name), dict) else {} for name in _TABLES)

@@ -1,4 +1,4 @@
-"""Stopping a run whose journals cannot be read: by its requests' folders and its processes alone."""
+"""Stops a run whose journals cannot be read, using only its request folders and processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL = 0.1
 def ask_to_stop(layout: RunLayout, kind: str, origin: str) -> Request:
     """Write the request for the controller, and for this machine's agent, which may have no controller.
 
-    An agent takes a request that comes twice as one.
+    An agent treats a duplicate request as one.
 
     Raises:
         OSError: it cannot be written.
@@ -28,10 +28,12 @@ def ask_to_stop(layout: RunLayout, kind: str, origin: str) -> Request:
 
 
 def lives_here(layout: RunLayout) -> bool:
-    """Whether processes of the run, or its agent, live on this machine."""
+    """Return whether processes of the run, or its agent, are alive on this machine."""
     return is_held(layout.node(LOCALHOST).lock) or bool(processes_of_run(layout.root.name))
 
 
 def wait_until_gone(layout: RunLayout, limit: float) -> bool:
-    """Wait at most `limit` seconds until nothing of the run lives on this machine; whether that is so."""
+    """Wait at most `limit` seconds until no process of the run is alive on this machine; return whether that
+    is so.
+    """
     return wait_for(lambda: not lives_here(layout), limit, _POLL)

@@ -1,1 +1,1 @@
-"""What a plan needs to know: the model, the data, the code, the nodes."""
+"""Facts that a plan needs: the model, the data, the code, the nodes."""

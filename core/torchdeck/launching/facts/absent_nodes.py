@@ -1,4 +1,4 @@
-"""Nodes that do not answer, and without which a run begins: a range or spares allow it. Pure."""
+"""Nodes that do not answer and are not required for a start, because a range or spares allow it. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 
 
 class PlannedNodes(NamedTuple):
-    """What a plan is made of before the absent nodes are taken out of it."""
+    """Input of a plan before absent nodes are removed from it."""
 
     config: RunConfig
-    """With the nodes by name, and as many spares as there are."""
+    """Configuration with the nodes by name and the actual number of spares."""
     inventory: Inventory
     interpreters: Mapping[str, InterpreterFacts]
     missing: tuple[str, ...]
@@ -27,9 +27,9 @@ class PlannedNodes(NamedTuple):
 
 
 def without_absent(config: RunConfig, cluster_facts: NodeReport) -> NodeReport:
-    """`survey` with nodes that do not answer as absent, not as faults, if those that answer suffice.
+    """Return `survey` with unreachable nodes as absent instead of faults, if the remaining ones suffice.
 
-    A node whose host key is not the known one, or whose Python does not run, stays a fault: it answers.
+    A node with a changed host key, or whose Python does not run, stays a fault: it answers.
     """
     silent = {
         name: found.error.removeprefix(f"node {name}: ")
@@ -54,11 +54,10 @@ def planned_nodes(
     inventory: Inventory,
     interpreters: Mapping[str, InterpreterFacts],
 ) -> PlannedNodes:
-    """What a plan of the size that was asked for is made of: groups and tags of the node inventory taken
-    apart.
+    """Return the input of a plan of the requested size, with groups and tags of the node inventory expanded.
 
-    Where too few nodes answer for that size, placeholders that are like the first one make it up, so that the
-    arithmetic of a step is that of the size that was asked for.
+    If too few nodes answer for that size, placeholders like the first node fill it up. The arithmetic of a
+    step is then that of the requested size.
     """
     names = remote.names
     if not names:

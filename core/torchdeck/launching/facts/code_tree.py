@@ -1,7 +1,7 @@
-"""The user's own code that a run will execute, by hash: part of the plan's fingerprint.
+"""Hashes of the user's code that a run will execute: part of the plan's fingerprint.
 
-A run gets a copy of its own of all that lies around its script (`launch.code`). Where it does not, as there
-is too much or nobody wants it, and for what a model's profile depends on, only Python files are looked at.
+A run gets its own copy of everything around its script (`launch.code`). Without a copy (too large, or not
+wanted), and for the dependencies of a model's profile, only Python files are hashed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torchdeck.launching.code.user_code import read_user_code
 MAX_FILES = 2_000
 MAX_BYTES = 64 * 2**20
 MAX_ENTRIES = 20_000
-"""Names looked at in search of Python files: 20 ms or so."""
+"""Names checked in search of Python files: about 20 ms."""
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 Digest = Callable[[Path, os.stat_result], str]
-"""SHA-256 of a file's content, in hex, given what `stat` says of it; raises OSError."""
+"""SHA-256 of a file's content, in hex, given its `stat` result; raises OSError."""
 
 
 def content_digest(path: Path, _stat: os.stat_result) -> str:
-    """Read it."""
+    """Read the file and return its hash."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -42,7 +42,7 @@ def code_of_run(
     digests: Callable[[Path, Path], Digests] = Digests,
     digest: Digest = content_digest,
 ) -> tuple[CodeTree, tuple[str, ...]]:
-    """What stands in a plan: the tree that a run gets a copy of, or else its Python files; and warnings.
+    """Return the tree in the plan: that of the run's copy, or else its Python files; and warnings.
 
     See `read_user_code` and `read_code_tree`.
     """
@@ -64,23 +64,23 @@ def read_code_tree(
     max_bytes: int = MAX_BYTES,
     digest: Digest = content_digest,
 ) -> tuple[CodeTree, tuple[str, ...]]:
-    """Hashes of the script or recipe file and of the Python files below the working directory.
+    """Return hashes of the script or recipe file and of the Python files below the working directory.
 
-    Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, files
-    that cannot be read, and what is reached by links only. A built-in recipe executes nothing of the user's.
+    Excluded: hidden folders (including .git), virtual environments, node_modules, installed packages,
+    unreadable files, and files reached only through links. A built-in recipe executes no user code.
 
     Args:
         config: names the script or recipe, if it is a file.
         working_dir: where ranks start.
-        max_files: at most so many files are hashed,
-        max_bytes: and so many bytes.
+        max_files: maximum number of files to hash,
+        max_bytes: and of bytes.
         digest: hashes a file.
 
     Returns:
-        The tree (paths below the working directory are relative to it), and a warning when it is cut short.
+        The tree (paths below the working directory are relative to it), and a warning if it is truncated.
     """
     if config.run.recipe in BUILTIN_RECIPES:
-        return CodeTree(), ()  # nothing of the user's is executed
+        return CodeTree(), ()  # no user code is executed
     main = config.run.script or config.run.recipe
     first = [Path(main)] if main is not None and os.sep in main else []
     found, whole = _python_files(working_dir)
@@ -103,7 +103,7 @@ def read_code_tree(
 
 
 def _text(path: Path) -> str:
-    """A path as UTF-8 can say it: names of files are bytes."""
+    """Return a path as valid UTF-8: file names are bytes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -115,7 +115,9 @@ def _cut(folder: Path, count: int) -> str:
 
 
 def _python_files(folder: Path) -> tuple[list[Path], bool]:
-    """Python files below `folder` in a fixed order (linked folders left out), and whether all was seen."""
+    """Return Python files below `folder` in a fixed order (without linked folders), and whether the scan was
+    complete.
+    """
     found: list[Path] = []
     waiting = [folder]
     seen = 0

@@ -1,4 +1,4 @@
-"""The profile of a model that [estimate] describes, for runs whose model cannot be traced."""
+"""Profile of a model described by [estimate], for runs whose model cannot be traced."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from torchdeck.plan.memory.closed_form.profile import closed_form_profile
 from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError, derive_shape
 
 _MOST_SCALED = 2.0
-"""How far the parameters that are given may be from those of the shape."""
+"""Maximum ratio between the given parameter count and that of the shape."""
 _NARROW = {"bfloat16": "bf16", "float16": "fp16"}
 """`torch_dtype` of a config.json → precision."""
 _MOST_BYTES = 2**20
-"""A config.json is some kilobytes."""
+"""Size limit of a config.json, which is usually some kilobytes."""
 
 
 def estimated_config(config: RunConfig) -> RunConfig:
-    """`config` whose [training] says what [estimate] says of a script's training.
+    """Return `config` with the [estimate] values of a script's training in [training].
 
-    A script reads no [training]; what plans its memory finds it there all the same.
+    A script ignores [training], but the memory planner reads the values there.
     """
     estimate = config.estimate
     known = {
@@ -41,7 +41,7 @@ def estimated_config(config: RunConfig) -> RunConfig:
 
 
 def estimate_profile(config: RunConfig) -> ModelProfile:
-    """The profile of the model that [estimate] describes; no code of the user's is run.
+    """Return the profile of the model that [estimate] describes; no user code is run.
 
     Raises:
         EstimateError: it describes none, or its config.json cannot be read.
@@ -68,7 +68,9 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
 
 
 def _assumed(config: RunConfig, trained: RunConfig, file: Mapping[str, Any]) -> tuple[str, ...]:
-    """What nobody has said of a script's training; of a recipe [training] does."""
+    """Return the assumptions about a script's training that are not configured; for a recipe, [training] has
+    them.
+    """
     if config.run.recipe is not None:
         return ()
     names = ("microbatch", "precision", "optimizer")
@@ -94,7 +96,9 @@ def _assumed(config: RunConfig, trained: RunConfig, file: Mapping[str, Any]) -> 
 
 
 def _check_size(shape: ModelShape, parameters: float | None) -> None:
-    """Blocks are scaled to reach `parameters`; a shape far from them is another model's."""
+    """Check the size: blocks are scaled to reach `parameters`, so a shape far from it belongs to another
+    model.
+    """
     if parameters is not None and not 1 / _MOST_SCALED <= parameters / shape.parameters <= _MOST_SCALED:
         raise EstimateError(
             f"[estimate] describes no model: {parameters:,.0f} parameters do not go with its other numbers, "

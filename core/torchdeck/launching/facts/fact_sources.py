@@ -1,4 +1,4 @@
-"""How a survey looks at things: afresh each time, or remembering what it saw a moment ago."""
+"""Sources of facts for a survey: uncached, or cached for a short time."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SHORTLY = 2.0
-"""Seconds for which machine and code are taken to be as they were."""
+"""Seconds for which facts about machine and code are cached."""
 A_WHILE = 60.0
-"""The same for nodes, which are asked over a network."""
+"""The same for nodes, which are probed over a network."""
 LONG = 300.0
-"""Seconds for what is looked at again where its file's time or size changes."""
+"""Seconds for facts that are read again if their file's time or size changes."""
 _KEPT = 32
 
 
 class FactSources:
-    """Looks afresh each time.
+    """Uncached sources: every call reads again.
 
     Args:
-        home: TORCHDECK_HOME; the usual one if it is not said.
-        reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
+        home: TORCHDECK_HOME; Default: the usual one.
+        reach: connector for nodes of the node inventory; None: no login is requested.
     """
 
     def __init__(self, home: Path | None = None, reach: Connector | None = None) -> None:
@@ -55,7 +55,7 @@ class FactSources:
 
     @property
     def reach(self) -> Connector:
-        """How nodes are reached."""
+        """Return the connector for nodes."""
         if self._reach is None:
             from torchdeck.nodes.connector import Connector
 
@@ -65,7 +65,7 @@ class FactSources:
     def nodes(
         self, names: tuple[str, ...], peers: tuple[str, ...], folders: tuple[str, ...] = ()
     ) -> Mapping[str, Probed]:
-        """What nodes of the book say of themselves, of the disks of `folders` and of the way to `peers`."""
+        """Return facts of nodes in the inventory, of the disks of `folders` and of the route to `peers`."""
         from torchdeck.nodes.probe.probing import Question, probe_nodes
 
         node_inventory = self.reach.node_inventory()
@@ -75,11 +75,13 @@ class FactSources:
         return {found.node: found for found in looks}
 
     def machine(self, name: str) -> NodeInfo:
-        """This machine, as a node called `name`."""
+        """Return this machine, as a node named `name`."""
         return probe_local(name)
 
     def interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
-        """What the Python at `path` has; see `probe_interpreter`. One that may not run yet is not asked."""
+        """Return facts of the Python at `path`; see `probe_interpreter`. It is not started if it is not
+        trusted yet.
+        """
         if path is None:
             return self._ask_interpreter(None, deepspeed=deepspeed)
         real = self.gate.admitted_interpreter(path)
@@ -89,24 +91,24 @@ class FactSources:
         return probe_interpreter(path, deepspeed=deepspeed)
 
     def code(self, config: RunConfig, folder: Path) -> tuple[CodeTree, tuple[str, ...]]:
-        """The user's code below `folder`, and warnings; see `code_of_run`."""
+        """Return the user's code below `folder`, and warnings; see `code_of_run`."""
         return code_of_run(config, folder, self._home)
 
     def batch_plan(
         self, config: RunConfig, on_progress: OnProgress | None
     ) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
-        """The batch plan that `config` names, and what is wrong with it."""
+        """Return the batch plan that `config` names, and its problems."""
         return read_batch_plan(config, on_progress)
 
 
 class CachedFactSources(FactSources):
-    """Looks again only after a while, for who surveys at every edit of a run file. For several threads.
+    """Caches facts for a while, for callers that survey at every edit of a run file. Thread-safe.
 
     Args:
         clock: seconds.
-        digest: hashes a file of code that no run gets a copy of.
-        home: TORCHDECK_HOME; the usual one if it is not said.
-        reach: how nodes of the node inventory are reached; None: nobody is asked for a login.
+        digest: hashes a file of code that is not copied for runs.
+        home: TORCHDECK_HOME; Default: the usual one.
+        reach: connector for nodes of the node inventory; None: no login is requested.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class CachedFactSources(FactSources):
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Look at all again."""
+        """Clear the cache."""
         with self._lock:
             self._seen.clear()
 
@@ -150,7 +152,9 @@ class CachedFactSources(FactSources):
         peers: tuple[str, ...],
         folders: tuple[str, ...] = (),  # noqa: ARG002 - see below
     ) -> Mapping[str, Probed]:
-        """Of no disks of `folders`: only checks look at them, and a letter more would be another folder."""
+        """Return node facts without the disks of `folders`: only checks need them, and every typed letter
+        would name another folder.
+        """
         key = ("nodes", names, peers, self.reach.stamp())
         return self._remembered(key, A_WHILE, lambda: super(CachedFactSources, self).nodes(names, peers))
 
@@ -160,7 +164,7 @@ class CachedFactSources(FactSources):
         path = config.training.batch_plan
         if path is None or config.run.recipe is None:
             return None, ()
-        # whether its data has changed is looked at as often as the code is
+        # whether its data has changed is checked as often as the code is
         key = ("batch plan", path, tuple(_stamp(file) for file in _files(Path(path))))
         return self._remembered(key, SHORTLY, lambda: read_batch_plan(config, on_progress))
 
@@ -191,7 +195,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _stamp(path: Path) -> tuple[str, int, int] | None:
-    """What changes when the file does; None where it is not there."""
+    """Return a value that changes with the file; None if it does not exist."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Has the ranks' Python what it needs."""
+"""Checks that the ranks' Python has the required packages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OLDEST_TORCH: Version = (2, 10)
 
 
 def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> Iterator[Check]:
-    """Python, torch, and numpy, which torch does not bring along and our trainer needs.
+    """Check Python, torch, and numpy, which torch does not install and the trainer needs.
 
     Args:
-        facts: what was found out about the interpreter.
-        node: where.
-        recipe: whether our trainer runs in it, which asks for more than a script does.
+        facts: facts about the interpreter.
+        node: name of the node.
+        recipe: Torchdeck's trainer runs in it, which needs more than a script does.
     """
     path = facts.executable
     if facts.error:
@@ -40,7 +40,7 @@ def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> It
 
 
 def _choose(node: str, what: str = "") -> str:
-    """Do `what`, or take another Python; where a node's is named depends on the node."""
+    """Return advice to do `what`, or choose another Python; the key to set depends on the node."""
     if node == LOCALHOST:
         return f"{what}, or name another Python in run.interpreter"
     other = f"`torchdeck nodes edit {node}` names another Python"
@@ -48,7 +48,7 @@ def _choose(node: str, what: str = "") -> str:
 
 
 def check_deepspeed(facts: InterpreterFacts, node: str) -> Iterator[Check]:
-    """DeepSpeed, an extra of Torchdeck's that only its strategy needs."""
+    """Check for DeepSpeed, an extra of Torchdeck that only its strategy needs."""
     path = facts.executable
     if facts.error:
         return  # said already

@@ -1,4 +1,4 @@
-"""What a plan needs to know of a run's model and data, found out before it is made."""
+"""Facts about a run's model and data that a plan needs, gathered before it is made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan
 
 OnProgress = Callable[[str], None]
-"""Told what is waited for, in a few words."""
+"""Called with a short description of what is being waited for."""
 
 
 class UntracedError(Exception):
-    """A profile is not known and was not to be traced; `key` is the one that a cache would have it under."""
+    """A profile is unknown and may not be traced now; `key` is its key in a cache."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -46,7 +46,7 @@ class FindProfile(Protocol):
 
 
 def profile_finder(files: Sequence[Path]) -> FindProfile:
-    """`profile_model` for a config that was read from `files`, see there."""
+    """Return `profile_model` for a config read from `files`, see there."""
 
     def find(
         config: RunConfig,
@@ -75,15 +75,15 @@ _OFF = 'memory is not predicted: limits.memory is "off"'
 def look_at(
     config: RunConfig, on_progress: OnProgress | None = None, read: ReadBatchPlan | None = None
 ) -> tuple[Known, tuple[Problem, ...]]:
-    """What is known of model and data without running any of it, and what is wrong with them.
+    """Return known facts of model and data without running any of it, and their problems.
 
-    That is the batch plan, whole, verified and of data that has not changed since, and what [estimate] says
-    of the model. The plan's data is read only where its files have other sizes or times than they had.
+    The facts are the whole batch plan, verified and for unchanged data, and the model described by
+    [estimate]. The plan's data is read only if sizes or times of its files have changed.
 
     Args:
-        config: what is asked for.
-        on_progress: told what is waited for.
-        read: in place of `read_batch_plan`.
+        config: the requested configuration.
+        on_progress: called with what is being waited for.
+        read: replaces `read_batch_plan`.
     """
     plan, problems = (read or read_batch_plan)(config, on_progress)
     if config.limits.memory == "off":
@@ -102,18 +102,18 @@ def trace(
     on_progress: OnProgress | None = None,
     find: FindProfile | None = None,
 ) -> tuple[Known, tuple[Problem, ...]]:
-    """`known` with the profile of a recipe's model, traced by a process of its own the first time.
+    """Return `known` with the profile of a recipe's model, traced by a separate process the first time.
 
-    A model that cannot be traced is no problem, but a failure that `known` then tells of; as it tells of a
-    recipe that raises in every rank.
+    A model that cannot be traced is not a problem, but a failure recorded in the result. A recipe that raises
+    in every rank is recorded too.
 
     Args:
-        config: what is asked for.
-        known: what `look_at` found.
-        home: TORCHDECK_HOME, where profiles of models are kept.
-        interpreter: of the ranks; the model is traced by it.
+        config: the requested configuration.
+        known: result of `look_at`.
+        home: TORCHDECK_HOME, where profiles of models are cached.
+        interpreter: Python of the ranks, which traces the model.
         on_progress: see OnProgress.
-        find: in place of `profile_model`; what it raises besides ProfilingError is raised here.
+        find: replaces `profile_model`; exceptions other than ProfilingError propagate.
     """
     if config.run.recipe is None or config.limits.memory == "off" or config.estimate != Estimate():
         return known, ()
@@ -138,9 +138,9 @@ def narrower(
     on_progress: OnProgress | None = None,
     find: FindProfile | None = None,
 ) -> Known:
-    """`known` with the profile of the same model in bf16 too, for an fp32 run that might fit so.
+    """Return `known` with the profile of the same model in bf16 too, for an fp32 run that might then fit.
 
-    Nothing is added where that cannot be traced: only a suggestion hangs on it.
+    Nothing is added if that cannot be traced: it is used only for a suggestion.
     """
     training = known.training or config.training
     if known.profile is None or training.precision != "fp32":
@@ -163,7 +163,7 @@ def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ..
 
 
 def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None, tuple[Problem, ...]]:
-    """The profile that [estimate] describes, and how a script trains as far as it says."""
+    """Return the profile that [estimate] describes, and how a script trains as far as configured."""
     from torchdeck.launching.facts.estimate import estimate_profile, estimated_config
     from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError
 
@@ -178,7 +178,7 @@ def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None,
 def read_batch_plan(
     config: RunConfig, on_progress: OnProgress | None
 ) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
-    """The batch plan that `config` names, verified, if it names one; and what is wrong with it."""
+    """Return the batch plan that `config` names, verified, if it names one; and its problems."""
     path = config.training.batch_plan
     if path is None or config.run.recipe is None:
         return None, ()

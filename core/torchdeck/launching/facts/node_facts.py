@@ -1,4 +1,4 @@
-"""Looking at the nodes of a run that are reached over SSH: what each says, as a plan needs it."""
+"""Probes the nodes of a run over SSH: the facts of each that a plan needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def gather_node_facts(config: RunConfig, looks: FactSources) -> NodeReport:
-    """Ask the nodes of the node inventory that `config` names; seconds where one does not answer."""
+    """Probe the nodes of the node inventory that `config` names; takes seconds if one does not answer."""
     try:
         node_inventory = looks.reach.node_inventory()
     except ConfigError as error:
@@ -54,7 +54,7 @@ def gather_node_facts(config: RunConfig, looks: FactSources) -> NodeReport:
 def _unknown(
     names: Sequence[str], node_inventory: NodeInventory, described: frozenset[str]
 ) -> tuple[Problem, ...]:
-    """A problem for each of `names` that nobody knows, with the name that was perhaps meant."""
+    """Return a problem for each unknown name in `names`, with the closest known name."""
     known = [LOCALHOST, *node_inventory.nodes, *described]
     problems = []
     for name in (name for name in names if name not in known):
@@ -66,7 +66,7 @@ def _unknown(
 
 
 def _host(looks: FactSources, name: str) -> str:
-    """What SSH connects to for a node; its name where that cannot be said, which the probe then tells."""
+    """Return SSH's host for a node; its name if that is unknown, which the probe then reports."""
     try:
         return looks.reach.target(name).host
     except TargetError:
@@ -81,14 +81,14 @@ def probe_all_nodes(
     *,
     with_gpus: bool = True,
 ) -> NodeReport:
-    """What a plan needs of the nodes `names`.
+    """Return the facts that a plan needs of the nodes `names`.
 
     Args:
-        names: the run's nodes in their order; those that `probed` has not are left out.
+        names: the run's nodes in order; those missing in `probed` are skipped.
         book: their entries.
-        probed: what each said.
-        here: this machine as the others reach it, where it is one of them.
-        with_gpus: the run may use GPUs; those that the book names must then be there.
+        probed: probe result of each.
+        here: this machine as the others reach it, if it is one of them.
+        with_gpus: the run may use GPUs; those in the inventory must then be present.
     """
     found: dict[str, NodeInfo] = {}
     faults: list[NodeFault] = []
@@ -116,7 +116,7 @@ def probe_all_nodes(
 
 
 def _silent(probed: Probed) -> NodeFault:
-    """A node that did not say what it has: nobody reaches it, or its Python does not run."""
+    """Return the fault of a node without facts: it is unreachable, or its Python does not run."""
     if probed.fix:
         return NodeFault(probed.node, "interpreter", probed.error, probed.fix)
     fixes = {
@@ -129,7 +129,9 @@ def _silent(probed: Probed) -> NodeFault:
 
 
 def _without_devices(name: str, entry: NodeEntry, facts: NodeFacts) -> Iterator[NodeFault]:
-    """GPUs that the node inventory names and the node has not: it would train on fewer, or on the CPU."""
+    """Yield faults for GPUs in the node inventory that the node does not have: it would train on fewer, or on
+    the CPU.
+    """
     there = [gpu.index for gpu in facts.gpu.devices]
     gone = [index for index in entry.devices or () if index not in there]
     if gone:
@@ -160,7 +162,9 @@ def _node(name: str, entry: NodeEntry, facts: NodeFacts, *, alone: bool) -> Node
 
 
 def reached_here(here: NodeInfo, peers: Sequence[str]) -> NodeInfo:
-    """This machine by the address it has on the way to the first of `peers` that the kernel knows one to."""
+    """Return this machine with its address on the route to the first of `peers` for which the kernel has a
+    route.
+    """
     known = interfaces() if peers else []
     for peer in peers:
         route = Route.model_validate(route_to(peer, known))
@@ -170,7 +174,7 @@ def reached_here(here: NodeInfo, peers: Sequence[str]) -> NodeInfo:
 
 
 def _twice(found: Mapping[str, NodeInfo]) -> Iterator[NodeFault]:
-    """Two names of one address would be one machine that waits for itself."""
+    """Yield faults for two names of one address: the machine would wait for itself."""
     first: dict[str, str] = {}
     for name, info in found.items():
         other = first.setdefault(info.address, name)

@@ -1,4 +1,4 @@
-"""What is known of the nodes of a run that are reached over SSH."""
+"""Facts about the nodes of a run that are reached over SSH."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ KEY = "distributed.nodes"
 
 
 class NodeFault(NamedTuple):
-    """Why nothing can be planned with a node that the node inventory knows."""
+    """Reason why no plan can be made with a node of the node inventory."""
 
     node: str
     check: str
-    """Of the checks before a start the one that it fails."""
+    """The check before a start that it fails."""
     what: str
-    """What was found; it names the node."""
+    """Finding, which names the node."""
     fix: str
 
     @property
     def problem(self) -> Problem:
-        """The same for who wants a plan."""
+        """Return the same as a problem of the plan."""
         return Problem(KEY, "", None, self.what, self.fix)
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What is known of the nodes of a run; nothing where it has none but this machine."""
+    """Facts about the nodes of a run; empty if it has none but this machine."""
 
     names: tuple[str, ...] = ()
-    """All of the run's nodes, in their order, without those that are absent."""
+    """All of the run's nodes in order, without absent ones."""
     nodes: tuple[NodeInfo, ...] = ()
     interpreters: Mapping[str, InterpreterFacts] = field(default_factory=dict)
     """By node."""
     probed: Mapping[str, Probed] = field(default_factory=dict)
-    """What each node said, those that said nothing too."""
+    """Probe result of each node, including those without an answer."""
     problems: tuple[Problem, ...] = ()
-    """What is wrong with the node inventory, or with the run's names of nodes."""
+    """Problems of the node inventory, or of the run's node names."""
     faults: tuple[NodeFault, ...] = ()
     absent: tuple[AbsentNode, ...] = ()
-    """Nodes that do not answer, and without which the run may begin."""
+    """Nodes that do not answer and are not required for a start."""
 
     @property
     def in_the_way(self) -> tuple[Problem, ...]:
-        """Everything for which no plan can be made."""
+        """Return all problems that prevent a plan."""
         return (*self.problems, *(fault.problem for fault in self.faults))

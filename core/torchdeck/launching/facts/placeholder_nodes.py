@@ -1,6 +1,6 @@
-"""What a plan would say were all nodes well: those at fault are taken to be like one that is. Pure.
+"""The plan if all nodes were healthy: faulty ones are replaced by copies of a healthy one. Pure.
 
-So who has to mend a node hears at once what is wrong with the run file, too.
+A user who has to fix a node thus also learns at once about problems of the run file.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from torchdeck.launching.facts.node_report import NodeReport
 
 
 class PlaceholderNodes(NamedTuple):
-    """Every node of a run, as far as a plan is concerned."""
+    """Every node of a run, for the purposes of a plan."""
 
     inventory: Inventory
     interpreters: Mapping[str, InterpreterFacts]
     names: frozenset[str]
-    """Of those about which nothing is known."""
+    """Names of the nodes without facts."""
 
     def not_about_them(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Without what names one of them: it is told of the node itself, or only of whom it is taken for."""
+        """Remove problems that name one of them: reported for the node itself, or true only of the
+        placeholder.
+        """
         if not self.names:
             return list(problems)
         named = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self.names)))})\b")
@@ -39,7 +41,7 @@ def placeholder_nodes(
     inventory: Inventory,
     interpreters: Mapping[str, InterpreterFacts],
 ) -> PlaceholderNodes | None:
-    """All nodes of `config`, where something stands in the way of some; None where none is well."""
+    """Return all nodes of `config` if some have faults; None if no node is healthy."""
     at_fault = {fault.node for fault in remote.faults}
     well = [node for node in inventory if node.name not in at_fault]
     names = remote.names or tuple(node_names(config))
@@ -57,5 +59,5 @@ def placeholder_nodes(
 
 
 def like(model: NodeInfo, name: str) -> NodeInfo:
-    """A machine of another name that has what `model` has."""
+    """Return a machine with another name and the resources of `model`."""
     return replace(model, name=name, address=name)

@@ -1,4 +1,4 @@
-"""Profiles that were traced before, by all that they depend on."""
+"""Cache of traced profiles, keyed by everything they depend on."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatErr
 from torchdeck.launching.facts.code_tree import Digest, content_digest, read_code_tree
 
 KEPT = 64
-"""Profiles that are kept; the ones unused for longest go first."""
+"""Profiles to keep; least recently used ones are removed first."""
 _WRITING = 3600.0
-"""Seconds after which nobody writes a file any more."""
+"""Seconds after which a temporary file has no writer any more."""
 TRACER = ("tracing", "distributed", "recipes", "contract/plan/model_profile.py")
-"""Our own code that a profile depends on, relative to the package."""
+"""Torchdeck's own code that a profile depends on, relative to the package."""
 _MAX_ENTRIES = 2_000
-"""Names in a data folder whose times and sizes are looked at."""
+"""Names in a data folder whose times and sizes are checked."""
 
 
 class ProfileCache:
-    """Profiles under `home`/profiles, one file each; a damaged one counts as none.
+    """Profiles under `home`/profiles, one file each; a damaged one counts as missing.
 
-    Files are replaced in one step, so processes that use the folder at the same time need no lock.
+    Files are replaced atomically, so processes that use the folder at the same time need no lock.
     """
 
     def __init__(self, home: Path) -> None:
         self._folder = Home(home).profiles
 
     def read(self, key: str) -> ModelProfile | None:
-        """The profile of `key`, if it is there and whole."""
+        """Return the profile of `key`, if it exists and is complete."""
         path = self._folder / f"{key}.json"
         try:
             value = read_json(path)
@@ -49,12 +49,12 @@ class ProfileCache:
             profile = ModelProfile.from_json(value.get("profile"))
         except (OSError, ProfileFormatError):
             return None
-        with suppress(OSError):  # a folder that cannot be written is read all the same
+        with suppress(OSError):  # a read-only folder can still be read
             os.utime(path)
         return profile
 
     def write(self, key: str, profile: Mapping[str, Any]) -> None:
-        """Keep `profile`; a folder that cannot be written only means that it is traced again."""
+        """Store `profile`; if the folder cannot be written, it is just traced again."""
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             text = json.dumps({"key": key, "profile": profile}, separators=(",", ":"))
@@ -62,7 +62,7 @@ class ProfileCache:
             self._prune()
 
     def _prune(self) -> None:
-        """Remove what is too much, and what writers that were killed have left."""
+        """Remove excess profiles, and files left by killed writers."""
         ages: list[tuple[float, Path]] = []
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # another process prunes too
@@ -76,8 +76,10 @@ class ProfileCache:
 def profile_key(
     config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts, digest: Digest = content_digest
 ) -> str:
-    """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python, torch and
-    what else is installed, and sizes and times of the files that [data] and [model] name.
+    """Return a hash of everything the answer to `request` depends on.
+
+    That is the request, the code of recipe and tracer, Python, torch and other installed packages, and sizes
+    and times of the files that [data] and [model] name.
 
     `digest` hashes a file of the recipe's code.
     """
@@ -87,7 +89,7 @@ def profile_key(
         "request": dict(request),
         "env": config.run.env,
         "working_dir": str(working_dir),
-        # a recipe imports from its own folder too, wherever ranks start
+        # a recipe also imports from its own folder, wherever ranks start
         "code": [dict(read_code_tree(config, folder, digest=digest)[0].files) for folder in sorted(folders)],
         "installed": [os.environ.get("PYTHONPATH"), *_installed(Path(facts.executable))],
         "tracer": _tracer_hash(),
@@ -99,7 +101,7 @@ def profile_key(
 
 
 def _tracer_hash() -> str:
-    """Of our own code as it is on disk now, which may be newer than what runs."""
+    """Return the hash of Torchdeck's own code on disk, which may be newer than the running code."""
     package = Path(FOLDER)
     stamps: list[tuple[str, int, int]] = []
     for part in TRACER:
@@ -109,7 +111,7 @@ def _tracer_hash() -> str:
 
 
 def _python_stamps(folder: Path | str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of each Python file below `folder`, in a fixed order."""
+    """Yield path, size and time of each Python file below `folder`, in a fixed order."""
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
@@ -122,7 +124,7 @@ def _python_stamps(folder: Path | str) -> Iterator[tuple[str, int, int]]:
 
 @lru_cache(maxsize=2)
 def _content_hash(package: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """Of files below `package`, which are read only where sizes and times are not as they were."""
+    """Return the hash of files below `package`, which are read again only if sizes or times have changed."""
     digest = hashlib.sha256()
     for name, _, _ in stamps:
         path = Path(name)
@@ -132,14 +134,14 @@ def _content_hash(package: Path, stamps: tuple[tuple[str, int, int], ...]) -> st
 
 
 def _installed(executable: Path) -> Iterator[tuple[str, int]]:
-    """The interpreter's folders of packages, with the time of the last install or removal."""
+    """Yield the interpreter's package folders, with the time of the last install or removal."""
     for packages in sorted(executable.parent.parent.glob("lib/python3*/*-packages")):
         with suppress(OSError):
             yield str(packages), packages.stat().st_mtime_ns
 
 
 def _paths(value: Any, working_dir: Path) -> Iterator[Path]:
-    """Every text in `value` that names something on disk."""
+    """Yield every string in `value` that names an existing path."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from _paths(item, working_dir)
@@ -154,7 +156,7 @@ def _paths(value: Any, working_dir: Path) -> Iterator[Path]:
 
 
 def _stats(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of a file, or of what is in a folder and below."""
+    """Yield name, size and time of a file, or of everything below a folder."""
     seen = 0
     waiting = [path]
     while waiting and seen < _MAX_ENTRIES:

@@ -1,4 +1,4 @@
-"""A recipe's model profile: from the cache, or traced in a process of its own."""
+"""A recipe's model profile: cached, or traced in a separate process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan, Microbatch
 
 TRACING_LIMIT = 120.0
-"""Seconds that tracing may take; reading the data is part of it."""
+"""Time limit of tracing in seconds, including reading the data."""
 
 
 class ProfilingError(Exception):
-    """There is no profile of the model; the message says why and what would help.
+    """There is no profile of the model; the message gives the reason and a remedy.
 
     `certain`: the recipe's own code raised, and would in every rank.
     """
@@ -42,23 +42,24 @@ class ProfilingError(Exception):
 
 @dataclass(frozen=True)
 class AskedProfile:
-    """A profile that is asked for, before it is looked up or traced."""
+    """A requested profile, before it is looked up or traced."""
 
     request: Mapping[str, Any]
     key: str
-    """Under which a `ProfileCache` has it."""
+    """Its key in a `ProfileCache`."""
     executable: str
     """The Python that would trace it."""
     config: RunConfig
-    """What may run: its paths are those that were looked at, without symbolic links."""
+    """Admitted configuration: its paths are those that were checked, without symbolic links."""
 
 
 def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[WantedTrace, ...]:
-    """The traces that predicting any strategy for `config` needs.
+    """Return the traces needed to predict any strategy for `config`.
 
-    The configured microbatch and another size, so that what grows with the microbatch is known; with weights
-    that autocast copies and, where FSDP would gather them in another type, with such weights; each with and
-    without activation checkpointing. With a batch plan they are of its heaviest microbatch alone.
+    They cover the configured microbatch and another size, to show what grows with the microbatch. They
+    include weights that autocast copies and, if FSDP would gather them in another dtype, such weights. Each
+    is traced with and without activation checkpointing. With a batch plan, only its heaviest microbatch is
+    traced.
     """
     training, fsdp = config.training, config.distributed.fsdp
     gathered = training.precision if fsdp.param_dtype == "auto" else fsdp.param_dtype
@@ -87,22 +88,22 @@ def profile_model(
     timeout: float = TRACING_LIMIT,
     files: Sequence[Path] = (),
 ) -> ModelProfile:
-    """What the recipe of `config` needs, found by tracing it, or by an earlier trace of the same content.
+    """Return the needs of the recipe of `config`, from a trace or an earlier trace of the same content.
 
     Args:
-        config: a recipe run's.
-        home: TORCHDECK_HOME; profiles are kept in it.
+        config: config of a recipe run.
+        home: TORCHDECK_HOME; profiles are cached in it.
         plan: the run's batch plan.
-        wanted: traces to make; `wanted_traces(config, plan)` by default.
-        interpreter: facts of run.interpreter, if they are known already.
-        on_progress: told what is being done, in a few words, and the same again from time to time; what it
-            raises ends the tracing.
-        timeout: seconds until tracing is given up.
-        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
+        wanted: traces to make. Default: `wanted_traces(config, plan)`.
+        interpreter: facts of run.interpreter, if they are already known.
+        on_progress: called with the current work in a few words, repeatedly; an exception from it ends the
+            tracing.
+        timeout: seconds until tracing is aborted.
+        files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
 
     Raises:
-        ProfilingError: the run has no recipe, code that would run is not trusted, the interpreter lacks what
-            it takes, or the model cannot be traced.
+        ProfilingError: the run has no recipe, code that would run is not trusted, the interpreter lacks
+            something required, or the model cannot be traced.
     """
     asked = asked_profile(config, home, plan=plan, wanted=wanted, interpreter=interpreter, files=files)
     cache = ProfileCache(home)
@@ -120,13 +121,14 @@ def asked_profile(
     files: Sequence[Path] = (),
     digest: Digest = content_digest,
 ) -> AskedProfile:
-    """What `profile_model` with these arguments would look up, and trace where it is not there.
+    """Return the profile request that `profile_model` would look up with these arguments, and trace if
+    missing.
 
     `digest` hashes a file of code.
 
     Raises:
         ProfilingError: the run has no recipe, code that would run is not trusted, or the interpreter lacks
-            what it takes.
+            something required.
     """
     recipe = config.run.recipe
     if recipe is None:
@@ -149,7 +151,7 @@ def trace_profile(
     on_progress: Callable[[str], None] | None = None,
     timeout: float = TRACING_LIMIT,
 ) -> ModelProfile:
-    """Trace what `asked_profile` has asked for, and keep it in `cache`; arguments as for `profile_model`.
+    """Trace what `asked_profile` has requested, and store it in `cache`; arguments as for `profile_model`.
 
     Raises:
         ProfilingError: the model cannot be traced.
@@ -184,7 +186,7 @@ def _request(
 
 
 def _admitted(config: RunConfig, recipe: str, home: Path, files: Sequence[Path]) -> tuple[RunConfig, str]:
-    """What may run, and its recipe. Raises ProfilingError."""
+    """Return the configuration that may run, and its recipe. Raises ProfilingError."""
     if recipe not in BUILTIN_RECIPES and not Path(recipe).is_file():
         raise ProfilingError(f"recipe file {recipe} does not exist: correct run.recipe")
     try:
@@ -195,7 +197,7 @@ def _admitted(config: RunConfig, recipe: str, home: Path, files: Sequence[Path])
 
 
 def _executable(config: RunConfig, facts: InterpreterFacts) -> str:
-    """The Python to start: one that is named by its path is the very one that was looked at."""
+    """Return the Python to start; one named by its path is the very one that was checked."""
     named = config.run.interpreter
     return named if named is not None and os.sep in named else facts.executable
 

@@ -1,4 +1,4 @@
-"""Hashes of files that are asked for at every edit of a run file, and seldom change."""
+"""Cached hashes of files that are requested at every edit of a run file, and seldom change."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KEPT = 4 * MAX_FILES
 
 
 class RememberedDigests:
-    """A `Digest` that reads a file again only where its size or one of its times is another, or is of now.
+    """A `Digest` that reads a file again only if its size or one of its times has changed, or is very recent.
 
-    For several threads.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class RememberedDigests:
         self._lock = threading.Lock()
 
     def __call__(self, path: Path, stat: os.stat_result) -> str:
-        """SHA-256 of the file's content; raises OSError."""
-        # the time of the last change of any kind, which no program sets, shows what an editor hides
+        """Return the SHA-256 of the file's content; raises OSError."""
+        # ctime, which no program can set, reveals a change that an editor hides
         stamp = stamp_of(stat)
         with self._lock:
             known = self._known.get(path)

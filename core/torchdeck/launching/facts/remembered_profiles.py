@@ -1,4 +1,4 @@
-"""Profiles of models for one who asks for them again and again, and cannot wait."""
+"""Profiles of models for callers that request them repeatedly and cannot wait."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan
 
 KEPT = 16
-"""Profiles that are held in memory, besides those on disk."""
+"""Profiles held in memory, besides those on disk."""
 
 
 class RememberedProfiles:
-    """Profiles and failures to find them, by what they depend on: edited code is tried anew.
+    """Caches profiles and failures by what they depend on: edited code is tried again.
 
-    For several threads.
+    Thread-safe.
 
-    `known` and `traced` stand for `launch.profiling.profile_model`.
+    `known` and `traced` replace `launch.profiling.profile_model`.
 
     Args:
-        home: TORCHDECK_HOME; profiles are kept in it.
+        home: TORCHDECK_HOME; profiles are cached in it.
         digest: hashes a file of code.
     """
 
@@ -52,10 +52,10 @@ class RememberedProfiles:
         on_progress: OnProgress | None = None,  # noqa: ARG002 - as the other has it; nothing is waited for here
         files: Sequence[Path] = (),
     ) -> ModelProfile:
-        """The profile where it is known, in memory or on disk.
+        """Return the profile if it is known, in memory or on disk.
 
         Raises:
-            ProfilingError: there cannot be one, or it was tried and failed.
+            ProfilingError: there cannot be one, or an earlier attempt failed.
             UntracedError: it would have to be traced.
         """
         asked = asked_profile(
@@ -76,7 +76,7 @@ class RememberedProfiles:
         on_progress: OnProgress | None = None,
         files: Sequence[Path] = (),
     ) -> ModelProfile:
-        """The profile, traced where it is not known; raises ProfilingError."""
+        """Return the profile, tracing it if unknown; raises ProfilingError."""
         asked = asked_profile(
             config, home, plan=plan, interpreter=interpreter, files=files, digest=self._digest
         )
@@ -93,12 +93,12 @@ class RememberedProfiles:
         return profile
 
     def give_up(self, key: str, why: str) -> None:
-        """Answer that it cannot be had, as `why` says, when the profile `key` is asked for again."""
+        """Report the profile `key` as unavailable, with the reason `why`, on later requests."""
         with self._lock:
             self._failures[key] = ProfilingError(why)
 
     def try_again(self) -> None:
-        """Forget what has failed."""
+        """Clear the recorded failures."""
         with self._lock:
             self._failures.clear()
 

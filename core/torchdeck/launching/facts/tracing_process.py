@@ -21,12 +21,13 @@ from torchdeck.launching.runtime_bundle import BundleError, ship
 
 _READ_SIZE = 1 << 16
 _TAIL = 4096
-"""Bytes of what it said on standard error that are kept."""
+"""Bytes kept of its standard error."""
 _LAST_WORDS = 5.0
-"""Seconds it may take to end after it closed its output."""
+"""Seconds it may take to exit after it closed its output."""
 _GLANCE = 0.25
-"""Seconds of silence after which it is looked whether it still runs (a child of it may hold its output), and
-whether its answer is still wanted."""
+"""Seconds of silence between checks of whether it still runs (a child may hold its output open), and whether
+its answer is still needed.
+"""
 _ENTRY = ("-m", "torchdeck.tracing.entry")
 _SAFE_ENTRY = (
     "-c",
@@ -35,12 +36,14 @@ _SAFE_ENTRY = (
         "runpy.run_module('torchdeck.tracing.entry', run_name='__main__')"
     ),
 )
-"""Imports nothing from the working directory, which may hold anything: -P is not known to Python 3.10."""
+"""Imports nothing from the working directory, which may contain anything: Python 3.10 does not have -P."""
 _ONLY_RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
 class TracingFailedError(Exception):
-    """The process gave no profile; the message says why. `certain`: every rank would fail by that as well."""
+    """The process gave no profile; the message gives the reason. `certain`: every rank would fail the same
+    way.
+    """
 
     def __init__(self, message: str, *, certain: bool = False) -> None:
         super().__init__(message)
@@ -55,21 +58,22 @@ def trace_in_process(
     on_progress: Callable[[str], None] | None,
     timeout: float,
 ) -> dict[str, Any]:
-    """The profile as JSON that `torchdeck.tracing.entry` answers `request` with.
+    """Return the profile as JSON, with which `torchdeck.tracing.entry` answers `request`.
 
     Args:
-        config: where and in which environment its ranks start; the process starts likewise, without GPUs. A
-            built-in recipe is traced unasked: neither folder nor environment can bring in other code then.
-        home: TORCHDECK_HOME, where the code for nodes lies.
+        config: where and in which environment its ranks start; the process starts the same way, without GPUs.
+            A built-in recipe is traced without asking: neither folder nor environment can bring in other code
+            then.
+        home: TORCHDECK_HOME, which contains the code for nodes.
         interpreter: Python of the ranks.
         request: a `TraceRequest`.
-        on_progress: told what is being done, and the same again while nothing else is said; what it raises
+        on_progress: called with the current work, and repeatedly while there is no news; an exception from it
             ends the process.
         timeout: seconds until it is killed.
 
     Raises:
-        TracingFailedError: it says that it cannot, ends without an answer, or takes too long.
-        BundleError: its code cannot be put in place.
+        TracingFailedError: it reports failure, exits without an answer, or takes too long.
+        BundleError: its code cannot be installed.
     """
     with _shipped(home) as shipped:
         process = _start(config, interpreter, _environment(config, shipped))
@@ -82,7 +86,7 @@ def trace_in_process(
 
 @contextmanager
 def _shipped(home: Path) -> Iterator[Path]:
-    """The code for nodes; where `home` cannot be written, in a folder that is gone afterwards."""
+    """Yield the code for nodes; in a temporary folder if `home` cannot be written."""
     with ExitStack() as stack:
         try:
             folder = ship(home)
@@ -113,7 +117,9 @@ def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) 
 
 
 def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
-    """As `plan.rank_environment` and torchrun have it for the only rank, but that no GPU is seen."""
+    """Return the environment of a single rank, as from `plan.rank_environment` and torchrun, but with no
+    visible GPU.
+    """
     own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
@@ -128,7 +134,7 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
 
 
 class _Conversation:
-    """One request and what comes back."""
+    """One request and its responses."""
 
     def __init__(
         self, process: ChildProcess, on_progress: Callable[[str], None] | None, timeout: float
@@ -141,9 +147,10 @@ class _Conversation:
         self._said = b""
 
     def run(self, request: bytes) -> dict[str, Any]:
-        """Send `request`, and wait for the profile or for what went wrong.
+        """Send `request`, and wait for the profile or the error.
 
-        Its standard input stays open: the process ends when that is closed, be it by the end of this one.
+        Its standard input stays open: the process exits when that is closed, including when this process
+        ends.
         """
         self._process.send(request + b"\n")
         limit = time.monotonic() + self._timeout
@@ -200,7 +207,7 @@ class _Conversation:
             self._on_progress(self._doing)
 
     def _silence(self) -> str:
-        """Why there was no answer."""
+        """Return why there was no answer."""
         code = self._process.exit_code(_LAST_WORDS)
         if code is None:
             return f"the process that traces the model closed its output while {self._doing}, and went on"

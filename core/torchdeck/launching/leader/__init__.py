@@ -1,1 +1,1 @@
-"""The leading node as the controller sees it: lost, left behind, fenced."""
+"""The leader node as the controller sees it: lost, detached, fenced."""

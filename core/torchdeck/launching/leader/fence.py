@@ -1,4 +1,4 @@
-"""Ends agents of sessions of a run that are over: one that comes back finds that it was replaced."""
+"""Ends agents of earlier sessions of a run: a returning agent learns that it was replaced."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torchdeck.runs.replay.history import RunHistory
 
 
 class Nodes(Protocol):
-    """What of `ReachedNodes` is used."""
+    """The used part of the interface of `ReachedNodes`."""
 
     transports: Sequence[Transport]
 
     def lives(self, node: str, history: RunHistory) -> bool | None:
-        """Whether anything of the run lives on `node`; None while it is not known."""
+        """Return whether any process of the run is alive on `node`; None while unknown."""
 
 
 class Journal(Protocol):
-    """What of a journal's writer is used."""
+    """The used part of the interface of a journal's writer."""
 
     def append(self, name: str, /, **fields: Any) -> None:
         """Write an event."""
@@ -34,8 +34,8 @@ class Journal(Protocol):
 class Fence:
     """The fence of one controller.
 
-    The request names the session that it protects, and agents of that session pass it over: so it may come at
-    any time, and what is mirrored late does no harm.
+    The request names the session that it protects, and agents of that session ignore it. It may therefore
+    arrive at any time, and late mirroring does no harm.
     """
 
     def __init__(self, nodes: Nodes, epoch: ControllerEpoch, journal: Journal) -> None:
@@ -48,9 +48,10 @@ class Fence:
         """The same, once nothing of earlier sessions lives there."""
 
     def look(self, history: RunHistory) -> None:
-        """Tell agents that live and belong to an earlier session, or to the one that was given up.
+        """Notify live agents that belong to an earlier session, or to the one that was given up.
 
-        Of nodes that did not answer when the run was given up, note those on which nothing of it lives.
+        Of nodes that did not answer when the run was given up, record those without a live process of the
+        run.
         """
         session = history.life + history.is_given_up
         for transport in self._nodes.transports:
@@ -75,6 +76,6 @@ class Fence:
             f"the run was {what} while this node did not answer",
             session,
         )
-        with self._epoch.held(), suppress(OSError):  # tried again at the next look
+        with self._epoch.held(), suppress(OSError):  # retried at the next poll
             transport.deliver(request)
             self._handed.add((node, session))

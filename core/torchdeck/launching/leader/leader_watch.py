@@ -1,4 +1,4 @@
-"""Gives a run up, durably, once its leading node is lost: what its controller sees, and what it writes."""
+"""Gives a run up durably once its leader node is lost: the controller's observations and journal entries."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import RunState
 
 STOP_LIMIT = 15.0
-"""Seconds without the leader after which `stop --now` ends a run of which nothing lives on reached nodes."""
+"""Seconds without the leader after which `stop --now` ends a run with no live process on reachable nodes."""
 
 
 PATIENCE = 1.5
-"""Times launch.node_grace that the leader may be away though its followers have given it up: one that comes
-back sooner starts the gang again by itself."""
+"""Multiple of launch.node_grace that the leader may be away although its followers have given it up: one that
+returns sooner restarts the gang by itself.
+"""
 
 
 class Follower(Enum):
-    """What a node that does not lead does, as far as is known here."""
+    """Known state of a follower node."""
 
     AWAY = 1
-    """It is not reached."""
+    """Unreachable."""
     SERVES = 2
-    """It has an agent that has not given up the leader, or ranks go on without it."""
+    """It has an agent that has not given up the leader, or its ranks continue without it."""
     EMPTY = 3
-    """Nothing of the run lives there, and it has not said why."""
+    """No process of the run is alive there, and it has not reported why."""
     ENDS = 4
-    """It has given up the leader, and ends its ranks."""
+    """It has given up the leader, and is ending its ranks."""
     ENDED = 5
     """The same, and no rank is left there."""
 
 
 class Seen(NamedTuple):
-    """What a controller sees at a time."""
+    """Observation of a controller at one time."""
 
     heard: float | None
-    """When the leading node was heard last; any clock. None: never."""
+    """When the leader node was last heard from; any clock. None: never."""
     reached: bool
-    """It is reached now."""
+    """It is reachable now."""
     followers: Mapping[str, Follower]
     stop_now: bool = False
-    """`stop --now` was asked for."""
+    """`stop --now` was requested."""
     may_go_on: bool = False
-    """The leader and those who are away could be a gang without the others: with spares, or a smaller one."""
+    """The leader and the absent nodes could form a gang without the others: with spares, or a smaller one."""
 
 
 class LostLeader:
-    """Watches the leading node of a run that goes on."""
+    """Watches the leader node of an active run."""
 
     def __init__(self, node: str, grace: float, now: float) -> None:
         """Begin at `now` (monotonic seconds); `grace` is launch.node_grace."""
@@ -60,11 +61,11 @@ class LostLeader:
         self._since = now
 
     def look(self, seen: Seen, now: float) -> str:
-        """Why the run is given up; empty while it is not.
+        """Return why the run is given up; empty while it is not.
 
-        Unless another node has given the leader up too, it may be well, and this machine cut off from it. The
-        same if the leader may go on with those who are away: a spare that lost them is no proof. Then the run
-        is given up only if a person asks for its end.
+        Unless another node has given the leader up too, the leader may be healthy and this machine cut off
+        from it. The same holds if the leader may continue with the absent nodes: a spare that lost them is no
+        proof. Then the run is given up only if a user requests its end.
         """
         if seen.reached and seen.heard != self._heard:
             self._heard, self._since = seen.heard, now
@@ -86,7 +87,7 @@ class LostLeader:
         found = seen.followers.values()
         if Follower.SERVES in found:
             return False
-        if Follower.ENDS in found:  # what SIGKILL does not end is not waited for
+        if Follower.ENDS in found:  # processes that survive SIGKILL are not waited for
             return away >= 2 * self._grace and (seen.stop_now or not seen.may_go_on)
         if Follower.ENDED in found and away >= PATIENCE * self._grace and not seen.may_go_on:
             return True
@@ -95,23 +96,23 @@ class LostLeader:
 
 
 class Nodes(Protocol):
-    """What of `ReachedNodes` is used."""
+    """The used part of the interface of `ReachedNodes`."""
 
     def reaches(self, node: str) -> bool:
-        """Whether what is said to `node` now would arrive."""
+        """Return whether a message to `node` would arrive now."""
 
     def heard(self, node: str) -> float | None:
-        """When `node` was heard last; None: never."""
+        """Return when `node` was last heard from; None: never."""
 
     def lives(self, node: str, history: RunHistory) -> bool | None:
-        """Whether anything of the run lives on `node`; None while it cannot be known."""
+        """Return whether any process of the run is alive on `node`; None while it cannot be known."""
 
     def has_ranks(self, node: str) -> bool:
-        """Whether ranks of the run are known to live on `node`."""
+        """Return whether ranks of the run are known to be alive on `node`."""
 
 
 class LeaderWatch:
-    """The leading node of one run, as its controller sees it."""
+    """The leader node of one run, as its controller sees it."""
 
     def __init__(
         self,
@@ -126,9 +127,9 @@ class LeaderWatch:
 
         Args:
             layout: the run.
-            nodes: how its nodes are reached.
-            names: of all its nodes, the leader's first.
-            elastic: which gangs its plan allows.
+            nodes: its nodes as they are reached.
+            names: names of all its nodes, the leader's first.
+            elastic: the gangs its plan allows.
             grace: launch.node_grace.
             now: monotonic seconds.
         """
@@ -138,7 +139,7 @@ class LeaderWatch:
         self._rule = LostLeader(self._lead, grace, now)
 
     def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
-        """What to journal as `lost`; None while the run goes on."""
+        """Return the fields to journal as `lost`; None while the run continues."""
         followers = {node: self._follower(node, history) for node in self._others}
         reached = self._nodes.reaches(self._lead)
         heard = self._nodes.heard(self._lead)
@@ -168,7 +169,7 @@ class LeaderWatch:
         return Follower.SERVES if lives else Follower.EMPTY
 
     def _may_go_on(self, followers: Mapping[str, Follower]) -> bool:
-        """Whether the leader and those who are away could be a gang without the others."""
+        """Return whether the leader and the absent nodes could form a gang without the others."""
         here = [Place(node, None) for node, does in followers.items() if does is not Follower.AWAY]
         return len(here) < len(followers) and self._elastic.without(here) is not None
 

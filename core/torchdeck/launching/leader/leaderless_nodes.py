@@ -1,4 +1,4 @@
-"""Nodes that have given up their leader: what a controller hands them, and until when it follows them."""
+"""Nodes that have given up their leader: what a controller forwards to them, and how long it follows them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from torchdeck.runs.replay.history import RunHistory
 
 
 class Nodes(Protocol):
-    """What of `ReachedNodes` is used."""
+    """The used part of the interface of `ReachedNodes`."""
 
     transports: Sequence[Transport]
 
     def reaches(self, node: str) -> bool:
-        """Whether what is said to `node` now would arrive."""
+        """Return whether a message to `node` would arrive now."""
 
     def lives(self, node: str, history: RunHistory) -> bool | None:
-        """Whether anything of the run lives on `node`; None while nobody can say."""
+        """Return whether any process of the run is alive on `node`; None while unknown."""
 
 
 class Journal(Protocol):
-    """What of a journal's writer is used."""
+    """The used part of the interface of a journal's writer."""
 
     def append(self, name: str, /, **fields: Any) -> None:
         """Write an event."""
 
 
 class LeaderlessNodes:
-    """The nodes of one run that hear nothing from its leader any more."""
+    """The nodes of one run that no longer hear from its leader."""
 
     def __init__(self, layout: RunLayout, nodes: Nodes, epoch: ControllerEpoch, journal: Journal) -> None:
         self._layout = layout
@@ -47,9 +47,10 @@ class LeaderlessNodes:
         self._deserted: set[str] = set()
 
     def forward(self, history: RunHistory) -> None:
-        """Hand them what was asked for, which the leader cannot.
+        """Forward requests to them, which the leader cannot.
 
-        While the leader is not reached from here the others hear of `stop --now`, too: they tell it.
+        While the leader is unreachable from here, the other nodes also receive `stop --now` and pass it on to
+        the leader.
         """
         leader, *others = self._nodes.transports or (None,)
         leaderless, away = (
@@ -62,17 +63,19 @@ class LeaderlessNodes:
                 wants = transport.node in leaderless or (away and request.kind == STOP_NOW)
                 if not wants or (transport.node, request.id) in self._handed:
                     continue
-                with self._epoch.held(), contextlib.suppress(OSError):  # tried again in the next look
+                with self._epoch.held(), contextlib.suppress(OSError):  # retried at the next poll
                     transport.deliver(request)
                     self._handed.add((transport.node, request.id))
 
     def go_on(self, history: RunHistory, now: float) -> bool:
-        """After the leader's end: whether a node's ranks go on without it, and are reached or may be again.
+        """Return whether, after the leader's end, a node's ranks continue without it and are or may become
+        reachable.
 
-        Or may say so yet: the leader may give a node up, and end, before the node gives up the leader.
+        A node may also report this later: the leader may give a node up, and end, before the node gives up
+        the leader.
 
         Args:
-            history: what the run's journals say.
+            history: contents of the run's journals.
             now: seconds of the monotonic clock.
         """
         self.forward(history)
@@ -88,7 +91,9 @@ class LeaderlessNodes:
         return bool(alone) and now - self._reached < LINGER
 
     def _is_deserted(self, node: str, history: RunHistory) -> bool:
-        """Nobody lives there who could tell of the end: it is written down here, for whoever asks later."""
+        """Return whether no process is alive there that could report the end; if so, journal it here for
+        later queries.
+        """
         if node not in self._deserted and self._nodes.lives(node, history) is False:
             self._deserted.add(node)
             self._journal.append("deserted", node=node, lost=history.nodes.leader_lost[node])

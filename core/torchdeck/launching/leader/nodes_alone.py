@@ -1,4 +1,6 @@
-"""Nodes whose ranks go on without their leader, and after its end: launch.unattended = "continue"."""
+"""Detached nodes, whose ranks continue without their leader and after its end: launch.unattended =
+"continue".
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from torchdeck.runs.links import UP, Links
 
 
 class Alone(NamedTuple):
-    """What the links say of such nodes."""
+    """State of such nodes according to the links."""
 
     living: tuple[str, ...] = ()
-    """Something of the run is alive there."""
+    """Nodes with a live process of the run."""
     untold: tuple[str, ...] = ()
-    """They are not reached, or have not said yet what is alive there."""
+    """Nodes that are unreachable, or have not reported yet what is alive there."""
 
 
 def nodes_alone(layout: RunLayout) -> tuple[str, ...]:
-    """Nodes whose ranks go on without the leader, which may have ended; as far as it is told here.
+    """Return nodes whose ranks continue without the leader, which may have ended; as far as known here.
 
     Raises:
         NewerFormatError: the run is from a newer Torchdeck.
@@ -30,9 +32,10 @@ def nodes_alone(layout: RunLayout) -> tuple[str, ...]:
 
 
 def seen_alone(nodes: tuple[str, ...], links: Links | None, now: float) -> Alone:
-    """What is known of `nodes` at `now`, in unix seconds: one that was switched off has nothing left alive.
+    """Return the known state of `nodes` at `now`, in unix seconds: a node that was switched off has no live
+    process.
 
-    This machine needs no link: what lives here is seen.
+    This machine needs no link: its processes are visible.
     """
     living, untold = [], []
     for node in nodes:

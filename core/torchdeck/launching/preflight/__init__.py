@@ -1,4 +1,4 @@
-"""Checks made before a start: quick, without torch, each failure one sentence with what to do."""
+"""Checks before a start: quick, without torch; each failure is one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ def preflight(
     reach: Connector | None = None,
     disks: MutableMapping[str, str] | None = None,
 ) -> list[Check]:
-    """Everything that would stop a run or make it hang, looked for before the start.
+    """Check for everything that would stop a run or make it hang, before the start.
 
-    Memory is looked at apart, by `check_model`, as a model's first trace takes seconds. This takes tens of
-    milliseconds; up to a second where this host's own name does not resolve, and seconds with nodes that are
-    reached over SSH.
+    Memory is checked separately, by `check_model`, as a model's first trace takes seconds. This takes tens of
+    milliseconds; up to a second if this host's own name does not resolve, and seconds with nodes reached over
+    SSH.
 
     Args:
-        config: what is asked for.
-        plan: what will happen; None where no plan could be made, and devices are then not looked at.
-        found: what was found out about machines and interpreters.
+        config: the requested configuration.
+        plan: the plan; None if no plan could be made, and devices are then not checked.
+        found: facts about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
-        reach: how nodes are connected to; None: nobody is asked for a login.
-        disks: is told which nodes keep checkpoints on one disk, for `check_model`.
+        reach: connector for nodes; None: no login is requested.
+        disks: receives the nodes that keep checkpoints on one disk, for `check_model`.
     """
     names = list(found.remote.names) or node_names(config)
     described = check_reach(names, found.inventory)
     if described.status == "failed":
-        return [described]  # what is not reached cannot be looked at
+        return [described]  # an unreachable node cannot be checked
     ports = () if plan is None else check_ports(plan)
     if not found.remote.names:
         return [described, *_here(config, plan, found, home, names[0]), *ports]
@@ -83,7 +83,7 @@ def _here(
     node: str,
     disks: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Check]:
-    """Of this machine as a node."""
+    """Run the checks of this machine as a node."""
     name = HostNameCheck(node)
     return [*_checks(config, plan, found, home, node, disks), name.result()]
 
@@ -95,12 +95,14 @@ def _sources(config: RunConfig, found: ClusterFacts, node: str) -> Iterator[Chec
 
 
 def failures(checks: list[Check]) -> list[Check]:
-    """Those that forbid a start."""
+    """Return the checks that block a start."""
     return [check for check in checks if check.status == "failed"]
 
 
 def _is_unasked(facts: InterpreterFacts) -> bool:
-    """Whether the interpreter was not started, as it may not run yet: `check_trust` says so."""
+    """Return whether the interpreter was not started, as it is not trusted yet: `check_trust` reports
+    that.
+    """
     return not facts.python and not facts.error
 
 

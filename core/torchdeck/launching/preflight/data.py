@@ -1,4 +1,4 @@
-"""Is there text enough for a recipe that predicts it: every split needs one sample and what comes after."""
+"""Checks for enough text for a recipe that predicts it: every split needs one sample and the next token."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torchdeck.plan.check import Check, failed, ok
 from torchdeck.recipes.text_settings import TextData
 
 MAX_ENTRIES = 20_000
-"""Names looked at in search of enough text; after that the ranks find out."""
+"""Names checked in search of enough text; after that the ranks find out."""
 _SNIFFED = 4096
 
 
 def check_data(config: RunConfig, node: str) -> Iterator[Check]:
-    """The [data] table of a built-in recipe that reads text; nothing for other runs."""
+    """Check the [data] table of a built-in recipe that reads text; yield nothing for other runs."""
     sections = BUILTIN_RECIPES.get(config.run.recipe or "")
     if sections is None or sections[1] is not TextData:
         return
@@ -26,14 +26,16 @@ def check_data(config: RunConfig, node: str) -> Iterator[Check]:
 
 
 def bytes_needed(context: int, heldout: float) -> int:
-    """The least text whose parts are all longer than a sample; a held-out part of no bytes is none."""
+    """Return the smallest text whose splits are all longer than a sample; an empty held-out split does not
+    count.
+    """
     part = context + 1
     needed = math.ceil(part / (1 - heldout))
     return max(needed, math.ceil(part / heldout)) if heldout > 0 else needed
 
 
 def _tokens(path: Path, node: str) -> Check:
-    """Whether there is a file of tokens; what is in it is for the ranks to find out, which have numpy."""
+    """Check whether there is a file of tokens; ranks, which have numpy, check its content."""
     if not path.is_file():
         return failed("data", node, f"data.tokens {path} is no file", "name a file of tokens, or no tokens")
     if not os.access(path, os.R_OK):
@@ -76,7 +78,9 @@ def _short(what: str, needed: int, context: int, node: str) -> Check:
 
 
 def _text_bytes(path: Path, enough: int) -> tuple[int, bool]:
-    """Bytes of text in a file or folder, and whether all was seen; stops looking when there are enough."""
+    """Return the bytes of text in a file or folder, and whether the scan was complete; stops when there are
+    enough.
+    """
     found = 0
     for count, file in enumerate(_files(path)):
         if found >= enough or count >= MAX_ENTRIES:
@@ -95,7 +99,9 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _size_of_text(path: Path) -> int:
-    """Bytes of a file; 0 for a binary one, known by a NUL at its beginning, and for what cannot be read."""
+    """Return the bytes of a file; 0 for a binary one, detected by a NUL at its start, and for an unreadable
+    one.
+    """
     try:
         with open_regular(path) as file:
             return 0 if b"\0" in file.read(_SNIFFED) else path.stat().st_size

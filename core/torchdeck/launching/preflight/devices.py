@@ -1,4 +1,4 @@
-"""Are the run's devices free of other runs."""
+"""Checks that the run's devices are not in use by other runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Holder(NamedTuple):
 
 
 def check_devices(plan: LaunchPlan, home: Path, elsewhere: Container[str] = ()) -> Iterator[Check]:
-    """One check for each node that leases devices, those that are `elsewhere` left out."""
+    """Yield one check for each node that leases devices, except those in `elsewhere`."""
     for node in plan.nodes:
         if node.name in elsewhere:
             continue
@@ -38,7 +38,7 @@ def check_devices(plan: LaunchPlan, home: Path, elsewhere: Container[str] = ()) 
 
 
 def check_held(node: str, held: Sequence[Holder], *, queue: bool) -> Check:
-    """That `held`, one device at least, are not free; the run waits for them, or is refused."""
+    """Report that `held`, at least one device, is not free; the run waits for them, or is refused."""
     what = "; ".join(f"{each.device} is held by run {each.run_id} ({each.name})" for each in held)
     if queue:
         return warning("devices", node, what, "the run waits in the queue until it is free")

@@ -1,4 +1,4 @@
-"""Is there room for what a run writes: on a disk, for its checkpoints; in shared memory, for its ranks."""
+"""Checks space for a run's files: on a disk for its checkpoints, in shared memory for its ranks."""
 
 from __future__ import annotations
 
@@ -14,34 +14,37 @@ from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.contract.plan.model_profile import ModelProfile  # numpy comes with it
+    from torchdeck.contract.plan.model_profile import ModelProfile  # imports numpy
 
 _BYTES_PER_PARAMETER = {"sgd": 4, "adam": 12, "adamw": 12}
 """Saved per parameter: fp32 weights, and Adam's two moments."""
 INODES = 1000
-"""Files that a run makes at least, with some checkpoints."""
+"""Minimum number of files that a run creates, with some checkpoints."""
 LEAST_SHARED_MEMORY = 64 * 2**20
-"""Bytes of /dev/shm for each rank: NCCL and data loaders put buffers there; containers give 64 MiB in all."""
+"""Bytes of /dev/shm for each rank: NCCL and data loaders put buffers there; containers provide 64 MiB in all.
+"""
 
 
 class Room(NamedTuple):
-    """What is known of a disk that a run writes to."""
+    """Facts about a disk that a run writes to."""
 
     place: str
-    """A folder on it, as it is said."""
+    """A folder on it, as displayed."""
     free: int
     """Bytes."""
     checkpoint: int
-    """Bytes that one checkpoint takes there; 0 where none is written there, or nobody knows."""
+    """Bytes that one checkpoint takes there; 0 if none is written there, or unknown."""
     inodes: int | None = None
-    """Files that can still be made there; None where that is not limited or not known."""
+    """Files that can still be created there; None if unlimited or unknown."""
 
 
 def check_free(config: RunConfig, room: Room, node: str) -> Check:
-    """Against limits.min_free_disk, below which a run is stopped, and checkpoint.keep_last."""
+    """Check free space against limits.min_free_disk, below which a run is stopped, and
+    checkpoint.keep_last.
+    """
     floor, estimate = config.limits.min_free_disk, room.checkpoint
     what = f"{size(room.free)} free at {room.place}"
-    # a new checkpoint is whole before an old one goes
+    # a new checkpoint is complete before an old one is removed
     kept = estimate * (config.checkpoint.keep_last + 2)
     if room.inodes is not None and room.inodes < INODES:
         left = f"only {room.inodes}" if room.inodes else "no"
@@ -58,7 +61,7 @@ def check_free(config: RunConfig, room: Room, node: str) -> Check:
 
 
 def check_shared_memory(node: str, nproc: int, free: int) -> Check:
-    """`free` bytes of it against what `nproc` ranks want."""
+    """Check `free` bytes of shared memory against the needs of `nproc` ranks."""
     wanted = LEAST_SHARED_MEMORY * nproc
     if free >= wanted:
         return ok("shared memory", node, f"{size(free)} of shared memory free")
@@ -69,13 +72,14 @@ def check_shared_memory(node: str, nproc: int, free: int) -> Check:
 
 
 def share_of(node: str, disks: Mapping[str, str], plan: LaunchPlan | None, replicas: int = 0) -> Fraction:
-    """How much of a checkpoint lies on the disk of `node`: each rank writes a part of it to its node's disk.
+    """Return the share of a checkpoint on the disk of `node`: each rank writes a part of it to its node's
+    disk.
 
     Args:
-        node: which; of a spare it is the most that it may come to have.
-        disks: of all nodes, as `disks_of` tells them; where a node is missing, all may lie on one disk.
-        plan: says how many ranks each node has; None where `disks` are none.
-        replicas: checkpoint.replicas: so many further disks have a copy of what is on one.
+        node: name of the node; for a spare the result is the most that it may get.
+        disks: disks of all nodes, as returned by `disks_of`; if a node is missing, all may be on one disk.
+        plan: gives the ranks per node; None if `disks` is empty.
+        replicas: checkpoint.replicas: number of further disks with a copy of what is on one.
     """
     if plan is None or node not in disks:
         return Fraction(1)
@@ -93,21 +97,23 @@ def share_of(node: str, disks: Mapping[str, str], plan: LaunchPlan | None, repli
 
 
 def checkpoint_bytes(config: RunConfig, share: Fraction = Fraction(1)) -> int:
-    """About what a checkpoint takes on a disk with so much of it; 0 where the model is not ours."""
+    """Return the approximate size of a checkpoint on a disk with this share of it; 0 for a model unknown to
+    Torchdeck.
+    """
     if config.run.recipe != "byte-gpt":
         return 0
     return math.ceil(byte_gpt_parameters(config) * _bytes_per_parameter(config.training) * share)
 
 
 def profiled_bytes(config: RunConfig, profile: ModelProfile, share: Fraction = Fraction(1)) -> int:
-    """The same for a model that was traced: its frozen tensors as they are, of others what training keeps."""
+    """Return the same for a traced model: frozen tensors as they are, others with their training state."""
     trained = sum(tensor.numel for tensor in profile.parameters if tensor.trainable)
     frozen = sum(tensor.size for tensor in profile.parameters if not tensor.trainable)
     return math.ceil((trained * _bytes_per_parameter(config.training) + frozen) * share)
 
 
 def byte_gpt_parameters(config: RunConfig) -> int:
-    """Parameters of a byte-gpt: embeddings, 12 width² + 9 width a block, final norm, head."""
+    """Return the parameters of a byte-gpt: embeddings, 12 width² + 9 width per block, final norm, head."""
     model = config.model
     width, layers, context = int(model["width"]), int(model["layers"]), int(model["context"])
     block = 12 * width**2 + 9 * width

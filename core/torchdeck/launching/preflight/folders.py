@@ -1,4 +1,4 @@
-"""Can the run write where it must: its home and its checkpoints; and is there room."""
+"""Checks that the run can write to its home and its checkpoints, and that there is space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEEDS_CARE = re.compile(r'[\x00-\x1f\x7f":\\]')
 
 
 def check_home(home: Path, node: str) -> Check:
-    """Whether runs can be made below TORCHDECK_HOME, and nobody else can put files there."""
+    """Check that runs can be created below TORCHDECK_HOME, and that no other user can put files there."""
     if _NEEDS_CARE.search(str(home)) is not None:
         return failed(
             "home",
@@ -37,7 +37,7 @@ def check_home(home: Path, node: str) -> Check:
 
 
 def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]:
-    """Whether checkpoints can be written to the folder that the config names; none when it names none."""
+    """Check that checkpoints can be written to the configured folder; yield nothing if there is none."""
     if directory is None:
         return
     path = Path(directory)
@@ -55,20 +55,20 @@ def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]
 
 
 def check_room(config: RunConfig, home: Path, node: str, checkpoint: int) -> Iterator[Check]:
-    """Free space where runs and checkpoints go, against limits.min_free_disk and what checkpoints take.
+    """Check free space for runs and checkpoints, against limits.min_free_disk and the size of checkpoints.
 
     Args:
-        config: what is asked for.
+        config: the requested configuration.
         home: TORCHDECK_HOME.
-        node: where.
-        checkpoint: bytes that one takes; 0 where unknown.
+        node: name of the node.
+        checkpoint: bytes that one takes; 0 if unknown.
     """
     places = [home]
     if config.checkpoint.directory is not None:
         places.append(Path(config.checkpoint.directory))
     for place in places:
         if _writable("", place, node, "").status == "failed":
-            continue  # which is said already
+            continue  # already reported
         holds_checkpoints = place is places[-1]
         yield _room(config, place, checkpoint if holds_checkpoints else 0, node)
 
@@ -91,7 +91,7 @@ def _writable(name: str, path: Path, node: str, fix: str) -> Check:
             return failed(name, node, f"{path} is not a folder", fix)
         return failed(name, node, f"{path} cannot be made: {existing} is not a folder", fix)
     try:
-        # really written: modes say nothing of the superuser, of quotas, or of a file system's own rules
+        # an actual write: modes reveal nothing of the superuser, of quotas, or of a file system's own rules
         tempfile.TemporaryFile(dir=existing).close()
     except OSError as error:
         what = f"{path} is not writable" if existing == path else f"{path} cannot be made in {existing}"

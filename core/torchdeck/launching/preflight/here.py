@@ -1,4 +1,4 @@
-"""What this machine's system allows, where it is one of a run's nodes."""
+"""Checks of this machine's system, if it is one of a run's nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck.plan.check import Check, ok, warning
 
 
 def check_here(plan: LaunchPlan, node: str) -> Iterator[Check]:
-    """Shared memory for the ranks, and whether the run outlives the session of who starts it."""
+    """Check shared memory for the ranks, and whether the run outlives the login session that starts it."""
     nproc = next((each.nproc for each in plan.all_nodes if each.name == node), 0)
     if nproc:
         yield check_shared_memory(node, nproc, memory_facts()["shm_free"])

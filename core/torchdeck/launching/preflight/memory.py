@@ -1,4 +1,4 @@
-"""Does the run fit the memory of its devices, as far as that was predicted."""
+"""Checks that the run fits the memory of its devices, as far as predicted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ANYHOW = 'limits.memory = "off" starts without looking at the model'
 _GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
 _NOTHING = "nothing that was tried makes it fit, neither alone nor together"
 _FINE = ("fits", "unknown")
-"""Verdicts."""
+"""Verdicts that pass."""
 _OF_THE_BATCH = ("activations", "logits", "inputs")
-"""Terms that a smaller microbatch or shorter samples make smaller."""
+"""Terms that shrink with a smaller microbatch or shorter samples."""
 
 
 def check_memory(config: RunConfig, plan: LaunchPlan, found: ClusterFacts) -> Iterator[Check]:
-    """The prediction in `plan` against what each node has; nothing where none was asked for."""
+    """Check the prediction in `plan` against each node's memory; yield nothing if there is no prediction."""
     if config.limits.memory == "off":
         return
     memory = None if plan.prediction is None else make_memory(plan.prediction)
@@ -46,7 +46,7 @@ def check_memory(config: RunConfig, plan: LaunchPlan, found: ClusterFacts) -> It
 
 
 def _part(memory: MemoryPreview, plan: LaunchPlan, node: str) -> MemoryPreview | None:
-    """Of the ranks on `node`; None where nothing is known of them."""
+    """Return the prediction for the ranks on `node`; None if unknown."""
     here = [placed.rank for placed in plan.ranks if placed.node == node]
     groups = []
     for group in memory.groups:
@@ -58,13 +58,16 @@ def _part(memory: MemoryPreview, plan: LaunchPlan, node: str) -> MemoryPreview |
 
 
 def _smaller(config: RunConfig, plan: LaunchPlan) -> Iterator[Check]:
-    """The first of the sizes a run may go on with that does not fit: shards grow when ranks are lost."""
+    """Check the sizes a run may shrink to; yield the first that does not fit: shards grow when ranks are
+    lost.
+    """
     for smaller in plan.smaller:
         memory = None if smaller.prediction is None else make_memory(smaller.prediction)
         if memory is None or memory.verdict != "does not fit":
             continue
         what = f"with {smaller.world_size} of {plan.world_size} left, {_needs(memory)}"
-        node = plan.nodes[memory.decisive.ranks[0][0] // smaller.nproc].name  # as many ranks on each
+        # every node has the same number of ranks
+        node = plan.nodes[memory.decisive.ranks[0][0] // smaller.nproc].name
         right = "a range whose least is more, or a strategy that needs less there"
         if config.limits.memory == "refuse":
             yield failed("memory", node, what, f"{right}; {_ANYWAY}")
@@ -74,17 +77,17 @@ def _smaller(config: RunConfig, plan: LaunchPlan) -> Iterator[Check]:
 
 
 def _needs(memory: MemoryPreview) -> str:
-    """`ranks 0–1 need 5 GiB at the peak, and there are 4 GiB for each`."""
+    """Return `ranks 0–1 need 5 GiB at the peak, and there are 4 GiB for each`."""
     group = memory.decisive
     what = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
     return f"{what}, and {_there(group)}"
 
 
 def _change(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, memory: MemoryPreview) -> str:
-    """The cheapest change of the config by which the run fits; empty where there is none, or no need."""
+    """Return the cheapest change of the config that makes the run fit; empty if there is none, or no need."""
     if memory.verdict in _FINE:
         return ""
-    from torchdeck.plan.fitting import spec_of, suggested  # numpy comes with it
+    from torchdeck.plan.fitting import spec_of, suggested  # imports numpy
 
     spec = spec_of(config, shares_of(plan, found.inventory), plan.backend, found.known)
     change = next(iter(suggested(spec, memory, found.known)), None)
@@ -92,14 +95,14 @@ def _change(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, memory: Me
 
 
 def _judged(config: RunConfig, found: ClusterFacts, memory: MemoryPreview, node: str, change: str) -> Check:
-    """One node's ranks, the fullest of them.
+    """Judge one node by its rank with the highest use.
 
     Args:
-        config: what is asked for.
-        found: what is known of the model.
-        memory: of the node's ranks.
+        config: the requested configuration.
+        found: facts about the model.
+        memory: prediction for the node's ranks.
         node: its name.
-        change: what would help all nodes.
+        change: a change that would help all nodes.
     """
     group = memory.decisive
     if memory.verdict in _FINE:
@@ -114,7 +117,7 @@ def _judged(config: RunConfig, found: ClusterFacts, memory: MemoryPreview, node:
 
 
 def _unhelped(name: str, found: ClusterFacts) -> str:
-    """What is left to do about the largest term, `name`, where no change of the config suffices."""
+    """Return remaining advice about the largest term, `name`, if no change of the config suffices."""
     if found.known.profile is None:
         return _GENERAL  # nothing could be tried
     if name in _OF_THE_BATCH:
@@ -125,7 +128,7 @@ def _unhelped(name: str, found: ClusterFacts) -> str:
 
 
 def _there(group: PredictedMemory) -> str:
-    """What there is of memory: the smaller of what the device has and what is free of it."""
+    """Return the available memory: the smaller of the device's total and its free memory."""
     each = "" if is_one(group) else " for each"
     if group.free_bytes is not None and group.free_bytes < (group.capacity_bytes or group.free_bytes + 1):
         return f"{size(group.free_bytes)} are free{each}"

@@ -1,4 +1,4 @@
-"""What can be looked at once a recipe's model is known: its memory, and the size of its checkpoints."""
+"""Checks that need a recipe's model: its memory, and the size of its checkpoints."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def check_model(
     home: Path,
     disks: Mapping[str, str] | None = None,
 ) -> Iterator[Check]:
-    """Memory of every node, and disks that are too small for the checkpoints of a model that was traced.
+    """Check the memory of every node, and disks that are too small for the checkpoints of a traced model.
 
     Args:
-        config: what is asked for.
-        plan: with what was predicted of the model.
-        found: with what is known of the model.
+        config: the requested configuration.
+        plan: with the predictions for the model.
+        found: facts, including the model.
         home: TORCHDECK_HOME.
-        disks: which nodes keep checkpoints on one, as `preflight` found out; None: nobody knows.
+        disks: nodes that keep checkpoints on one disk, as found by `preflight`; None: unknown.
     """
     if plan.prediction is not None or found.known.broken or found.known.failure:
-        # of a script nothing is known, and this takes a while to load
+        # nothing is known of a script, and this import is slow
         from torchdeck.launching.preflight.memory import check_memory
 
         yield from check_memory(config, plan, found)
     profile = found.known.profile
     if config.run.recipe is None or profile is None or profile.source != "traced" or checkpoint_bytes(config):
-        return  # checkpoints that are not ours, or whose size was known before
+        return  # not Torchdeck's checkpoints, or size already known
     for node in plan.all_nodes:
         checkpoint = profiled_bytes(
             config, profile, share_of(node.name, disks or {}, plan, config.checkpoint.replicas)
@@ -44,7 +44,7 @@ def check_model(
         without = _disks(config, found, home, node.name, 0)
         for before, now in zip(without, _disks(config, found, home, node.name, checkpoint), strict=True):
             if now.status != before.status:
-                yield now  # the others were said before the model was known
+                yield now  # others were reported before the model was known
 
 
 def _disks(config: RunConfig, found: ClusterFacts, home: Path, node: str, checkpoint: int) -> list[Check]:

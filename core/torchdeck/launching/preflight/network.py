@@ -1,4 +1,4 @@
-"""Can ranks meet: the port, and this host's own name."""
+"""Checks that ranks can meet: the port, and this host's own name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAME_LIMIT = 1.0
 
 
 def check_port(port: int, node: str) -> Check:
-    """Whether the port that the config fixes can be listened on."""
+    """Check that the configured port is free to listen on."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a port just left is free, as torch sees it too
+        )  # a port just released is free, as for torch
         try:
             probe.bind(("", port))
             probe.listen(1)
@@ -32,7 +32,7 @@ def check_port(port: int, node: str) -> Check:
 
 
 def look_up_own_name() -> None:
-    """What torchrun does with this host's name: forward, then back.
+    """Resolve this host's name as torchrun does: forward, then reverse.
 
     Raises:
         OSError: the name is not known.
@@ -43,14 +43,14 @@ def look_up_own_name() -> None:
 
 
 class HostNameCheck:
-    """Looks up this host's own name beside other checks: a resolver may hang for a minute."""
+    """Resolves this host's own name concurrently with other checks: a resolver may hang for a minute."""
 
     def __init__(self, node: str, look_up: Callable[[], None] = look_up_own_name) -> None:
         self._node = node
         self._look_up = look_up
         self._error: OSError | None = None
         self._started = time.monotonic()
-        # a daemon: a resolver that hangs must not hold up the end of the program
+        # a daemon: a hung resolver must not delay the program's exit
         self._thread = threading.Thread(target=self._run, name="own host name", daemon=True)
         self._thread.start()
 
@@ -61,7 +61,7 @@ class HostNameCheck:
             self._error = error
 
     def result(self, limit: float = NAME_LIMIT) -> Check:
-        """The verdict, at the latest `limit` seconds after the start."""
+        """Return the verdict, at the latest `limit` seconds after the start."""
         self._thread.join(max(0.0, self._started + limit - time.monotonic()))
         name = socket.gethostname()
         fix = (

@@ -1,4 +1,4 @@
-"""Which TCP ports are open during a run, where, and to whom: read from its plan."""
+"""TCP ports open during a run, with their nodes and who can reach them: read from its plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NCCL_RAS = 28_028
 
 
 def check_ports(plan: LaunchPlan) -> Iterator[Check]:
-    """For each node what listens on it; nothing is looked at, as nothing listens yet."""
+    """List each node's listening ports; nothing is probed, as nothing listens yet."""
     for node in plan.nodes:
         parts = list(_alone(plan, node) if len(plan.nodes) == 1 else _among_nodes(plan, node))
         closed = "no port is open to other machines. " if _is_closed(plan) else ""
@@ -25,7 +25,7 @@ def check_ports(plan: LaunchPlan) -> Iterator[Check]:
 
 
 def _is_closed(plan: LaunchPlan) -> bool:
-    """Whether everything listens on the loopback interface."""
+    """Return whether everything listens on the loopback interface."""
     alone = len(plan.nodes) == 1 and plan.rendezvous == "static"
     return alone and plan.nodes[0].env.get(_INTERFACE) == _LOOPBACK_INTERFACE
 

@@ -1,4 +1,4 @@
-"""Whether the CPUs of ranks have instructions for the precision they are to compute in."""
+"""Checks that the CPUs of ranks have instructions for their compute precision."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torchdeck.plan.check import Check, warning
 def check_precision(
     config: RunConfig, node: NodePlan | None, name: str, bf16: Sequence[str] | None
 ) -> Iterator[Check]:
-    """A warning where a recipe's bf16 is to be computed by CPUs that have no instructions for it.
+    """Warn if a recipe's bf16 is to run on CPUs without instructions for it.
 
     Args:
-        config: what is asked for.
-        node: the node's part of the plan; None where none could be made, and nothing is then said.
-        name: of the node.
-        bf16: what of `BF16_FLAGS` its CPUs have; None where it did not say, or is no x86.
+        config: the requested configuration.
+        node: the node's part of the plan; None if no plan could be made, and there is then no warning.
+        name: name of the node.
+        bf16: which of `BF16_FLAGS` its CPUs have; None if not reported, or not x86.
     """
     if config.run.recipe is None or config.training.precision != "bf16" or node is None:
         return

@@ -1,4 +1,4 @@
-"""Can the run's machines be reached from here."""
+"""Check that the run's machines can be reached from here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SHOWN = 3
 
 
 def check_reach(names: list[str], inventory: Inventory) -> Check:
-    """Whether all the nodes `names` are more than words in a run file."""
+    """Check that all the nodes `names` exist, not only in a run file."""
     described = [node.name for node in map(inventory.find, names) if node is not None and node.described]
     if not described:
         here = names == [LOCALHOST]
@@ -25,4 +25,4 @@ def check_reach(names: list[str], inventory: Inventory) -> Check:
         "`torchdeck plan` shows what would run there and, with --export, writes a script for each node; "
         'distributed.nodes = ["localhost"] runs on this machine'
     )
-    return failed("nodes", LOCALHOST, what, fix)  # it is this machine that does not reach them
+    return failed("nodes", LOCALHOST, what, fix)  # this machine cannot reach them

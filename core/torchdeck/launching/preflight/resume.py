@@ -1,4 +1,4 @@
-"""Is the checkpoint that a run shall go on from there, and whole."""
+"""Check that the checkpoint from which a run shall resume exists and is complete."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def check_resume(config: RunConfig, node: str) -> Iterator[Check]:
-    """The checkpoint named by checkpoint.resume; for `auto`, what lies in a folder the config names."""
+    """Check the checkpoint named by checkpoint.resume; for `auto`, the content of a folder that the config
+    names.
+    """
     resume = config.checkpoint.resume
     if resume == "never":
         return
     if resume == "auto":
         directory = config.checkpoint.directory
-        # a file in its place is said by the check of folders
+        # the check of folders reports a file in its place
         if directory is not None and config.run.recipe is not None and not Path(directory).is_file():
             yield _auto(Path(directory), node)
         return

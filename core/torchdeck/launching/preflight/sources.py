@@ -1,4 +1,4 @@
-"""Is what will be run there: script, recipe, module, working directory."""
+"""Check that the files to run exist: script, recipe, module, working directory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchdeck.plan.check import Check, failed, ok
 
 
 def check_sources(run: Run, node: str, user_path: str = "") -> Iterator[Check]:
-    """Script, recipe or module; the working directory.
+    """Check script, recipe or module, and the working directory.
 
     Args:
         run: the [run] table, its paths absolute.
-        node: where.
+        node: node to check.
         user_path: PYTHONPATH that ranks will have, without ours.
     """
     yield _working_dir(run, node)
@@ -60,7 +60,7 @@ def _file(kind: str, name: str, node: str) -> Check:
 
 
 def _module(run: Run, module: str, node: str, user_path: str) -> Check:
-    """Looks for the top package only: finding what is inside would run its code."""
+    """Check only the top package: finding what is inside would run its code."""
     folders = [run.working_dir or ".", *filter(None, user_path.split(os.pathsep))]
     top, _, rest = module.partition(".")
     for folder in folders:

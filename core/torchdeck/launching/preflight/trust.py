@@ -1,4 +1,4 @@
-"""May what is executed before the ranks are there run."""
+"""Check that code executed before the ranks exist is trusted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torchdeck.trust.held import Held
 
 
 def check_trust(config: RunConfig, held: tuple[Held, ...], node: str) -> Iterator[Check]:
-    """What may not run yet; that all may, if there is a recipe file.
+    """Yield a check for code that may not run yet; if there is a recipe file, also one that all may.
 
     Args:
-        config: what is asked for.
-        held: what the gate said of it.
-        node: where.
+        config: config of the run.
+        held: untrusted code found by the gate.
+        node: node to check.
     """
     for each in held:
         yield failed("trust" if each.can_be_trusted else "permissions", node, each.what, each.fix)

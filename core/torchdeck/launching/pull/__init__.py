@@ -1,1 +1,1 @@
-"""Bringing here what a run has made on its nodes: checkpoints, verified, and what else lies in its folder."""
+"""Transfer of a run's results from its nodes to here: verified checkpoints, and other files in its folder."""

@@ -1,4 +1,4 @@
-"""Checkpoints brought from the nodes of a run, which may have a part each; verified by their hashes."""
+"""Transfer of checkpoints from the nodes of a run, which may have a share each; verified by their hashes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from torchdeck.launching.pull.fetching import NotWholeError, OnBytes, fetch
 from torchdeck.nodes.probe.remote_files import RemoteFiles
 
 STAGING = ".pulling-"
-"""Begins the name of a folder that a checkpoint is brought into."""
+"""Name prefix of a folder that a checkpoint is transferred into."""
 TRIES = 2
-"""A file whose hash is wrong was begun from another save of the same step, and is brought anew once."""
+"""Number of tries. A file with a wrong hash began with another save of the same step, and is fetched again
+once.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """One checkpoint, as it lies on the nodes."""
+    """One checkpoint on the nodes."""
 
     name: str
     step: int
@@ -46,7 +48,7 @@ class Found:
 
 
 def find(places: Sequence[Place]) -> list[Found]:
-    """The checkpoints that have a manifest on some node, oldest first. Raises ProbeError, SshError."""
+    """Return the checkpoints that have a manifest on some node, oldest first. Raises ProbeError, SshError."""
     by_name: dict[str, list[Place]] = {}
     for place in places:
         for file in place.files.tree(place.folder):
@@ -59,16 +61,17 @@ def find(places: Sequence[Place]) -> list[Found]:
 
 
 def pull(found: Found, target: Path, on_bytes: OnBytes, staging: Path) -> bool:
-    """Bring a checkpoint to `target`, whole or not at all; False where it is here already.
+    """Fetch a checkpoint to `target`, completely or not at all; return False if it is here already.
 
     Args:
-        found: what lies on the nodes.
+        found: checkpoint on the nodes.
         target: its folder here.
-        on_bytes: told what has come.
-        staging: a folder beside it, in which what has come stays when this is cut off.
+        on_bytes: called with the bytes received.
+        staging: a folder next to it, which keeps received data if this is interrupted.
 
     Raises:
-        NotWholeError: parts lie on nodes that do not answer, or what came does not fit its manifest.
+        NotWholeError: shares are on nodes that do not answer, or the received files do not match the
+            manifest.
         ProbeError, SshError: a node does not answer any more.
         OSError: it cannot be written.
     """
@@ -95,18 +98,18 @@ def pull(found: Found, target: Path, on_bytes: OnBytes, staging: Path) -> bool:
     write_bytes(staging / MANIFEST_NAME, whole.render(), private=True)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.exists():
-        shutil.rmtree(target)  # of the same name, and not whole
+        shutil.rmtree(target)  # of the same name, and incomplete
     staging.rename(target)
     return True
 
 
 def total(found: Found, staging: Path) -> int:
-    """Bytes of a checkpoint; the manifests are brought for it. Raises as `pull`."""
+    """Return the bytes of a checkpoint, after fetching its manifests. Raises as `pull`."""
     return next(iter(dict(_manifests(found, staging)).values())).size
 
 
 def _manifests(found: Found, staging: Path) -> Iterator[tuple[Place, Manifest]]:
-    """What each node says of it, all of the same save."""
+    """Yield each node's manifest of it, all of the same save."""
     one: Manifest | None = None
     for number, place in enumerate(found.places):
         content = place.files.content(f"{place.folder}/{found.name}/{MANIFEST_NAME}", LARGEST_DOCUMENT)
@@ -128,7 +131,7 @@ def _manifests(found: Found, staging: Path) -> Iterator[tuple[Place, Manifest]]:
 
 
 def _parts(found: Found, manifests: Mapping[Place, Manifest]) -> dict[str, Place]:
-    """File of the checkpoint → a node that has it."""
+    """Return file of the checkpoint → a node that has it."""
     parts: dict[str, Place] = {}
     for place in found.places:
         for name in manifests[place].files_here:

@@ -1,4 +1,4 @@
-"""One file of a node brought here, going on where it was cut off."""
+"""Resumable transfer of one file from a node."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.remote_files import RemoteFile, RemoteFiles
 
 OnBytes = Callable[[int], None]
-"""Told how many bytes have come; those that were here already count."""
+"""Called with the number of bytes received; those that were here already count."""
 PART = ".part"
 
 
 class NotWholeError(Refusal):
-    """What came is not what lies on the node; the message says which file."""
+    """The received data is not what is on the node; the message says which file."""
 
     page = "machines#during-the-run"
 
 
 def fetch(files: RemoteFiles, path: str, target: Path, size: int, on_bytes: OnBytes) -> None:
-    """Append to `target` what it lacks of the first `size` bytes of the node's file at `path`.
+    """Append to `target` the missing bytes of the first `size` bytes of the node's file at `path`.
 
     Raises:
-        ProbeError, SshError: the node did not give it; what has come stays.
+        ProbeError, SshError: the node did not send it; received data stays.
         OSError: it cannot be written.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,16 +44,16 @@ def fetch(files: RemoteFiles, path: str, target: Path, size: int, on_bytes: OnBy
 
 
 def fetch_checked(files: RemoteFiles, folder: str, file: RemoteFile, target: Path, on_bytes: OnBytes) -> bool:
-    """Bring a file that nobody has hashed; False where it is here already, by size and time.
+    """Fetch a file without a known hash; return False if it is here already, by size and time.
 
     Raises:
-        NotWholeError: it is another one there by now.
+        NotWholeError: the file on the node has changed meanwhile.
         ProbeError, SshError, OSError: as `fetch`.
     """
     if _is_same(target, file):
         on_bytes(file.size)
         return False
-    # what was begun of another version of the file must not be gone on with
+    # partial data of another version of the file must not be continued
     part = target.with_name(f"{target.name[:150]}.{file.size}-{file.modified}{PART}")
     path = f"{folder}/{file.name}"
     fetch(files, path, part, file.size, on_bytes)
@@ -66,7 +66,7 @@ def fetch_checked(files: RemoteFiles, folder: str, file: RemoteFile, target: Pat
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file here."""
+    """Return the SHA-256 of a local file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

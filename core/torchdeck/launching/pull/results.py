@@ -1,4 +1,4 @@
-"""Everything that a run has made in its folders on other nodes."""
+"""All results of a run in its folders on other nodes."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _OUR_OWN = (
     *(_LAYOUT.nodes, _LAYOUT.attempts, _LAYOUT.control, _LAYOUT.plan, _LAYOUT.config, _LAYOUT.journal),
     *(_LAYOUT.code_manifest, _LAYOUT.controller_lock, _LAYOUT.controller_log, _LAYOUT.checkpoints),
 )
-"""What is mirrored while the run goes on, or is asked for by itself."""
+"""Files mirrored during the run, or requested separately."""
 
 OnProgress = Callable[[str, int, int], None]
-"""What is brought, bytes that are here, bytes in all."""
+"""Current item, bytes that are here, total bytes."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """One thing that is here now."""
+    """One transferred item."""
 
     what: str
-    """A checkpoint's name, or a node's."""
+    """Name of a checkpoint or of a node."""
     path: str
     size: int
     new: bool
-    """It was not here before."""
+    """Whether it was not here before."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The nodes of a run that answer, each with its folder."""
+    """Nodes of the run that answer, each with its folder."""
 
     places: Mapping[str, tuple[RemoteFiles, str]]
     """Node → its files, the run's folder there."""
@@ -55,7 +55,9 @@ class Sources:
 
 @contextmanager
 def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterator[Sources]:
-    """Conversations with the run's other nodes while the block lasts. Raises ConfigError, SshError."""
+    """Open probe sessions with the run's other nodes for the duration of the block. Raises ConfigError,
+    SshError.
+    """
     node_inventory = reach.node_inventory()
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     refused = {
@@ -76,10 +78,10 @@ def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterato
 def find_checkpoints(
     sources: Sources, plan: LaunchPlan, run_id: str, which: str
 ) -> Sequence[checkpoints.Found]:
-    """The checkpoints on the nodes that `which` names: a step, a name, `latest` or `all`.
+    """Return the checkpoints on the nodes that `which` names: a step, a name, `latest` or `all`.
 
     Raises:
-        NotWholeError: there is none such.
+        NotWholeError: there is no such checkpoint.
         ProbeError, SshError: a node does not answer any more.
     """
     places = [
@@ -92,18 +94,18 @@ def find_checkpoints(
 def pull_checkpoints(
     sources: Sources, plan: LaunchPlan, run_id: str, which: str, target: Path, on_progress: OnProgress
 ) -> Iterator[Pulled]:
-    """Bring checkpoints to `target`, one after the other.
+    """Fetch checkpoints to `target`, one after the other.
 
     Args:
-        sources: the nodes.
-        plan: says where checkpoints lie.
-        run_id: the run's.
+        sources: nodes of the run.
+        plan: says where checkpoints are stored.
+        run_id: the run's id.
         which: a step, a name, `latest` or `all`.
-        target: the folder for them here.
-        on_progress: told how it goes.
+        target: folder for them here.
+        on_progress: called with the progress.
 
     Raises:
-        NotWholeError: there is none such, or not all of it.
+        NotWholeError: there is no such checkpoint, or it is incomplete.
         ProbeError, SshError, OSError: see `checkpoints.pull`.
     """
     for found in find_checkpoints(sources, plan, run_id, which):
@@ -120,7 +122,7 @@ def pull_checkpoints(
 def pull_outputs(
     sources: Sources, plan: LaunchPlan, target: Path, on_progress: OnProgress
 ) -> Iterator[Pulled]:
-    """Bring what else lies in the run's folder on each node to `target`/NODE; raises as those do."""
+    """Fetch the other files in the run's folder on each node to `target`/NODE; raises as those do."""
     for node, (files, root) in sources.places.items():
         found = [
             *files.tree(root, [str(path) for path in (*_OUR_OWN, _LAYOUT.code)]),
@@ -136,7 +138,7 @@ def pull_outputs(
 
 
 def _made_in_code(files: RemoteFiles, root: str, copied: Mapping[str, str]) -> list[RemoteFile]:
-    """What a run has written into its copy of the code, which is where its ranks start on a node."""
+    """Return the files that a run has written into its copy of the code, where its ranks start on a node."""
     code = str(_LAYOUT.code)
     return [
         file._replace(name=f"{code}/{file.name}")
@@ -146,7 +148,7 @@ def _made_in_code(files: RemoteFiles, root: str, copied: Mapping[str, str]) -> l
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Where a file goes; a link on the way would lead it elsewhere."""
+    """Return the destination of a file; a link in its path would redirect it."""
     target = folder / name
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(folder.resolve()):
@@ -172,7 +174,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 class _Counter:
-    """Adds up what has come of one thing."""
+    """Sums up the received bytes of one item."""
 
     def __init__(self, what: str, size: int, on_progress: OnProgress) -> None:
         self._what, self._size, self._on_progress = what, size, on_progress

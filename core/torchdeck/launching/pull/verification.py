@@ -1,4 +1,4 @@
-"""Checkpoints verified on the nodes that have them: every file is hashed there."""
+"""Verification of checkpoints on the nodes that have them: every file is hashed there."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Verified:
-    """One checkpoint, as its nodes have it."""
+    """One checkpoint as stored on its nodes."""
 
     name: str
     step: int
     path: str
-    """Its folder on the first of them."""
+    """Folder on the first of them."""
     nodes: tuple[str, ...]
     problems: tuple[str, ...]
-    """What is wrong with it, a sentence each, with the node."""
+    """Problems with it, one sentence each, with the node."""
     unseen: tuple[str, ...]
-    """Files of it that no node has that answers."""
+    """Files of it that no answering node has."""
 
 
 class _Part(NamedTuple):
@@ -46,8 +46,8 @@ def verify_on_nodes(found: Found, on_progress: OnProgress) -> Verified:
     """Hash every file of a checkpoint on each node that has it, on all nodes at once.
 
     Args:
-        found: what lies on the nodes.
-        on_progress: called with the checkpoint's name, bytes that were hashed, and bytes in all.
+        found: checkpoint on the nodes.
+        on_progress: called with the checkpoint's name, hashed bytes, and total bytes.
 
     Raises:
         ProbeError, SshError: a node does not answer any more.
@@ -80,7 +80,7 @@ def verify_on_nodes(found: Found, on_progress: OnProgress) -> Verified:
 
 
 class _Hashed:
-    """Adds up what was hashed, in several threads."""
+    """Sums up hashed bytes, in several threads."""
 
     def __init__(self, name: str, parts: Sequence[_Part], on_progress: OnProgress) -> None:
         self._name, self._on_progress = name, on_progress

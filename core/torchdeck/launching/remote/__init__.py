@@ -1,1 +1,1 @@
-"""The controller's end of the links to nodes: starts their agents, mirrors files, hands over requests."""
+"""Controller's end of the links to nodes: starts their agents, mirrors files, forwards requests."""

@@ -20,7 +20,7 @@ from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.runtime_bundle import PACKAGE, BundleError
 from torchdeck.shown_text import shown_line
 
-# Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
+# Python 2 and early 3 can parse this too, and report the problem instead of a syntax error
 _STUB = """# Torchdeck: the link to this node, or an agent that it started
 import os, sys
 if sys.version_info < (3, 10):
@@ -36,7 +36,7 @@ def take(n):
 exec(compile(take(int(take(8))), "torchdeck loader", "exec"), {"__name__": "__main__", "take": take})
 """
 PYTHON_ARGUMENTS = ("-I", "-B", "-c", _STUB)
-"""Arguments of the node's Python: it reads a loader's text, its length in eight digits before it."""
+"""Arguments of the node's Python: it reads a loader's text, preceded by its length in eight digits."""
 NOISE_LIMIT = 64 * 1024
 """Bytes that a login may print before our first line."""
 _ENTRY = """
@@ -56,7 +56,7 @@ class BootstrapError(Exception):
 
 
 def packed(shipped: Path) -> bytes:
-    """The archive of a shipped folder, as the loader takes it.
+    """Return the archive of a runtime bundle, as the loader takes it.
 
     Raises:
         BundleError: it cannot be read.
@@ -67,18 +67,18 @@ def packed(shipped: Path) -> bytes:
         content = {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
     except OSError as error:
         raise BundleError(f"{shipped} cannot be read", error.strerror) from error
-    # in the order that gave the folder its name
+    # in the order from which the folder's name was computed
     names = sorted(content)
     head = json.dumps([[name, len(content[name])] for name in names]).encode("ascii") + b"\n"
     return zlib.compress(head + b"".join(content[name] for name in names), 6)
 
 
 class Bootstrap:
-    """A process that was started with `PYTHON_ARGUMENTS`, on its way to be a link server.
+    """Process started with `PYTHON_ARGUMENTS` that becomes a link server.
 
     Attributes:
         stream: the process.
-        shipped: the shipped folder it was given.
+        shipped: its runtime bundle.
     """
 
     def __init__(self, stream: ByteStream, shipped: Path, home: str) -> None:
@@ -132,12 +132,12 @@ class Bootstrap:
 
 
 def _measured(part: bytes) -> bytes:
-    """`part` with its length in eight digits before it."""
+    """Return `part`, preceded by its length in eight digits."""
     return b"%08d" % len(part) + part
 
 
 class _Answers:
-    """The lines with which the loader answers, within a limit of time."""
+    """Lines of the loader's answers, read with a timeout."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -145,19 +145,19 @@ class _Answers:
         self.rest = b""
 
     def give(self, limit: float) -> None:
-        """So many seconds from now on."""
+        """Set the timeout to so many seconds from now."""
         self._deadline = time.monotonic() + limit
 
     def send(self, data: bytes) -> None:
         try:
             self._stream.write(data)
         except OSError as error:
-            if self._stream.said:  # it ended, and says why
+            if self._stream.said:  # it ended with an error message
                 raise BootstrapError(f"the node's Python ended{_said(self._stream.said.encode())}") from error
             raise
 
     def pass_over(self, marker: str) -> None:
-        """Everything up to the line `marker`."""
+        """Skip everything up to the line `marker`."""
         needle = f"\n{marker}\n".encode("ascii")
         while needle not in self.rest:
             if len(self.rest) > NOISE_LIMIT:
@@ -166,7 +166,7 @@ class _Answers:
         self.rest = self.rest.partition(needle)[2]
 
     def line(self) -> dict[str, Any]:
-        """The next line's JSON."""
+        """Return the next line's JSON."""
         while b"\n" not in self.rest:
             if len(self.rest) > NOISE_LIMIT:
                 raise BootstrapError("the node answers with a line without end")

@@ -1,4 +1,6 @@
-"""How far a node's clock is from ours, by asking it for the time: as good as half of what the asking took."""
+"""Offset of a node's clock from ours, measured by requests for its time; accurate to half of the round
+trip.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,26 @@ from collections import deque
 from typing import NamedTuple
 
 KEPT = 24
-"""Answers that are remembered: the best of the last two minutes, since clocks drift and are set."""
+"""Number of stored answers: the best of the last two minutes, since clocks drift and are set."""
 
 
 class ClockOffset(NamedTuple):
-    """A node's clock against ours, in seconds."""
+    """Offset of a node's clock from ours, in seconds."""
 
     offset: float
-    """What the node's clock is ahead."""
+    """Seconds by which the node's clock is ahead."""
     error: float
-    """By how much the offset may be wrong."""
+    """Error margin of the offset."""
 
 
 class ClockOffsets:
-    """Offsets as they were found, the best of which counts.
+    """Measured offsets, the best of which counts.
 
-    The time that an answer took is of the monotonic clock: setting ours in between changes nothing.
+    Round-trip times are measured by the monotonic clock: setting ours in between changes nothing.
     One thread adds, and any may read.
 
     Attributes:
-        best: the one with the least error; None before the first answer.
+        best: the one with the smallest error; None before the first answer.
     """
 
     def __init__(self) -> None:
@@ -33,10 +35,10 @@ class ClockOffsets:
         self._found: deque[ClockOffset] = deque(maxlen=KEPT)
 
     def add(self, asked: float, node_time: float, now: float, wall: float) -> None:
-        """An answer came.
+        """Add an answer.
 
         Args:
-            asked: when it was asked for, on our monotonic clock.
+            asked: time of the request, on our monotonic clock.
             node_time: the node's answer, unix seconds.
             now: our monotonic clock now.
             wall: our unix time now.

@@ -1,4 +1,4 @@
-"""Sends a run's copy of the user's code to a node, over its link, before the agent starts there."""
+"""Transfer of a run's copy of the user's code to a node, over its link, before the agent starts there."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
 from torchdeck.runs.links import LinkState
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 1 << 17, 1 << 21
-"""Bytes of one request: what urgent messages wait for on a slow link, and what keeps a fast one busy."""
+"""Bytes per request: the first keeps urgent messages fast on a slow link, the second keeps a fast one busy.
+"""
 QUICK = 0.2
-"""Seconds for the answer to a request; quicker ones are followed by larger ones."""
+"""Seconds for the answer to a request; after faster ones requests get larger."""
 CALL_LIMIT = 120.0
-"""Seconds for the answer to one: a slow link takes a while for a megabyte."""
+"""Timeout in seconds for one answer: a slow link takes a while for a megabyte."""
 AGAIN = 1.0
-"""Seconds until a transfer that was cut is begun again; what has arrived is not sent twice."""
+"""Seconds until an interrupted transfer is resumed; received data is not sent twice."""
 
 
 class CodeSending:
-    """The transfer to one node, in a thread of its own, for as long as it takes.
+    """Transfer to one node, in a thread of its own, for as long as it takes.
 
     Attributes:
         done: the node has the code.
         why: why it never will; empty otherwise.
-        progress: how far it is.
+        progress: progress of the transfer.
     """
 
     def __init__(self, layout: RunLayout, link: NodeLink) -> None:
@@ -46,14 +47,14 @@ class CodeSending:
         self._thread.start()
 
     def told(self, state: LinkState) -> LinkState:
-        """The state of its link, with how far the code is while it is being sent."""
+        """Return the state of its link, with the progress while code is being sent."""
         progress = self.progress
         if self.done or self.why or not progress.size:
             return state
         return replace(state, code_sent=progress.sent, code_size=progress.size)
 
     def close(self) -> None:
-        """Give it up."""
+        """Cancel the transfer."""
         self._closed.set()
 
     def _keep(self) -> None:
@@ -71,7 +72,7 @@ class CodeSending:
 
     def _send(self) -> None:
         if self._link.state.shared:
-            self.done = True  # the node sees the very copy
+            self.done = True  # the node sees the same copy
             return
         sender = Sender(self._layout, self._tell)
         frames, first = FrameReader(), True
@@ -91,7 +92,7 @@ class CodeSending:
         self.done = sender.over
 
     def _batches(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """The pieces, several at a time."""
+        """Yield the pieces, several at a time."""
         batch = b""
         for piece in pieces:
             batch += piece

@@ -1,4 +1,4 @@
-"""Reaching a node's Python over SSH."""
+"""Connection to a node's Python over SSH."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from torchdeck.nodes.start_line import python_line
 
 
 def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
-    """A dial to a node, whose entry in the book is `entry`. Raises ConfigError, TargetError."""
+    """Return a dial to a node with the inventory entry `entry`. Raises ConfigError, TargetError."""
     line = python_line(entry, PYTHON_ARGUMENTS)
     return SshDial(reach.target(name), reach.credentials, reach.asker, line)
 
 
 LEAST_SHELL_START = 10.0
-"""Seconds for a login shell to run its start-up files, however long connecting took."""
+"""Seconds for a login shell to run its start-up files, regardless of the time taken to connect."""
 
 
 class SshStream:
-    """A process on a node and the connection that is its alone, as a `ByteStream`."""
+    """A process on a node and its dedicated connection, as a `ByteStream`."""
 
     def __init__(self, connection: Connection, process: RemoteProcess) -> None:
         self._connection = connection
@@ -61,26 +61,26 @@ class SshStream:
 
     @property
     def said(self) -> str:
-        """The end of what the process wrote to its standard error."""
+        """The end of the process's standard error."""
         return self._process.stderr.decode("utf-8", "replace").strip()
 
     def close(self) -> None:
-        # paramiko raises where the other end is just closing it, too
+        # paramiko also raises if the other end is just closing it
         for close in (self._process.close, self._connection.close):
             with contextlib.suppress(EOFError, OSError, SshError):
                 close()
 
 
 class SshDial:
-    """Connects to one node, each time anew."""
+    """Opens a new connection to one node at every call."""
 
     def __init__(self, target: SshTarget, credentials: Credentials, asker: Asker, line: str) -> None:
-        """Nothing is connected yet.
+        """Initialise without connecting.
 
         Args:
             target: the node.
-            credentials: passwords and passphrases that were given beforehand.
-            asker: who is asked for others; a controller has nobody to ask.
+            credentials: passwords and passphrases known beforehand.
+            asker: prompts for others; a controller has no user to prompt.
             line: for a POSIX shell, starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
         """
         self._target = target
@@ -92,8 +92,8 @@ class SshDial:
         """Connect and start the node's Python.
 
         Raises:
-            NeedsLoginError: the node lets nobody in with what is known.
-            RefusedError: its host key is unknown or has changed, what is known of it leads to no host, or its
+            NeedsLoginError: the node rejects the known credentials.
+            RefusedError: its host key is unknown or has changed, its known settings lead to no host, or its
                 login shell runs no commands.
             OSError: it cannot be reached within `limit` seconds.
         """

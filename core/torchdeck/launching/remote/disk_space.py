@@ -1,4 +1,4 @@
-"""What a nearly full disk here still takes of what nodes send: logs are held back first, then metrics."""
+"""Data from nodes that a nearly full disk here still accepts: logs are held back first, then metrics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torchdeck.agent.link.names import NOTHING, Level
 LOGS_ROOM = 1024 * 1024 * 1024
 """Free bytes below which logs stay on their nodes; less on a small disk, see `_SHARE`."""
 METRICS_ROOM = 256 * 1024 * 1024
-"""The same of metrics. Events and heartbeats are always taken."""
+"""The same for metrics. Events and heartbeats are always accepted."""
 _SHARE = 20
 """A twentieth of the disk is enough, however small it is."""
 _AGAIN = 1.25
-"""Times these bytes that must be free before what was held back is taken again."""
+"""Multiple of these bytes that must be free before held-back data is accepted again."""
 _INTERVAL = 1.0
 
 
 class DiskRoom:
-    """Decides by the free space of one disk. Asks the kernel once a second at most. For one thread.
+    """Decides by the free space of one disk. Queries the kernel at most once per second. For one thread.
 
     Args:
         folder: any on that disk.
@@ -37,7 +37,7 @@ class DiskRoom:
         """Bytes at the last look."""
 
     def held(self) -> int:
-        """The level from which on nothing is to be sent; `NOTHING`: all is."""
+        """Level from which on nothing is to be sent; `NOTHING`: everything is."""
         now = self._clock()
         if now < self._due:
             return self._held

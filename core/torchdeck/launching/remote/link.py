@@ -1,4 +1,4 @@
-"""A node's link: connects, follows, and connects again, for as long as it is wanted."""
+"""A node's link: connects, follows, and reconnects, for as long as it is needed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, Lin
 
 
 class SharedToken:
-    """The file, for as long as a node is asked about it."""
+    """Token file, for as long as a node is being queried about it."""
 
     def __init__(self, layout: RunLayout) -> None:
-        # another name each time: a network file system remembers that a file was not there
+        # a new name each time: a network file system caches that a file did not exist
         self.name = f"link-{secrets.token_hex(8)}.token"
         self.content = secrets.token_hex(16)
         self._path = layout.root / self.name
 
     def __enter__(self) -> Self:
-        """Lay it down; without room for it nothing is found to be shared."""
+        """Create it; without space for it nothing is detected as shared."""
         with contextlib.suppress(OSError):
             write_bytes(self._path, self.content.encode("ascii"), private=True)
         return self
@@ -50,37 +50,39 @@ class SharedToken:
 
 
 CONNECT_LIMIT = 30.0
-"""Seconds for connecting."""
+"""Timeout in seconds for connecting."""
 BOOTSTRAP_LIMIT = 120.0
-"""Seconds for the link server to be up: an archive may have to go over a slow link."""
+"""Timeout in seconds for the link server's start: an archive may have to be sent over a slow link."""
 FIRST_DELAY = 0.5
-"""Seconds before connecting again; doubles each time."""
+"""Seconds before the first reconnect; doubles each time."""
 LAST_DELAY = 30.0
 LOGIN_DELAY = 60.0
-"""The same where a person is needed, or the node is not what it should be: no login is tried all the time."""
+"""Seconds before a reconnect if user action is needed, or the node is not the expected one: avoids constant
+logins.
+"""
 STEADY = 10.0
-"""Seconds a connection must hold for the delay to begin anew."""
+"""Seconds a connection must hold for the delay to be reset."""
 SAID = 100
 
 
 class NeedsLoginError(Exception):
-    """A password or passphrase is wanted that nobody has given; the message says which."""
+    """A password or passphrase is needed and not known; the message says which."""
 
 
 class RefusedError(Exception):
-    """The node is not to be connected to: its host key is unknown or has changed. The message says more."""
+    """The node must not be connected to: its host key is unknown or has changed. The message has details."""
 
 
 Dial = Callable[[float], ByteStream]
 """Connects within so many seconds and starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
 
-Raises NeedsLoginError, RefusedError, or OSError when the node cannot be reached.
+Raises NeedsLoginError, RefusedError, or OSError if the node cannot be reached.
 """
 
 
 @dataclass(frozen=True)
 class LinkTarget:
-    """What a link is for."""
+    """Purpose of a link."""
 
     layout: RunLayout
     """The run, on this side."""
@@ -88,13 +90,13 @@ class LinkTarget:
     home: str
     """TORCHDECK_HOME on the node; `~` is the user's home there."""
     shipped: Path
-    """The run's shipped folder on this side."""
+    """The run's runtime bundle on this side."""
     wants: Callable[[str], bool] = lambda _path: True
-    """Which files are mirrored from this node; see `own_files.own_files`."""
+    """Filter of the files mirrored from this node; see `own_files.own_files`."""
 
 
 class NodeLink:
-    """The link to one node, in a thread of its own. Whatever happens, it is tried again until `close`."""
+    """Link to one node, in a thread of its own. It is retried after any failure until `close`."""
 
     def __init__(self, target: LinkTarget, dial: Dial, first: Future[ByteStream] | None = None) -> None:
         """Nothing is connected before `start`.
@@ -119,7 +121,7 @@ class NodeLink:
         self._thread = threading.Thread(target=self._keep, name=f"link {target.node}", daemon=True)
 
     def start(self) -> None:
-        """Begin to connect; never waits."""
+        """Begin to connect, without waiting."""
         self._thread.start()
 
     @property
@@ -135,7 +137,7 @@ class NodeLink:
             clock_error=None if clock is None else clock.error,
         )
         if state.state != UP:
-            return state  # its clock is as it was: times in its files are compared with ours later, too
+            return state  # its clock offset is still needed for times in its files
         return replace(
             state,
             heard=session.heard,
@@ -149,16 +151,18 @@ class NodeLink:
 
     @property
     def agent_exit(self) -> int | None:
-        """Of the agent that was started over this connection; None while it lives, or when there was none."""
+        """Exit code of the agent started over this connection; None while it is alive, or if there was
+        none.
+        """
         return None if self._session is None else self._session.status.agent_exit
 
     @property
     def agent_is_starting(self) -> bool:
-        """An agent of the run lives on the node, as it said last."""
+        """Whether an agent of the run is alive on the node, as last reported."""
         return self._session is not None and self._session.status.starting
 
     def call(self, do: LinkRequest, body: bytes = b"", *, limit: float = 20.0, **fields: Any) -> Reply:
-        """Ask the node for something; see `LinkSession.call`.
+        """Send a request to the node; see `LinkSession.call`.
 
         Raises:
             LinkLostError: the link is not up, or broke, or no answer came in time.
@@ -170,11 +174,11 @@ class NodeLink:
         return session.call(do, body, limit=limit, **fields)
 
     def wait_up(self, limit: float) -> bool:
-        """Wait at most `limit` seconds until the link is up; whether it is."""
+        """Wait at most `limit` seconds until the link is up. Return whether it is."""
         return self._up.wait(limit)
 
     def catch_up(self, limit: float) -> bool:
-        """Wait until all that lies on the node now is here; False when that took longer than `limit` s."""
+        """Wait until all data on the node is here; return False if that takes longer than `limit` s."""
         try:
             self.call(LinkRequest.CATCH_UP, limit=limit)
         except LinkLostError:
@@ -182,18 +186,18 @@ class NodeLink:
         return True
 
     def take_said(self) -> list[str]:
-        """What the node's end has said that a person should know; each once."""
+        """Return messages from the node's end for the user; each once."""
         said = []
         while self._said:
             said.append(self._said.popleft())
         return said
 
     def retry(self) -> None:
-        """Connect now rather than later: a login was given, say."""
+        """Connect now instead of later, for example because a login was entered."""
         self._again.set()
 
     def close(self, limit: float = 5.0) -> None:
-        """Give the link up; what runs on the node goes on. Waits at most `limit` seconds for its thread."""
+        """Close the link; processes on the node continue. Waits at most `limit` seconds for its thread."""
         self._closed.set()
         self._again.set()
         session = self._session
@@ -222,7 +226,9 @@ class NodeLink:
         return delay * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
 
     def _once(self) -> tuple[str, str, float | None]:
-        """One connection, from its beginning to its end: the state after it, why, and when to try again."""
+        """Run one connection from beginning to end. Return the state after it, the reason, and the time of
+        the next try.
+        """
         try:
             self._connect_and_follow()
             return LOST, "the link was closed", None
@@ -232,7 +238,7 @@ class NodeLink:
             return REFUSED, str(error), LOGIN_DELAY
         except (BootstrapError, BundleError) as error:
             return REFUSED, str(error), None
-        except OSError as error:  # LinkLostError and TimeoutError are
+        except OSError as error:  # includes LinkLostError and TimeoutError
             return LOST, str(error) or type(error).__name__, None
         except Exception as error:  # noqa: BLE001 - a link is tried again whatever happened, and says it
             return LOST, f"something unforeseen: {error!r}", None

@@ -1,4 +1,4 @@
-"""links.json, kept as the links are: by the controller, once a second."""
+"""links.json, which the controller updates once a second."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ INTERVAL = 1.0
 
 
 class LinkFile:
-    """Writes how the links of one run are.
+    """Writes the state of one run's links.
 
     Args:
-        layout: the run.
-        links: to its nodes.
-        with_code: adds to a link's state how far the code is that is sent over it.
+        layout: layout of the run.
+        links: links to its nodes.
+        with_code: adds to a link's state the progress of code sent over it.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class LinkFile:
         self._due = 0.0
 
     def look(self, *, at_once: bool = False) -> None:
-        """Write it when it is time, or `at_once`. A full disk costs a beat."""
+        """Write it if it is due, or `at_once`. A full disk skips one write."""
         now = time.monotonic()
         if at_once or now >= self._due:
             self._due = now + INTERVAL

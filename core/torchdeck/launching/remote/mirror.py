@@ -1,4 +1,4 @@
-"""Writes what a node sends into the controller's run directory. Nothing that the node says is trusted."""
+"""Writes data from a node into the controller's run directory. Data from the node is not trusted."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from torchdeck.agent.link.tails import Have, digest, have
 from torchdeck.contract.atomic import write_bytes
 
 FILES_LIMIT = 200_000
-"""Files that one node may have here."""
+"""Maximum number of files that one node may have here."""
 ALWAYS_LIMIT = 2 * 1024**3
-"""Bytes of all files of one node that are taken however full the disk is: journals, heartbeats, states."""
+"""Maximum bytes of one node's files that are accepted however full the disk is: journals, heartbeats, states.
+"""
 UNFINISHED_LIMIT = 64 * 1024 * 1024
-"""Bytes of files in pieces at once; a node sends them one after the other within a level."""
+"""Maximum bytes of incomplete files at once; a node sends them one after the other within a level."""
 
 
 class MirrorRefusedError(Exception):
-    """The node sent what it must not; the message says what."""
+    """The node sent invalid data; the message says what."""
 
 
 class Mirror:
     """One node's files below the controller's run directory. One thread."""
 
     def __init__(self, root: Path, node: str, wants: Callable[[str], bool] = lambda _path: True) -> None:
-        """A mirror of `node`'s part into the run directory `root`.
+        """Create a mirror of `node`'s files in the run directory `root`.
 
         Args:
             root: the run directory.
             node: the node's name.
-            wants: which of the files, by path, are taken from this node; see `own_files`.
+            wants: filter of the files, by path, that are accepted from this node; see `own_files`.
 
         Raises:
-            MirrorRefusedError: the node's name is no name of a folder.
+            MirrorRefusedError: the node's name is not a valid folder name.
         """
         if not is_node_name(node):
             raise MirrorRefusedError(f"{node!r} cannot be the name of a node")
@@ -52,23 +53,25 @@ class Mirror:
         """The level from which on what comes is passed over: the disk has no room for it."""
 
     def wants(self, path: str) -> bool:
-        """Whether a file that the node may have is taken from it. Raises MirrorRefusedError for another."""
+        """Return whether a file that the node may have is accepted from it. Raises MirrorRefusedError for any
+        other.
+        """
         if mirrored(path, self._node) is None:
             raise MirrorRefusedError(f"{path!r} is no file of node {self._node}'s part of a run")
         return self._wants(path)
 
     @property
     def held_kinds(self) -> str:
-        """What is passed over, in words; empty: nothing."""
+        """Kinds of data that are held back, as text; empty: none."""
         if self.held == NOTHING:
             return ""
         return "logs" if self.held >= Level.LOGS else "logs and metrics"
 
     def have(self, path: str) -> Have:
-        """What there is of a file; one that grows is there from now on.
+        """Return what is here of a file; one that grows is created.
 
         Raises:
-            MirrorRefusedError: the node has no such file, or a link lies in its place.
+            MirrorRefusedError: the node has no such file, or a link is in its place.
             OSError: it cannot be read.
         """
         kind = self._kind(path)
@@ -88,7 +91,7 @@ class Mirror:
             os.close(descriptor)
 
     def put(self, path: str, at: int, data: bytes) -> None:
-        """Bytes of a file that grows; raises as `have`."""
+        """Write bytes of a file that grows; raises as `have`."""
         kind = self._growing(path)
         if kind.level >= self.held:
             return
@@ -105,7 +108,7 @@ class Mirror:
             os.close(descriptor)
 
     def cut(self, path: str, size: int) -> None:
-        """A file is shorter than what was mirrored of it; raises as `have`."""
+        """Truncate a file that is shorter than its mirror; raises as `have`."""
         if self._growing(path).level >= self.held:
             return
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
@@ -116,7 +119,7 @@ class Mirror:
             os.close(descriptor)
 
     def piece(self, path: str, at: int, data: bytes, *, last: bool) -> None:
-        """Part of a file that is replaced whole, which the last one does; raises as `have`."""
+        """Add a piece of a file that is replaced as a whole once the last piece arrives; raises as `have`."""
         kind = self._kind(path)
         if kind.way.grows:
             raise MirrorRefusedError(f"{path} is not replaced but appended to")
@@ -145,7 +148,9 @@ class Mirror:
         write_bytes(self.root / path, content, durable=False, private=True)
 
     def _overwrite(self, path: str, content: bytes) -> None:
-        """In place, as its writer does: a rename makes some file systems write to the disk at once."""
+        """Overwrite in place, as the original writer does: a rename makes some file systems write to the disk
+        at once.
+        """
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
             _write_all(descriptor, content, 0)
@@ -155,7 +160,9 @@ class Mirror:
             os.close(descriptor)
 
     def _count(self, kind: Mirrored, path: str, size: int) -> None:
-        """What a full disk does not hold back is bounded by its sum, so that no node can fill the disk."""
+        """Limit the sum of the files that a full disk does not hold back, so that no node can fill the
+        disk.
+        """
         if kind.level >= Level.METRICS:
             return
         before = self._always.get(path, 0)
@@ -173,7 +180,7 @@ class Mirror:
         return kind
 
     def _kind(self, path: str) -> Mirrored:
-        """How a file is mirrored; its folders are made when it is seen first."""
+        """Return how a file is mirrored, and create its folders if it is new."""
         kind = self._known.get(path)
         if kind is None:
             kind = mirrored(path, self._node)
@@ -200,7 +207,7 @@ class Mirror:
 
 
 def have_json(found: Have) -> Mapping[str, int | str]:
-    """For a frame's head."""
+    """Return the fields for a frame's head."""
     return {name: value for name, value in found._asdict().items() if value != ""}
 
 

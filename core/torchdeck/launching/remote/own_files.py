@@ -1,4 +1,4 @@
-"""Which of a run's files are a node's own, by the plan: nodes that share a home see each other's, too."""
+"""Files of a run that belong to a node, by the plan: nodes that share a home see each other's, too."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
-    """Whether a mirrored file, by its path in the run directory, is written on `node`.
+    """Return a predicate: whether a mirrored file, by its path in the run directory, is written on `node`.
 
-    The plan of an attempt is the leader's, and a rank's files are its node's. If the gang may go on
+    The plan of an attempt is the leader's, and a rank's files are its node's. If the gang may continue
     without some node or rank, any rank may be on any node in a later attempt.
     """
     leader = plan.nodes[0].name == node

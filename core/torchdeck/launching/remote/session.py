@@ -1,4 +1,4 @@
-"""One connection of a link while it holds: takes what comes, acknowledges it, asks, and notices silence."""
+"""One active connection of a link: receives and acknowledges data, sends requests, and detects silence."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from torchdeck.shown_text import shown_line
 
 READ_SIZE = 1024 * 1024
 TICK = 1.0
-"""Seconds between two looks at the clock while nothing comes."""
+"""Seconds between two checks of the clock while no data arrives."""
 PING_INTERVAL = 5.0
 FIRST_PINGS = 4
-"""Of which one goes each second: the clock's offset is wanted early."""
+"""Number of pings sent one per second at first, to get the clock's offset early."""
 SILENCE = 10.0
-"""Seconds without a word of a node, which speaks once a second: the connection is gone."""
+"""Seconds without data from a node, which sends once a second, after which the connection counts as lost."""
 SAID_LIMIT = 500
 _HOLDS = 2
-"""Version of the frames from which on a node can keep files back."""
+"""Version of the frames from which on a node can hold files back."""
 
 
 class LinkLostError(OSError):
-    """The link to a node is not there, or broke; what was asked may have been done or not."""
+    """The link to a node is down, or broke; the request may have been executed or not."""
 
 
 class RemoteRequestError(Exception):
-    """The node could not do what was asked; the message is its own."""
+    """The node could not execute the request; the message is its own."""
 
 
 class Reply(NamedTuple):
@@ -49,7 +49,7 @@ class Reply(NamedTuple):
 
 @dataclass
 class Status:
-    """What a node said of itself last."""
+    """Last reported status of a node."""
 
     shared: bool = False
     behind: int = 0
@@ -57,11 +57,11 @@ class Status:
     agent_exit: int | None = None
     alive: Mapping[str, bool] = field(default_factory=dict)
     told: bool = False
-    """It has said anything at all."""
+    """Whether it has reported anything."""
 
 
 class _Waiting:
-    """Who waits for a reply."""
+    """Pending call that waits for a reply."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -72,18 +72,18 @@ class LinkSession:
     """One connection. `run` belongs to one thread; `call` and `close` to any.
 
     Attributes:
-        status: as the node said last.
-        clock: the node's against ours.
-        heard: when the node was heard last, unix seconds.
+        status: status as last reported by the node.
+        clock: offset of the node's clock from ours.
+        heard: time of the last data from the node, unix seconds.
     """
 
     def __init__(self, stream: ByteStream, mirror: Mirror, say: Callable[[str], None]) -> None:
-        """A session over a link server that was just started.
+        """Create a session over a link server that was just started.
 
         Args:
-            stream: the bytes of the link server.
-            mirror: where its files go.
-            say: called with what a person should know.
+            stream: byte stream of the link server.
+            mirror: destination of its files.
+            say: called with messages for the user.
         """
         self.status = Status()
         self.clock = ClockOffsets()
@@ -106,11 +106,11 @@ class LinkSession:
         self._asked_to_hold = NOTHING
 
     def greet(self, first: bytes, limit: float) -> None:
-        """Wait until the node's end has said who it is.
+        """Wait until the node's end has identified itself.
 
         Args:
-            first: bytes of it that came already.
-            limit: seconds.
+            first: bytes of it that have already arrived.
+            limit: timeout in seconds.
 
         Raises:
             LinkLostError, FrameError, MirrorRefusedError: as `run`.
@@ -126,8 +126,8 @@ class LinkSession:
         """Follow the node until the connection ends.
 
         Raises:
-            LinkLostError: it broke, the node is silent, or our own disk does not take what came.
-            FrameError, MirrorRefusedError: the node sent what it must not.
+            LinkLostError: it broke, the node is silent, or our own disk does not accept the data.
+            FrameError, MirrorRefusedError: the node sent invalid data.
         """
         try:
             last = time.monotonic()
@@ -145,10 +145,10 @@ class LinkSession:
             self.close()
 
     def call(self, do: LinkRequest, body: bytes = b"", *, limit: float, **fields: Any) -> Reply:
-        """Ask the node for something and wait for its answer.
+        """Send a request to the node and wait for its answer.
 
         Raises:
-            LinkLostError: the link is not there, or no answer came within `limit` seconds.
+            LinkLostError: the link is down, or no answer came within `limit` seconds.
             RemoteRequestError: the node could not do it.
         """
         waiting = _Waiting()
@@ -168,7 +168,7 @@ class LinkSession:
         return waiting.reply
 
     def close(self) -> None:
-        """End it; who waits for an answer gets none."""
+        """End the session; pending calls get no answer."""
         self._closed = True
         self._stream.close()
         for waiting in list(self._waiting.values()):
@@ -177,7 +177,7 @@ class LinkSession:
     # what comes
 
     def _read(self) -> bytes:
-        """What came; nothing when there was nothing for a moment."""
+        """Return received data; empty if there is none at the moment."""
         try:
             data = self._stream.read(READ_SIZE, TICK)
         except TimeoutError:
@@ -224,7 +224,7 @@ class LinkSession:
         if frame.kind == "status":
             self._take_status(frame)
         elif frame.kind == "pong":
-            wall = time.time()  # first: what lies between the two clocks counts as time that the asking took
+            wall = time.time()  # first: time between the reads counts as round trip
             self.clock.add(frame.time("t"), frame.time("node_time"), time.monotonic(), wall)
         elif frame.kind == "reply":
             waiting = self._waiting.get(frame.number("id"))
@@ -270,10 +270,10 @@ class LinkSession:
             self._send("ping", t=now)
 
     def _hold(self) -> None:
-        """Have the node keep logs, then metrics, back while the disk here is nearly full.
+        """Make the node hold back logs, then metrics, while the disk here is nearly full.
 
-        What is on its way then is passed over. It is taken again only once the node has said that it holds
-        less: all that comes after that begins with a question what there is here.
+        Data in transit at that time is dropped. It is accepted again only once the node has confirmed that it
+        holds back less: everything after that begins with a query of what is here.
         """
         held = self._room.held()
         if held == self._asked_to_hold or self._speaks < _HOLDS or self.status.shared:

@@ -1,4 +1,4 @@
-"""What a link needs of a connection: the bytes of one process on the node."""
+"""Connection interface of a link: the bytes of one process on the node."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ class ByteStream(Protocol):
     """Standard input and output of a process on a node."""
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`. Raises OSError when the process or the way to it is gone."""
+        """Send all of `data`. Raises OSError if the process or the connection is gone."""
 
     def read(self, size: int, limit: float) -> bytes:
-        """Up to `size` bytes, as soon as there are any; empty when the process has closed its output.
+        """Read up to `size` bytes, as soon as there are any; empty if the process has closed its output.
 
         Raises:
-            TimeoutError: nothing came for `limit` seconds.
-            OSError: the way to it is gone.
+            TimeoutError: no data for `limit` seconds.
+            OSError: the connection is lost.
         """
 
     @property
     def exit_code(self) -> int | None:
-        """Of the process; None while it lives, or where nobody knows."""
+        """Exit code of the process; None while it is alive, or if unknown."""
 
     @property
     def said(self) -> str:
-        """The end of what it wrote to its standard error, as far as it came."""
+        """End of its standard error, as far as it was received."""
 
     def close(self) -> None:
-        """Give it up, from any thread; who reads is woken."""
+        """Close it, from any thread; a blocked reader is woken."""

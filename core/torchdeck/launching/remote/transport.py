@@ -1,4 +1,4 @@
-"""A node over SSH, as the controller sees it."""
+"""A node over SSH, as seen by the controller."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torchdeck.launching.transport import LOG_TAIL, Supervision
 from torchdeck.runs.links import UP
 
 CALL_LIMIT = 10.0
-"""Seconds for an answer; the controller waits that long at most."""
+"""Timeout in seconds for an answer, and the longest that the controller waits."""
 START_LIMIT = 30.0
-"""The same for a start, before which the plan goes over."""
+"""The same for a start, before which the plan is sent."""
 
 
 class SshTransport:
@@ -28,12 +28,12 @@ class SshTransport:
         link: NodeLink,
         life: int = 0,
     ) -> None:
-        """A transport over a link that was started.
+        """Create a transport over a link that was started.
 
         Args:
             layout: the run, on this side.
-            link: the node's.
-            life: how often the run had finished when it was resumed.
+            link: link to the node.
+            life: number of times the run had finished when it was resumed.
         """
         self.node = link.node
         self.link = link
@@ -42,7 +42,7 @@ class SshTransport:
 
     @property
     def unreached(self) -> str:
-        """What is wrong with the link."""
+        """Problem with the link."""
         state = self.link.state
         return "" if state.state == UP else state.why or state.state
 
@@ -51,14 +51,14 @@ class SshTransport:
         agent: ProcessIdentity | None,  # noqa: ARG002 - the node knows better
         holder: ProcessIdentity | None,  # noqa: ARG002
     ) -> Supervision | None:
-        """As the node said last; None while the link is not up, or before it has said anything."""
+        """Return the node's last report; None while the link is not up, or before the first report."""
         state = self.link.state
         if state.state != UP or state.agent_alive is None or state.holder_alive is None:
             return None
         return Supervision(state.agent_alive, state.holder_alive)
 
     def start_agent(self, handover: bytes) -> None:
-        """Lay the plan down and start an agent. Raises OSError when the node cannot be reached or do it."""
+        """Send the plan and start an agent. Raises OSError if the node cannot be reached or cannot do it."""
         try:
             self.link.call(LinkRequest.PLAN, self._layout.plan.read_bytes(), limit=START_LIMIT)
             self.link.call(LinkRequest.START_AGENT, handover, limit=START_LIMIT, life=self._life)
@@ -66,15 +66,17 @@ class SshTransport:
             raise OSError(str(error)) from error
 
     def agent_exit(self) -> int | None:
-        """Of the agent that was started over this connection; None after another one: nobody knows then."""
+        """Return the exit code of the agent started over this connection; None after another agent: unknown
+        then.
+        """
         return self.link.agent_exit
 
     def agent_is_starting(self) -> bool:
-        """As the node said last, which is a second ago at most while the link is up."""
+        """Return the node's last report, which is at most a second old while the link is up."""
         return self.link.agent_is_starting
 
     def agent_log(self) -> str:
-        """From the node, or what was mirrored of it."""
+        """Return the agent log from the node, or its mirrored part."""
         try:
             content = self.link.call(LinkRequest.AGENT_LOG, limit=CALL_LIMIT).body
         except (OSError, RemoteRequestError):
@@ -82,7 +84,7 @@ class SshTransport:
         return content.decode("utf-8", "replace").strip()
 
     def deliver(self, request: Request) -> None:
-        """Lay it into the agent's inbox. Raises OSError when the node cannot be reached, or cannot do it."""
+        """Put it into the agent's inbox. Raises OSError if the node cannot be reached, or cannot do it."""
         body = json.dumps(request.to_json()).encode("utf-8")
         try:
             self.link.call(LinkRequest.DELIVER, body, limit=CALL_LIMIT, name=request.file_name)
@@ -90,7 +92,9 @@ class SshTransport:
             raise OSError(str(error)) from error
 
     def ask_handover(self) -> bytes:
-        """Over the link, which SSH has let in as the agent's own user. Raises OSError: it is not said."""
+        """Request it over the link, which SSH has authenticated as the agent's own user. Raises OSError if it
+        is not given.
+        """
         try:
             return self.link.call(LinkRequest.HANDOVER, limit=CALL_LIMIT).body
         except RemoteRequestError as error:

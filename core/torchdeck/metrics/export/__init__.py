@@ -1,4 +1,4 @@
-"""Metrics for other programs. Desktop side: not sent to nodes."""
+"""Export of metrics to other programs. Desktop side: not sent to nodes."""
 
 from torchdeck.metrics.export.errors import ExportError
 from torchdeck.metrics.export.formats import FORMATS, export

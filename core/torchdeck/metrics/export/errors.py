@@ -1,4 +1,4 @@
-"""What an export can fail by."""
+"""Errors of an export."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from torchdeck.contract.refusal import Refusal
 
 
 class ExportError(Refusal):
-    """The export cannot be made; the message says why and what would be right."""
+    """The export cannot be made; the message says why and how to fix it."""

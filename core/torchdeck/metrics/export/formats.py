@@ -1,4 +1,4 @@
-"""The formats by name, and where each goes."""
+"""Export formats by name, and the destination of each."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FORMATS = (*_TEXT, "parquet", "tensorboard")
 
 
 def export(selection: Selection, form: str, out: Path | None) -> None:
-    """Write series in a format; a file or folder appears when it is whole.
+    """Write series in a format; a file or folder appears only once it is complete.
 
     Args:
-        selection: what to write.
+        selection: series to write.
         form: one of `FORMATS`.
-        out: a file (replaced if there) or, for tensorboard, a folder (must not be there); None is standard
-            output, for formats of text.
+        out: a file (replaced if it exists) or, for tensorboard, a folder (must not exist); None is standard
+            output, for text formats.
 
     Raises:
-        ExportError: it cannot be made; the message says what would be right.
+        ExportError: it cannot be made; the message says how to fix it.
     """
     if out is None:
         if form not in _TEXT:
@@ -110,18 +110,17 @@ def write_parquet(selection: Selection, path: Path) -> None:
             writer.write_table(pa.table([pa.array(column) for column in columns], schema=schema))
 
 
-# TensorBoard event files by the tensorboard package: one of its runs for each rank and node.
-#
-# TensorBoard keeps values as 32-bit floats.
+# TensorBoard event files by the tensorboard package: one of its runs for each rank and node. TensorBoard
+# keeps values as 32-bit floats.
 
 
 def write_event_files(selection: Selection, folder: Path) -> None:
-    """Write a folder for `tensorboard --logdir`; it appears when it is whole.
+    """Write a folder for `tensorboard --logdir`; it appears only once it is complete.
 
-    Where steps were done twice, each attempt is a run of its own, unless the selection is effective.
+    If steps were repeated, each attempt is a run of its own, unless the selection is effective.
 
     Raises:
-        ExportError: tensorboard is not installed, or something is at `folder`.
+        ExportError: tensorboard is not installed, or `folder` exists.
         OSError: it cannot be written.
     """
     try:
@@ -152,7 +151,7 @@ def write_event_files(selection: Selection, folder: Path) -> None:
 
 
 def _runs(owner: Owner, series: Series, *, split: bool) -> list[tuple[str, Series]]:
-    """The names of TensorBoard's runs and what goes into each."""
+    """Return the names of TensorBoard's runs and the series of each."""
     run = f"rank_{owner}" if isinstance(owner, int) else f"node_{owner}"
     attempts = np.unique(series.attempts)
     if not split or len(attempts) < 2:

@@ -1,4 +1,4 @@
-"""Series as rows that name everything, for formats of text.
+"""Series as self-contained rows, for text formats.
 
 name, rank, node, attempt, step, time, value      rank is empty for nodes, node for ranks; time in unix
 seconds
@@ -18,21 +18,23 @@ COLUMNS = ("name", "rank", "node", "attempt", "step", "time", "value")
 
 
 def write_csv(selection: Selection, out: TextIO) -> None:
-    """Comma-separated after RFC 4180, a header first, newlines at line ends; NaN is nan, infinity inf."""
+    """Write comma-separated values after RFC 4180, with a header and newlines at line ends; NaN is nan,
+    infinity inf.
+    """
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(_rows(selection))
 
 
 def write_jsonl(selection: Selection, out: TextIO) -> None:
-    """One JSON object a line; rank or node is null."""
+    """Write one JSON object per line; rank or node is null."""
     for row in _rows(selection):
         value = dict(zip(COLUMNS, row, strict=True))
         out.write(json.dumps({**value, "value": json_number(value["value"])}, ensure_ascii=False) + "\n")
 
 
 def json_number(value: float) -> float | str:
-    """`value` as JSON can hold it: NaN and infinities as texts, by protobuf's JSON mapping."""
+    """Return `value` as JSON can represent it: NaN and infinities as strings, by protobuf's JSON mapping."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

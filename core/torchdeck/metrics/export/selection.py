@@ -1,4 +1,4 @@
-"""Which series to export."""
+"""Selection of the series to export."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Selection:
     metrics: RunMetrics
     keys: tuple[tuple[str, Owner], ...]
     effective: bool = False
-    """Leave out rows of steps that a later attempt did again."""
+    """Leave out rows of steps that a later attempt repeated."""
 
     def __iter__(self) -> Iterator[tuple[str, Owner, Series]]:
         for name, owner in self.keys:
@@ -34,17 +34,17 @@ def select(
     system: bool = False,
     effective: bool = False,
 ) -> Selection:
-    """The series that were asked for.
+    """Return the requested series.
 
     Args:
-        metrics: the run's, refreshed.
-        names: names or shell patterns (`val_*`); all when empty.
-        ranks: all when empty.
+        metrics: metrics of the run, refreshed.
+        names: names or shell patterns (`val_*`); all if empty.
+        ranks: all if empty.
         system: the nodes' series too, of all nodes.
         effective: see `Selection`.
 
     Raises:
-        ExportError: a name or rank is not there.
+        ExportError: a name or rank does not exist.
     """
     found = [(name, rank) for name in metrics.names() for rank in metrics.ranks(name)]
     known = {rank for _, rank in found}

@@ -1,1 +1,1 @@
-"""The node inventory: the user's own list of nodes and groups, `nodes.toml` in Torchdeck's home."""
+"""Node inventory: the user's own list of nodes and groups, `nodes.toml` in Torchdeck's home."""

@@ -1,4 +1,6 @@
-"""An address as ssh takes it, `[USER@]HOST[:PORT]`, as the keys of a node inventory, or as a jump host."""
+"""An address as ssh takes it, `[USER@]HOST[:PORT]`, split into the keys of a node inventory, or as a jump
+host.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _HOP = re.compile(
 
 
 def taken_apart(text: str) -> dict[str, Any]:
-    """`address`, and `user` and `port` where the text says them; a plain host, an IPv6 address or what is
-    neither stays the address as it is.
+    """Return `address`, and `user` and `port` if the text contains them. A plain host, an IPv6 address or
+    invalid text stays the address unchanged.
     """
     match = _PARTS.fullmatch(text)
     if match is None:
@@ -33,7 +35,9 @@ def taken_apart(text: str) -> dict[str, Any]:
 
 
 def jump_parts(text: str) -> tuple[str, str, str] | None:
-    """User, host and port of a jump host, empty where the text does not say them; None if it is none."""
+    """Return user, host and port of a jump host, empty if the text does not contain them; None if it is not a
+    jump host.
+    """
     match = _HOP.fullmatch(text)
     if match is None:
         return None
@@ -41,7 +45,7 @@ def jump_parts(text: str) -> tuple[str, str, str] | None:
 
 
 def hop_fault(text: str) -> str:
-    """Why `text` is no jump host, and no name of a node; empty if it may be one."""
+    """Return why `text` is neither a jump host nor a name of a node; empty if it may be one."""
     parts = jump_parts(text)
     if parts is None:
         return f"right would be {RIGHT_HOP}"

@@ -1,4 +1,4 @@
-"""nodes.toml on disk: read with every problem said at once, changed by one process at a time."""
+"""nodes.toml on disk: read with all problems reported at once, changed by one process at a time."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.trust.writers import other_writers_of_file
 
 MAX_BYTES = 8 << 20
-"""Longer files are no node inventories."""
+"""Maximum size; longer files are not node inventories."""
 
 
 def inventory_path(home: Path) -> Path:
-    """Where the node inventory lies in a Torchdeck home; it may not be there yet."""
+    """Return the path of the node inventory in a Torchdeck home; it may not exist yet."""
     return Home(home).node_inventory
 
 
 def read_inventory(path: Path) -> NodeInventory:
-    """The node inventory at `path`; one without nodes where there is no file.
+    """Read the node inventory at `path`; one without nodes if there is no file.
 
     Raises:
-        ConfigError: with everything that is wrong with it.
+        ConfigError: with every problem in it.
     """
     return parse_inventory(_read(path), str(path))
 
 
 def parse_inventory(text: str, name: str) -> NodeInventory:
-    """The node inventory that `text` says.
+    """Parse a node inventory.
 
     Args:
         text: the content of a nodes.toml.
-        name: what problems call the file.
+        name: name of the file in problems.
 
     Raises:
-        ConfigError: with everything that is wrong with it.
+        ConfigError: with every problem in it.
     """
     try:
         table = parse(text)
@@ -57,18 +57,18 @@ def parse_inventory(text: str, name: str) -> NodeInventory:
 
 
 def change_inventory(path: Path, change: Callable[[str], str]) -> NodeInventory:
-    """Change the text of the book, under a lock, in one step; it must be sound afterwards.
+    """Change the text of the inventory atomically, under a lock; the result must be valid.
 
     Args:
-        path: of the book, which need not be there.
+        path: path of the inventory, which need not exist.
         change: from the old text to the new one; a function of `torchdeck.nodes.inventory.text`.
 
     Returns:
-        The book as it is now.
+        The changed inventory.
 
     Raises:
-        ConfigError: it would be wrong, or is; nothing is changed then.
-        EditError: the text does not let itself be changed so.
+        ConfigError: it would be invalid, or is; nothing is changed then.
+        EditError: the text cannot be changed this way.
         TimeoutError: another process has been changing it for too long.
         OSError: it cannot be written.
     """
@@ -94,7 +94,7 @@ def _read(path: Path) -> str:
         raise wrong(f"it {error.why}", "a node inventory, which is a file of TOML") from error
     except OSError as error:
         raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
-    if writers is not None:  # what it says is executed: scripts that are sourced, the Python of each node
+    if writers is not None:  # it names scripts and Pythons that are executed
         raise wrong(f"it does not count, as {writers.what}", writers.fix)
     try:
         return content.decode("utf-8")

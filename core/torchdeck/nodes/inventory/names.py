@@ -1,4 +1,4 @@
-"""From names as a run file has them to nodes: names, ranges of them, groups, tags."""
+"""Resolution of names in a run file to nodes: names, ranges of them, groups, tags."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeInventory
 
 TAG = "tag:"
-"""Before a tag: all nodes that have it."""
+"""Prefix of a tag: all nodes that have it."""
 
 
 class NodeNamesError(Refusal, ValueError):
-    """A name leads to no node; the message says which, and what was perhaps meant."""
+    """A name matches no node; the message says which, and suggests a correction."""
 
     page = "machines#the-node-inventory"
 
@@ -23,7 +23,7 @@ class NodeNamesError(Refusal, ValueError):
 
 
 def named_nodes(node_inventory: NodeInventory, texts: Iterable[str]) -> list[str]:
-    """The nodes of the book that `texts` name, in their order, each once.
+    """Return the nodes of the inventory that `texts` name, in their order, each once.
 
     Raises:
         NodeNamesError: a text names none.
@@ -37,19 +37,19 @@ def run_nodes(
     described: Collection[str] = frozenset(),
     spare: int = 0,
 ) -> list[str]:
-    """The nodes that a run file's distributed.nodes means, groups and tags of the book taken apart.
+    """Return the nodes of a run file's distributed.nodes, with groups and tags of the inventory expanded.
 
-    A range takes nodes of the book in its order, where nothing is described in the run file. A name that
-    leads to no node stays as it is: placement says that nothing is known about it, and what is.
+    A range takes nodes of the inventory in its order, unless nodes are described in the run file. A name that
+    matches no node stays as it is: placement reports that it is unknown, and which names are known.
 
     Args:
-        book: which nodes and groups there are.
+        node_inventory: node inventory with the known nodes and groups.
         nodes: distributed.nodes.
-        described: what [cluster] describes; such names are not looked up.
+        described: nodes described by [cluster]; such names are not looked up.
         spare: distributed.spare: a range takes so many more.
 
     Raises:
-        RangeError: it is a text that is no range.
+        RangeError: a text is not a range.
     """
     if isinstance(nodes, str):
         return [] if described else list(node_inventory.nodes)[: parse_range(nodes).most + spare]
@@ -63,15 +63,15 @@ def run_nodes(
 
 
 def members(node_inventory: NodeInventory, text: str, around: Sequence[str] = ()) -> list[str]:
-    """The nodes that one text names: a node, a range, a group, `tag:` and a tag.
+    """Return the nodes that one text names: a node, a range, a group, `tag:` and a tag.
 
     Args:
-        book: which nodes and groups there are.
+        node_inventory: node inventory with the known nodes and groups.
         text: the text.
-        around: the groups that led here.
+        around: the enclosing groups that led here.
 
     Raises:
-        NodeNamesError: there is none of that name, or groups contain each other.
+        NodeNamesError: nothing has that name, or groups contain each other.
     """
     if text.startswith(TAG):
         found = [name for name, entry in node_inventory.nodes.items() if text.removeprefix(TAG) in entry.tags]
@@ -97,7 +97,7 @@ def _named(node_inventory: NodeInventory, name: str, around: Sequence[str]) -> l
             for text in node_inventory.groups[name].nodes
             for node in members(node_inventory, text, inside)
         ]
-    from torchdeck.config.spelling import nearest  # which knows all of run.toml
+    from torchdeck.config.spelling import nearest  # it loads the whole run.toml schema
 
     near = nearest(name, [*node_inventory.nodes, *node_inventory.groups])
     meant = f"; did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a node inventory, each with its place and what would be right."""
+"""All problems of a node inventory, each with its location and a fix."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from torchdeck.options import Section
 
 LOCALHOST = "localhost"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
-"""Of a node or group: names of nodes are names of folders, too."""
+"""Name of a node or group: names of nodes are names of folders, too."""
 RIGHT_NAME = "letters, digits, `_`, `-` and `.`, at most 64, a letter or digit first"
 _SECTIONS: Mapping[str, type[Section]] = {"nodes": NodeEntry, "groups": NodeGroup}
 Wrong = tuple[KeyPath, str, str]
-"""Where, what is wrong, what would be right."""
+"""Location, problem, expected value."""
 
 
 def problems_of(table: Mapping[str, Any], lines: Mapping[KeyPath, int], file: str) -> list[Problem]:
-    """All that is wrong with the content of a nodes.toml.
+    """Return all problems in the content of a nodes.toml.
 
     Args:
         table: the content.
         lines: the line of each key.
-        file: as the user would name it.
+        file: file name as shown to the user.
     """
     version = table.get("version")
     if isinstance(version, int) and version > INVENTORY_VERSION:
@@ -48,10 +48,10 @@ def problems_of(table: Mapping[str, Any], lines: Mapping[KeyPath, int], file: st
 
 
 def made_entry(name: str, values: Mapping[str, Any]) -> NodeEntry:
-    """The entry of a node called `name` that says `values`.
+    """Return the entry of a node called `name` with the given `values`.
 
     Raises:
-        ConfigError: with everything that is wrong with it, by key; of no file.
+        ConfigError: with every problem, by key, without a file.
     """
     problems = problems_of({"nodes": {name: dict(values)}}, {}, "")
     if problems:
@@ -60,7 +60,7 @@ def made_entry(name: str, values: Mapping[str, Any]) -> NodeEntry:
 
 
 def _line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """The line of a key, or of the innermost table around it that has one."""
+    """Return the line of a key, or of the innermost enclosing table that has one."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -86,7 +86,7 @@ def _explained(path: KeyPath, detail: Mapping[str, Any], table: Mapping[str, Any
     if detail["type"] == "missing":
         return path[:-1], f"there is no {key} in it", f"{key} = …: {_right(fields[key])}"
     if detail["type"] == "extra_forbidden":
-        from torchdeck.config.spelling import nearest  # which knows all of run.toml
+        from torchdeck.config.spelling import nearest  # it loads the whole run.toml schema
 
         near = nearest(key, fields)
         right = f"{near[0]}" if near else f"one of {', '.join(fields)}"
@@ -129,7 +129,7 @@ def _contradictions(node_inventory: NodeInventory) -> Iterator[Wrong]:
 
 
 def _names_in_commands(path: KeyPath, entry: NodeEntry) -> Iterator[Wrong]:
-    """Names that would mean more than a name where a command has them in it, such as a ProxyCommand."""
+    """Yield names that would be more than a name inside a command, such as a ProxyCommand."""
     checked = (
         ("address", entry.address, host_fault, RIGHT_HOST),
         ("user", entry.user, user_fault, RIGHT_USER),

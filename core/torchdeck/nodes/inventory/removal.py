@@ -1,4 +1,4 @@
-"""Taking nodes and groups out of a nodes.toml, out of its groups too."""
+"""Removal of nodes and groups from a nodes.toml, including its groups."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torchdeck.nodes.inventory.text import with_group, without_group, without_no
 
 
 def without(text: str, node_inventory: NodeInventory, names: Sequence[str]) -> str:
-    """The text without these nodes and groups, and without a group that has nobody left.
+    """Return the text without these nodes and groups, and without groups that become empty.
 
     Args:
-        text: of a nodes.toml.
-        book: what it says.
-        names: of nodes and groups that are in it.
+        text: text of a nodes.toml.
+        node_inventory: its parsed content.
+        names: nodes and groups that are in it.
 
     Raises:
-        EditError: the text does not let itself be changed so.
+        EditError: the text cannot be changed this way.
     """
     for name in names:
         text = without_node(text, name) if name in node_inventory.nodes else without_group(text, name)
     gone = set(names)
-    while True:  # a group that is gone may have been all there was of another
+    while True:  # a removed group may have been the only member of another
         groups = {
             name: [of for of in group.nodes if of not in gone]
             for name, group in node_inventory.groups.items()

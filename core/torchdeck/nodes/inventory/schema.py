@@ -1,4 +1,4 @@
-"""What nodes.toml may say of a node, and of a group of them."""
+"""Schema of nodes.toml for a node and a group of nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ INVENTORY_VERSION = 1
 DeviceIndex = Annotated[int, Field(ge=0, le=1023)]
 Word = Annotated[str, Field(min_length=1)]
 ABSOLUTE = r"^(/|~$|~/)"
-"""What paths on a node begin with: nobody could say what a relative one is relative to."""
+"""Valid beginnings of paths on a node: a relative path would have no defined base."""
 RIGHT_PATH = 'an absolute path on the node, or one that begins with "~/"'
 
 
 class NodeEntry(Section):
-    """One node: how to reach it, which Python it has, and what of it may be used."""
+    """One node: its connection, its Python, and which of its resources may be used."""
 
     address: str = option(
         "Host name or address that SSH connects to, or a Host of ~/.ssh/config.",
@@ -128,7 +128,7 @@ class NodeGroup(Section):
 
 
 class NodeInventory(Section):
-    """All nodes and groups that the user has written down."""
+    """All nodes and groups configured by the user."""
 
     version: int = option("Version of the format.", default=INVENTORY_VERSION, ge=1)
     nodes: dict[str, NodeEntry] = option("Nodes by name.", default={}, right="tables [nodes.NAME]")

@@ -1,4 +1,4 @@
-"""Changing the text of a nodes.toml: a node or group set or taken out, every other byte as it was."""
+"""Edits of a nodes.toml: a node or group is set or removed, and every other byte is kept."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from torchdeck.options import Section
 
 
 def with_node(text: str, name: str, entry: NodeEntry) -> str:
-    """The text in which the node is as `entry` says.
+    """Return the text with the node set to `entry`.
 
     Raises:
-        EditError: the text is not TOML, or does not let itself be changed so.
+        EditError: the text is not TOML, or cannot be changed this way.
     """
     return _with_table(text, ("nodes", name), entry)
 
 
 def without_node(text: str, name: str) -> str:
-    """The text without the node. Raises EditError."""
+    """Return the text without the node. Raises EditError."""
     return _without_table(text, ("nodes", name))
 
 
 def with_group(text: str, name: str, group: NodeGroup) -> str:
-    """The text in which the group is as `group` says. Raises EditError."""
+    """Return the text with the group set to `group`. Raises EditError."""
     return _with_table(text, ("groups", name), group)
 
 
 def without_group(text: str, name: str) -> str:
-    """The text without the group. Raises EditError."""
+    """Return the text without the group. Raises EditError."""
     return _without_table(text, ("groups", name))
 
 
@@ -51,10 +51,10 @@ def _with_table(text: str, path: KeyPath, section: Section) -> str:
 
 
 def _without_table(text: str, path: KeyPath) -> str:
-    if scan(text).entry(path) is not None:  # one line with braces
+    if scan(text).entry(path) is not None:  # an inline table
         return remove_value(text, path)
     table = _table(text, path)
-    for leaf in _leaves(table, path):  # as keys with dots or in braces it has no heading to go with
+    for leaf in _leaves(table, path):  # dotted keys and inline tables have no heading to remove
         text = remove_value(text, leaf)
     return remove_table(text, path)
 

@@ -1,1 +1,3 @@
-"""Looking at nodes from here: what each has and does, asked over one channel, nothing left behind on it."""
+"""Probing of nodes from here: their hardware and activity, over one channel, without leaving anything on
+them.
+"""

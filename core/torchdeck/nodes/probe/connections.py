@@ -13,38 +13,38 @@ from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 
 LIMIT = 5.0
-"""Seconds for one connection; what a firewall drops never answers."""
+"""Timeout in seconds for one connection; packets dropped by a firewall are never answered."""
 ASK_LIMIT = 20.0
 
 
 @dataclass(frozen=True)
 class Connected:
-    """One way between two nodes."""
+    """Connection from one node to another."""
 
     source: str
     target: str
     port: int
     ok: bool
     latency: float | None
-    """Seconds there and back."""
+    """Round-trip time in seconds."""
     bandwidth: float | None
-    """Bytes a second; None where it was not measured."""
+    """Bytes per second; None if it was not measured."""
     error: str
 
 
 def connect_all(
     talks: Mapping[str, ProbeSession], addresses: Mapping[str, str], *, port: int | None = None, size: int = 0
 ) -> list[Connected]:
-    """Let every node connect to every other, all at once.
+    """Connect every node to every other, all at once.
 
     Args:
-        talks: a conversation with each node, by name, in the order of node ranks.
-        addresses: what the others reach each by.
-        port: the rendezvous port on the first node, where the config fixes it; else all ports are ephemeral.
+        talks: probe session with each node, by name, in the order of node ranks.
+        addresses: address at which the others reach each node.
+        port: rendezvous port on the first node, if set by the config; else all ports are ephemeral.
         size: bytes to send for bandwidth; 0 for none.
 
     Returns:
-        Every ordered pair; a node that cannot listen is reached by nobody, with what it said.
+        Every ordered pair; no node reaches one that cannot listen, and its message is included.
 
     Raises:
         ProbeError: a node did not answer.

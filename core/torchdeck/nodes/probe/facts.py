@@ -1,4 +1,4 @@
-"""What a node said of itself, checked: whatever does not fit is refused, not guessed."""
+"""Validated facts of a node: whatever does not match is rejected, not guessed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Text = Annotated[str, Field(max_length=4096)]
 
 
 class Said(BaseModel):
-    """Something a node said; further fields, of a later version, are passed over."""
+    """Data from a node; further fields, of a later version, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
@@ -37,7 +37,7 @@ class Cpu(Said):
     load: float
     """Processes that ran or waited, over a minute."""
     bf16: tuple[Text, ...] | None = None
-    """Instructions for bf16 that it has, by the kernel's names; None where it is no x86, or did not say."""
+    """Supported bf16 instructions, by the kernel's names; None if it is not x86, or did not report them."""
 
 
 class Memory(Said):
@@ -52,13 +52,13 @@ class Memory(Said):
 class Disk(Said):
     path: Text
     there: bool
-    """Else it is the nearest folder around `path` that was looked at."""
+    """Whether `path` exists; else this is its nearest existing parent folder."""
     writable: bool
     total: Count
     free: Count
     """Bytes."""
     inodes: Count | None = None
-    """Files that can still be made there; None where it has no such limit, or did not say."""
+    """Number of files that can still be created there; None without such a limit, or if not reported."""
 
 
 class GpuUser(Said):
@@ -80,12 +80,12 @@ class Gpus(Said):
     devices: tuple[Gpu, ...]
     driver: Text
     cuda: Text
-    """The newest CUDA that the driver can."""
+    """Newest CUDA version that the driver supports."""
     error: Text
 
 
 class Deep(Said):
-    """What torch says of itself; `error` when it cannot be imported."""
+    """Facts reported by torch itself; `error` if it cannot be imported."""
 
     error: Text
     torch: Text | None = None
@@ -103,10 +103,10 @@ class Python(Said):
     deepspeed: Text | None
     nccl: Text | None
     cuda: Text | None
-    """What torch was built for."""
+    """CUDA version torch was built for."""
     error: Text
     chosen: bool
-    """The one that runs would use."""
+    """Whether runs would use this one."""
     deep: Deep | None = None
 
 
@@ -134,7 +134,7 @@ class OwnName(Said):
 
 
 class RunHere(Said):
-    """A run that has processes on the node."""
+    """Run that has processes on the node."""
 
     run_id: Text
     directory: Text
@@ -146,18 +146,18 @@ class RunHere(Said):
 
 
 class Cleaned(Said):
-    """What came of ending processes of runs."""
+    """Result of an orphan cleanup."""
 
     ended: dict[str, Count]
-    """Run → processes that got a signal."""
+    """Run → processes that were sent a signal."""
     kept: tuple[Text, ...]
-    """Runs that are looked after."""
+    """Runs that are supervised."""
     left: Count
-    """Processes that do not end."""
+    """Processes that do not exit."""
 
 
 class NodeFacts(Said):
-    """One node, as it was when it was asked."""
+    """Facts of one node at the time of the probe."""
 
     time: float
     home: Text
@@ -180,12 +180,12 @@ class NodeFacts(Said):
 
     @property
     def orphans(self) -> tuple[RunHere, ...]:
-        """Runs that nobody looks after any more, and whose processes live."""
+        """Runs without supervision that have live processes."""
         return tuple(run for run in self.runs if not run.supervised)
 
 
 def facts_from(node: str, answer: Mapping[str, Any]) -> NodeFacts:
-    """The facts in a node's answer. Raises ProbeError, naming what does not fit."""
+    """Parse the facts in a node's answer. Raises ProbeError, naming invalid fields."""
     try:
         facts = NodeFacts.model_validate(answer)
     except ValidationError as error:
@@ -198,7 +198,7 @@ def facts_from(node: str, answer: Mapping[str, Any]) -> NodeFacts:
 
 
 def node_info(name: str, address: str, facts: NodeFacts) -> NodeInfo:
-    """The node as a plan needs it; `address` is what its peers reach it by."""
+    """Return the node as a plan needs it; `address` is the one its peers use."""
     return NodeInfo(
         name=name,
         address=address,
@@ -212,7 +212,7 @@ def node_info(name: str, address: str, facts: NodeFacts) -> NodeInfo:
 
 
 def interpreter_facts(facts: NodeFacts) -> InterpreterFacts:
-    """The node's Python as a plan needs it."""
+    """Return the node's Python as a plan needs it."""
     python = facts.python
     return InterpreterFacts(
         executable=python.executable,

@@ -1,4 +1,4 @@
-"""A conversation with a Python of this machine, as with one of a node."""
+"""Probe session with a Python of this machine, like one with a node."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 
 MOST_STDERR = 64 * 2**10
-"""Bytes of standard error that are read, the last ones."""
+"""Bytes kept of standard error, the last ones."""
 END_LIMIT = 10.0
-"""Seconds for it to end what it began, after the end of its standard input."""
+"""Seconds to finish after the end of its standard input."""
 
 
 class LocalProcess:
-    """A child, its standard input and output."""
+    """Child process with its standard input and output."""
 
     def __init__(self, python: str) -> None:
-        """Raises OSError when it cannot be started."""
+        """Start the process. Raises OSError if it cannot be started."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             self._process = ChildProcess(
@@ -39,7 +39,7 @@ class LocalProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The last of what it wrote there so far."""
+        """End of its standard error so far."""
         return os.pread(self._errors.fileno(), MOST_STDERR, max(0, self._said() - MOST_STDERR))
 
     def _said(self) -> int:
@@ -63,7 +63,7 @@ class LocalProcess:
 
 @contextmanager
 def probe_session_here(name: str, python: str) -> Iterator[ProbeSession]:
-    """A conversation with `python` of this machine. Raises ProbeError where it does not answer."""
+    """Open a probe session with `python` of this machine. Raises ProbeError if it does not answer."""
     try:
         process = LocalProcess(python)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Following many nodes, each over one channel that is opened again whenever it breaks."""
+"""Monitoring of many nodes, each over one channel that is reopened whenever it breaks."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from torchdeck.nodes.ssh.errors import NeedsLoginError, SshError
 INTERVAL = 1.0
 """Seconds between two samples of a node."""
 RUNS_EVERY = 5
-"""Samples between two looks at its processes, of which there may be very many."""
+"""Samples between two polls of its processes, of which there may be very many."""
 SAMPLE_LIMIT = 6.0
-"""Seconds for the answer to one; then the node is lost."""
+"""Timeout in seconds for one sample; after it the node counts as lost."""
 FIRST_DELAY = 1.0
-"""Seconds before connecting again; doubles each time."""
+"""Seconds before the first reconnect; doubles each time."""
 LAST_DELAY = 15.0
 LOGIN_DELAY = 60.0
-"""The same where a person is needed."""
+"""Seconds before a retry if user action is needed."""
 
 State = Literal["connecting", "up", "lost"]
 
 
 class Owner(Said):
-    """Who has leased a device."""
+    """Run that has leased a device."""
 
     run_id: Text
     name: Text
 
 
 class Sample(Said):
-    """What a node did at one moment."""
+    """Activity of a node at one moment."""
 
     time: float
-    """By its own clock."""
+    """Time by the node's clock."""
     values: dict[str, float]
     """Series of the machine and its GPUs: `agent.machine`, `agent.gpus`."""
     load: tuple[float, float, float]
@@ -55,28 +55,28 @@ class Sample(Said):
 
 @dataclass(frozen=True)
 class NodeNow:
-    """A node as it was last heard of."""
+    """Last known state of a node."""
 
     node: str
     state: State
     since: float
-    """When that state began, in seconds since 1970."""
+    """Time at which that state began, in seconds since 1970."""
     why: str = ""
-    """Why it is lost."""
+    """Reason for the loss."""
     heard: float | None = None
-    """When it last answered; None: never."""
+    """Time of its last answer; None: never."""
     facts: NodeFacts | None = None
     sample: Sample | None = None
     runs: tuple[RunHere, ...] = ()
 
 
 class Monitor:
-    """Follows nodes from `start` to `close`, a thread each. A node that is lost is tried again for ever.
+    """Monitors nodes from `start` to `close`, with a thread each. A lost node is retried forever.
 
     Args:
         entries: nodes by name.
-        connect: how one is reached; called in its thread.
-        on_news: told of every sample and change, in that node's thread.
+        connect: opens a connection to a node; called in its thread.
+        on_news: called with every sample and change, in that node's thread.
         interval: seconds between two samples.
     """
 
@@ -100,16 +100,16 @@ class Monitor:
         ]
 
     def start(self) -> None:
-        """Begin to connect; never waits."""
+        """Begin to connect, without waiting."""
         for thread in self._threads:
             thread.start()
 
     def now(self) -> dict[str, NodeNow]:
-        """Every node as it was last heard of."""
+        """Return the last known state of every node."""
         return dict(self._now)
 
     def close(self, limit: float = 2.0) -> None:
-        """Let go of all nodes; nothing is left on them. Waits at most `limit` seconds."""
+        """Disconnect all nodes; nothing is left on them. Waits at most `limit` seconds."""
         self._closed.set()
         until = time.monotonic() + limit
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""Beginning a conversation with a node: apart from what is asked, which can be loaded meanwhile."""
+"""Opening of a probe session with a node: separate from the requests, which can be loaded meanwhile."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torchdeck.nodes.ssh.login_shell import start_in_shell
 from torchdeck.nodes.start_line import python_line
 
 LIMIT = 12.0
-"""Seconds for all of it, from the first knock to the last answer; a launch is refused within 15."""
+"""Timeout in seconds from connecting to the last answer; a launch is rejected within 15."""
 
 Connect = Callable[[str, float], Connection]
 """Node's name and seconds → a connection to it; raises SshError."""
 Talking = Callable[[str, NodeEntry, Connect, float], AbstractContextManager[ProbeSession]]
-"""What `talk` does."""
+"""Signature of `talk`."""
 
 
 @contextmanager
 def open_probe_session(name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[ProbeSession]:
-    """A conversation with a node's Python, for as long as the block lasts.
+    """Open a probe session with a node's Python for the duration of the block.
 
     Args:
-        name: of the node.
-        entry: what the node inventory says of it.
-        connect: how it is reached.
-        limit: seconds until it can be asked; its `spent` says how many of them are gone.
+        name: name of the node.
+        entry: its entry in the node inventory.
+        connect: opens the connection.
+        limit: timeout in seconds until it accepts requests; the session's `spent` says how many were used.
 
     Raises:
         SshError, ProbeError: it cannot be reached, or its Python does not answer.
@@ -46,5 +46,5 @@ def open_probe_session(name: str, entry: NodeEntry, connect: Connect, limit: flo
 
 
 def left(until: float) -> float:
-    """Seconds until that moment of the monotonic clock; 0 where it is over."""
+    """Return the seconds until that moment of the monotonic clock; 0 if it is over."""
     return max(0.0, until - time.monotonic())

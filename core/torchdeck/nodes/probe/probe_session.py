@@ -1,4 +1,4 @@
-"""Questions to a node's Python over one channel, each answered by a JSON line, each with a time limit."""
+"""Requests to a node's Python over one channel, each answered by a JSON line within a timeout."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.quantities import size
 
 ANSWER_LIMIT = 4 * 2**20
-"""Bytes of an answer; a node says a few thousand."""
+"""Maximum bytes of an answer; a node sends a few thousand."""
 ERROR_LENGTH = 2000
-"""Characters of an error that a node reports."""
+"""Maximum characters of an error reported by a node."""
 PINGS = 4
-"""Questions for the time that a clock is compared by; the quickest counts."""
+"""Number of time requests for comparing clocks; the fastest counts."""
 LAST_WORDS_LIMIT = 3.0
-"""Seconds for what a Python that takes no question any more has still said."""
+"""Seconds to read the remaining output of a Python that accepts no more requests."""
 MOST_LINES = 3
-"""Last lines of its standard error that are quoted."""
+"""Number of last lines of its standard error that are quoted."""
 _VERSION = 1
 
 
 class ProbeError(Refusal):
-    """A node did not answer, or not as it should; the message says what it said."""
+    """A node did not answer, or not correctly; the message quotes its output."""
 
     page = "trouble/failed#a-node-is-not-reachable"
 
 
 class PythonEndedError(ProbeError):
-    """What was started as a node's Python has ended, or never was one: its interpreter, not the way to it."""
+    """The process started as a node's Python has ended, or never was one: the interpreter is at fault, not
+    the connection.
+    """
 
 
 @contextlib.contextmanager
 def understood(node: str) -> Iterator[None]:
-    """Around what takes an answer of `node` apart: if it is not as it should be, that is a ProbeError."""
+    """Turn errors while parsing an answer of `node` into a ProbeError."""
     try:
         yield
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
@@ -50,36 +52,38 @@ def understood(node: str) -> Iterator[None]:
 
 
 class RemoteProcess(Protocol):
-    """A process on a node, as far as talking to it goes."""
+    """Interface to a process on a node, as far as sessions need it."""
 
     @property
     def stderr(self) -> bytes:
-        """The last of its standard error, as far as `read` met it."""
+        """End of its standard error, as far as `read` received it."""
 
     def write(self, data: bytes) -> None:
-        """To its standard input. Raises OSError or SshError."""
+        """Write to its standard input. Raises OSError or SshError."""
 
     def read(self, size: int, limit: float) -> bytes:
-        """At most `size` bytes of its output, empty at its end. Raises TimeoutError, OSError or SshError."""
+        """Read at most `size` bytes of its output, empty at its end. Raises TimeoutError, OSError or
+        SshError.
+        """
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
 
 
 class ClockOffset(NamedTuple):
-    """How a node's clock differs from ours."""
+    """Offset of a node's clock from ours."""
 
     seconds: float
     """Its time minus ours."""
     error: float
-    """By how much that may be wrong: half of the way there and back."""
+    """Error margin: half of the round-trip time."""
 
 
 class ProbeSession:
-    """Asks the code of `sent_code` on a node. For one thread at a time.
+    """Sends requests to the code of `sent_code` on a node. Use it from one thread at a time.
 
     Attributes:
-        spent: seconds that were needed to come to it, out of the limit for all; 0 for one that was kept.
+        spent: seconds used to open it, out of the timeout for everything; 0 for a pooled one.
     """
 
     def __init__(self, process: RemoteProcess, node: str, spent: float = 0.0) -> None:
@@ -91,25 +95,25 @@ class ProbeSession:
         self._write(payload())
 
     def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
-        """The answer to one question.
+        """Return the answer to one request.
 
         Args:
-            what: is asked.
-            limit: seconds to wait for the answer.
-            fields: of the question; see `torchdeck.agent.probe.answer`.
+            what: the request.
+            limit: timeout in seconds for the answer.
+            fields: fields of the request; see `torchdeck.agent.probe.answer`.
 
         Raises:
-            ProbeError: no answer in time, or none that can be read.
+            ProbeError: no answer in time, or an unreadable one.
         """
         self.send(what, **fields)
         return self.receive(what, limit)
 
     def send(self, what: ProbeRequest, /, **fields: Any) -> None:
-        """Ask without waiting, for who asks again before the last answer is here. Raises ProbeError."""
+        """Send a request without waiting, for callers that pipeline requests. Raises ProbeError."""
         self._write(json.dumps({"ask": what, **fields}).encode("utf-8") + b"\n")
 
     def receive(self, what: ProbeRequest, limit: float) -> Mapping[str, Any]:
-        """The answer to the first question that was sent and is not answered yet; as `ask`."""
+        """Return the answer to the oldest unanswered request; as `ask`."""
         try:
             line = self._line(limit)
         except TimeoutError:
@@ -139,13 +143,13 @@ class ProbeSession:
         return answer
 
     def clock(self, limit: float = 5.0) -> ClockOffset:
-        """The node's clock against ours, as NTP compares them (RFC 5905, section 8).
+        """Return the offset of the node's clock from ours, measured like NTP (RFC 5905, section 8).
 
         Args:
-            limit: seconds for all questions together.
+            limit: timeout in seconds for all requests together.
 
         Raises:
-            ProbeError: it was not said in time.
+            ProbeError: no answer in time.
         """
         best: ClockOffset | None = None
         until = time.monotonic() + limit
@@ -174,7 +178,9 @@ class ProbeSession:
             raise ProbeError(f"{self._node}: the connection broke: {error}") from error
 
     def _ended(self) -> PythonEndedError:
-        """Why it answers no more, once all it said was read. Raises UnreachableError of a lost connection."""
+        """Return why it no longer answers, once all its output was read. Raises UnreachableError for a lost
+        connection.
+        """
         until = time.monotonic() + LAST_WORDS_LIMIT
         with contextlib.suppress(OSError):
             while content := self._process.read(65536, max(0.0, until - time.monotonic())):
@@ -204,6 +210,6 @@ def _short(said: object) -> str:
 
 
 def _quoted(said: bytes) -> str:
-    """The last lines of what was said, behind a colon; nothing where nothing was."""
+    """Return the last lines of the output, after a colon; empty if there is none."""
     lines = [line.strip()[-300:] for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     return f": {'; '.join(lines[-MOST_LINES:])}" if lines else ""

@@ -1,4 +1,4 @@
-"""Looking at many nodes at once, each with a time limit of its own."""
+"""Probing of many nodes at once, each with a timeout of its own."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ __all__ = [
 ]
 
 CLOCK_LIMIT = 5.0
-"""Of these, for comparing clocks."""
+"""Seconds of these for comparing clocks."""
 DEEP_LIMIT = 90.0
-"""The same where torch is imported there."""
+"""The same if torch is imported there."""
 AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of each node."""
+    """Request sent to each node."""
 
     deep: bool = False
     """Import torch there."""
     others: bool = False
-    """Look for further Pythons, too."""
+    """Whether to look for further Pythons, too."""
     folders: tuple[str, ...] = ()
-    """Whose disks are looked at, beside the home's."""
+    """Folders whose disks are checked, in addition to the home's."""
     peers: tuple[str, ...] = ()
-    """Addresses to ask the way to."""
+    """Addresses whose routes are queried."""
 
     @property
     def limit(self) -> float:
@@ -64,19 +64,19 @@ class Question:
 
 @dataclass(frozen=True)
 class Probed:
-    """One node, looked at."""
+    """Result of probing one node."""
 
     node: str
     seconds: float
-    """From the first knock to the last answer."""
+    """Seconds from connecting to the last answer."""
     facts: NodeFacts | None = None
     clock: ClockOffset | None = None
     error: str = ""
-    """Why nothing is known; empty when all is well."""
+    """Why nothing is known; empty if all is well."""
     fix: str = ""
-    """What helps, where the node is reached and its Python is what fails; else empty."""
+    """How to fix it if the node is reached and its Python fails; else empty."""
     host_key: HostKey = HostKey.KNOWN
-    """What was wrong with the key that it shows, where that is why nothing is known."""
+    """Problem of its host key, if that is why nothing is known."""
 
 
 def probe_nodes(
@@ -85,13 +85,13 @@ def probe_nodes(
     question: Question | None = None,
     talking: Talking | None = None,
 ) -> Iterator[Probed]:
-    """Look at all nodes at once; each as soon as it has answered, or its time is over.
+    """Probe all nodes at once; yield each as soon as it has answered, or its timeout has passed.
 
     Args:
         entries: nodes by name.
-        connect: how a node is reached; called in a thread for each.
-        question: what is asked.
-        talking: in place of `talk`.
+        connect: opens a connection to a node; called in a thread for each.
+        question: the request.
+        talking: replaces `talk`.
     """
     asked = question or Question()
     calls = [partial(probe_node, name, entry, connect, asked, talking) for name, entry in entries.items()]
@@ -107,7 +107,7 @@ def probe_nodes(
 def probe_node(
     name: str, entry: NodeEntry, connect: Connect, question: Question, talking: Talking | None = None
 ) -> Probed:
-    """Look at one node; what goes wrong stands in the result."""
+    """Probe one node; errors are part of the result."""
     started = time.monotonic()
     try:
         with (talking or open_probe_session)(name, entry, connect, question.limit) as probe_session:
@@ -124,7 +124,7 @@ def probe_node(
 
 
 def _host_key(error: Exception) -> HostKey:
-    """What an error says of the key that was shown."""
+    """Return the status of the host key according to an error."""
     kinds = (
         (HostKeyRevokedError, HostKey.REVOKED),
         (HostKeyChangedError, HostKey.CHANGED),
@@ -136,10 +136,10 @@ def _host_key(error: Exception) -> HostKey:
 def clean_node(
     name: str, entry: NodeEntry, connect: Connect, run_ids: Sequence[str], limit: float = 60.0
 ) -> Mapping[str, Any]:
-    """End the processes of the named runs on a node, unless somebody looks after them there.
+    """End the processes of the named runs on a node, unless they are supervised there.
 
     Returns:
-        `ended` (run id → processes), `kept` (runs that are looked after), `left` (processes that do not end).
+        `ended` (run id → processes), `kept` (supervised runs), `left` (processes that do not exit).
 
     Raises:
         SshError, ProbeError: it cannot be reached, or did not answer.
@@ -151,7 +151,7 @@ def clean_node(
 
 
 def fields_of(entry: NodeEntry, question: Question) -> dict[str, Any]:
-    """What the question `facts` says to a node."""
+    """Return the fields of the request `facts` for a node."""
     folders = (*question.folders, *((entry.working_dir,) if entry.working_dir else ()))
     return {
         "home": entry.home,

@@ -1,4 +1,4 @@
-"""Runs and files of a node, over a conversation. What it says is checked."""
+"""Runs and files of a node, over a probe session. Its answers are validated."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.quantities import size
 
 ASK_LIMIT = 60.0
-"""Seconds for one answer: a piece may have to come over a slow link."""
+"""Timeout in seconds for one answer: a piece may have to come over a slow link."""
 DIGEST_LIMIT = 900.0
 PIECE = 1 << 20
 AHEAD = 4
-"""Pieces that are asked for before the first one is here: not each waits for the way there and back."""
+"""Number of pieces requested before the first one is here, to avoid a round trip for each."""
 _Name = Annotated[str, Field(max_length=4096)]
 
 
@@ -40,28 +40,28 @@ class RemoteRuns(NamedTuple):
 
     folder: str
     ids: tuple[str, ...]
-    """Of those with a plan, oldest first."""
+    """Ids of those with a plan, oldest first."""
 
 
 class RemoteFile(NamedTuple):
     """A plain file below a folder."""
 
     name: str
-    """Relative; every part of it is a name."""
+    """Relative path; every part of it is a name."""
     size: int
     modified: int
     """Nanoseconds since 1970."""
 
 
 class RemoteFiles:
-    """Asks one node. All raise ProbeError or SshError."""
+    """Sends requests to one node. All raise ProbeError or SshError."""
 
     def __init__(self, probe_session: ProbeSession, node: str) -> None:
         self._talk = probe_session
         self._node = node
 
     def runs(self, home: str | None) -> RemoteRuns:
-        """What lies in TORCHDECK_HOME there, which the node inventory may name."""
+        """Return the runs in TORCHDECK_HOME there, which the node inventory may set."""
         try:
             found = _Runs.model_validate(self._talk.ask(ProbeRequest.RUNS, ASK_LIMIT, home=home))
         except ValidationError as error:
@@ -69,7 +69,7 @@ class RemoteFiles:
         return RemoteRuns(found.folder, tuple(sorted(found.runs)))
 
     def tree(self, folder: str, without: Sequence[str] = ()) -> list[RemoteFile]:
-        """Every plain file below `folder`, but for those in the folders or files `without` of it."""
+        """Return every plain file below `folder`, except those in its folders or files `without`."""
         try:
             found = _Tree.model_validate(
                 self._talk.ask(ProbeRequest.TREE, ASK_LIMIT, folder=folder, without=list(without))
@@ -84,10 +84,10 @@ class RemoteFiles:
         return [RemoteFile(*file) for file in found.files]
 
     def pieces(self, path: str, at: int, end: int) -> Iterator[bytes]:
-        """Bytes `at` to `end` of a file, several questions ahead of the answers.
+        """Yield bytes `at` to `end` of a file, with several requests ahead of the answers.
 
-        A file that has become shorter raises ProbeError; until the last piece is taken nothing else may be
-        asked.
+        A file that was truncated raises ProbeError. Until the last piece is taken no other request may be
+        sent.
         """
         asked = at
         waiting = 0
@@ -105,7 +105,7 @@ class RemoteFiles:
             yield data
 
     def content(self, path: str, most: int) -> bytes:
-        """A whole file of at most `most` bytes."""
+        """Return a whole file of at most `most` bytes."""
         answer = self._talk.ask(ProbeRequest.READ, ASK_LIMIT, path=path, at=0, size=0)
         length = answer.get("size")
         if not isinstance(length, int) or not 0 <= length <= most:
@@ -113,7 +113,7 @@ class RemoteFiles:
         return b"".join(self.pieces(path, 0, length))
 
     def digest(self, path: str) -> str:
-        """SHA-256 of a file as it is there now."""
+        """Return the current SHA-256 of a file there."""
         return str(self._talk.ask(ProbeRequest.DIGEST, DIGEST_LIMIT, path=path).get("sha256"))
 
     def _data(self, text: object) -> bytes:
@@ -127,7 +127,7 @@ class RemoteFiles:
 
 
 def is_inner(name: str) -> bool:
-    """Whether a relative path leads nowhere but below where it begins."""
+    """Return whether a relative path stays below its start."""
     path = PurePosixPath(name)
     return (
         bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts and name != "."

@@ -1,4 +1,4 @@
-"""The code that answers on a node, as text that its Python runs from memory."""
+"""Source code of the node's end, which its Python runs from memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from torchdeck.contract.package import FOLDER
 
 _MAIN = "torchdeck.agent.probe.answer"
-# not by `ast`: Python 3.11 fails if two threads parse at the same moment (python/cpython#106905)
+# not `ast`: Python 3.11 fails if two threads parse at the same moment (python/cpython#106905)
 _IMPORT = re.compile(r"^[ ]*from (torchdeck[\w.]*) import (\([^)]*\)|.+)$", re.MULTILINE)
 
 LOADER = """
@@ -31,18 +31,22 @@ from torchdeck.agent.probe.answer import main
 main()
 """
 ARGUMENTS = ("-I", "-c", LOADER)
-"""For the node's Python; the first thing on its standard input must be `payload()`."""
+"""Arguments of the node's Python; the first data on its standard input must be `payload()`."""
 
 
 @cache
 def payload() -> bytes:
-    """Length and compressed JSON of {module: (source, is a package)}; a pipe takes it before it is read."""
+    """Return length and compressed JSON of {module: (source, is a package)}; a pipe holds it before it is
+    read.
+    """
     text = zlib.compress(json.dumps(_modules()).encode("utf-8"))
     return f"{len(text)}\n".encode() + text
 
 
 def _modules() -> dict[str, tuple[str, bool]]:
-    """Module → (source, is a package): the one that answers and all of ours that it imports."""
+    """Return module → (source, is a package): the one that answers and all modules of ours that it
+    imports.
+    """
     package = Path(FOLDER)
     found: dict[str, tuple[str, bool]] = {"torchdeck": ("", True)}
     wanted = [_MAIN]
@@ -59,7 +63,7 @@ def _modules() -> dict[str, tuple[str, bool]]:
 
 
 def _imports(source: str) -> Iterator[str]:
-    """What a module imports of ours, in functions, too: modules, and names that may be modules."""
+    """Yield imports of our modules, in functions, too: modules, and names that may be modules."""
     for module, names in _IMPORT.findall(source):
         yield module
         yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))

@@ -1,4 +1,4 @@
-"""Conversations that stay open for who asks again soon: one login and one Python a node for all of it."""
+"""Pool of open probe sessions: one login and one Python per node serve several callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 64
 
 
 class SessionPool:
-    """In place of `talk`: closes nothing before `close`. Any thread may use it."""
+    """Replaces `talk`: closes nothing before `close`. Any thread may use it."""
 
     def __init__(self) -> None:
         self._free: dict[str, list[_Kept]] = {}
@@ -29,7 +29,7 @@ class SessionPool:
 
     @contextmanager
     def __call__(self, name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[ProbeSession]:
-        """As `talk`; a conversation that came to no harm in the block is there for the next who asks."""
+        """Open a session like `talk`; if the block does not break it, it stays open for the next caller."""
         found = self._taken(name, entry) or _begun(name, entry, connect, limit)
         try:
             yield found.probe_session
@@ -39,15 +39,16 @@ class SessionPool:
         self._give_back(name, found)
 
     def begin(self, entries: Mapping[str, NodeEntry], connect: Connect, limit: float = LIMIT) -> None:
-        """Begin one with each node, and wait for none: who asks first gets it, or what stood in its way.
+        """Begin a session with each node without waiting: the first caller gets it, or its error.
 
-        `connect` should ask nobody: where a person must be asked, who asks first connects anew, and asks.
+        `connect` should not prompt: if the user must be prompted, the first caller connects again, and
+        prompts.
         """
         calls = [partial(_begun, name, entry, connect, limit) for name, entry in entries.items()]
         self._coming.update(zip(entries, in_background(calls, AT_ONCE, "talks"), strict=True))
 
     def close(self) -> None:
-        """End all of them."""
+        """End all sessions."""
         with self._lock:
             self._closed = True
             kept = [each for some in self._free.values() for each in some]
@@ -86,7 +87,7 @@ class SessionPool:
 
 
 class _Kept:
-    """A conversation and what it stands on."""
+    """Pooled session and its connection."""
 
     def __init__(self, entry: NodeEntry, probe_session: ProbeSession, stack: ExitStack) -> None:
         self.entry = entry
@@ -104,7 +105,7 @@ def _begun(name: str, entry: NodeEntry, connect: Connect, limit: float) -> _Kept
 
 
 def _unless_asking(coming: Future[_Kept]) -> _Kept | None:
-    """What was begun; None where a person must be asked something first."""
+    """Return the session being opened; None if the user must be prompted first."""
     try:
         return coming.result()
     except (NeedsLoginError, HostKeyUnknownError):
@@ -112,6 +113,6 @@ def _unless_asking(coming: Future[_Kept]) -> _Kept | None:
 
 
 def _close_unasked(coming: Future[_Kept]) -> None:
-    """Of one that nobody has asked for any more."""
+    """Close a session that has no more callers."""
     if coming.exception() is None:
         coming.result().close()

@@ -1,4 +1,4 @@
-"""Connections to nodes by SSH: targets, host keys, logging in, running commands.
+"""SSH connections to nodes: targets, host keys, login, running commands.
 
-Nothing here imports paramiko before it is used: that takes 0.2 s.
+No module here imports paramiko before it is used: that takes 0.2 s.
 """

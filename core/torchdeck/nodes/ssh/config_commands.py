@@ -1,7 +1,7 @@
-"""Commands that an SSH config has in it: which of them may run.
+"""Commands in an SSH config, and whether they may run.
 
-Those of the files that ssh reads by itself, and of what these include, are the user's own unless others can
-write the file. Of any other file they run once it is trusted, by its content.
+Commands in files that ssh reads by itself, and in their includes, are the user's own unless others can write
+the file. Commands in any other file run only once it is trusted, by its content.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import other_writers
 
 MATCH_EXEC = "match exec"
-"""Key that stands for a Match line whose command may not run: no line of a file has a key with a blank."""
+"""Key that represents a Match line whose command may not run: no line of a file has a key with a blank."""
 REFUSED = "torchdeck does not run it: "
-"""Begins what stands in place of a ProxyCommand that may not run."""
+"""Prefix of the text that replaces a ProxyCommand that may not run."""
 
 
 @dataclass(frozen=True)
 class CommandGate:
-    """Decides which commands may run; without a list of what is trusted, the user's own."""
+    """Decides which commands may run; without a trust list, only the user's own."""
 
     trusted: TrustList | None = None
 
     def checked(
         self, settings: Iterable[tuple[str, str]], file: Path, *, own: bool
     ) -> Iterator[tuple[str, str]]:
-        """The settings of a file, with the reason in place of each command that may not run.
+        """Yield the settings of a file, with each command that may not run replaced by the reason.
 
         Args:
-            settings: keys in small letters, and values.
-            file: where they stand.
+            settings: keys in lower case, and values.
+            file: file that contains them.
             own: it is a file that ssh reads by itself, or is included by one.
         """
         refusal: str | None = None
@@ -48,7 +48,7 @@ class CommandGate:
                 yield key, f"{REFUSED}its ProxyCommand may not run, as {refusal}"
 
     def _refusal(self, file: Path, *, own: bool) -> str:
-        """Why nothing in `file` may run; empty if it may."""
+        """Return why no command in `file` may run; empty if they may."""
         try:
             writers = other_writers(file)
             if writers is not None:

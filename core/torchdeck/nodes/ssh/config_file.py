@@ -1,4 +1,4 @@
-"""The user's SSH config: its text with Include put in, what it says of one host, the hosts that it names."""
+"""The user's SSH config: its text with Include resolved, the settings of one host, the hosts it names."""
 
 from __future__ import annotations
 
@@ -22,45 +22,46 @@ from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
-"""Includes in each other, as OpenSSH has it."""
+"""Maximum nesting of includes, as in OpenSSH."""
 MOST_BYTES = 1 << 20
-"""Of one file."""
+"""Maximum bytes of one file."""
 MOST_FILES = 256
-"""Of one config with all that it includes: files that include each other twice would have no end."""
+"""Maximum files of one config with all its includes: files that include each other twice would never end."""
 MOST_SETTINGS = 20_000
-"""Of one config with all that it includes."""
+"""Maximum settings of one config with all its includes."""
 _MOST_WILDCARDS = 2
-"""Parts of an included path with wildcards; `/*/*/*/*` would look at the whole disk."""
+"""Maximum path components with wildcards in an include; `/*/*/*/*` would search the whole disk."""
 _SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
 _TOKEN = re.compile(r"""(?:[^"'\s]|"[^"]*"|'[^']*')+|(?P<gap>\s+)(?P<comment>\#)?""")
-"""A word, or what stands between words; a `#` at the beginning of a word begins a comment."""
+"""A word, or the gap between words; a `#` at the beginning of a word begins a comment."""
 _COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
-"""Settings whose values are the rest of their lines, whatever stands there."""
+"""Settings whose values are the rest of their lines, whatever it contains."""
 
 
 @dataclass(frozen=True)
 class SshConfig:
-    """The config files that count, the first one first: of two values for a host the first counts."""
+    """The config files in effect, the first one first: of two values for a host the first counts."""
 
     files: tuple[Path, ...]
     gate: CommandGate = field(default_factory=CommandGate)
-    """Decides which commands of a file that is not the user's own may run."""
+    """Decides which commands of files that are not the user's own may run."""
 
     @classmethod
     def of_user(cls) -> SshConfig:
-        """The files that `ssh` reads."""
+        """Return the files that `ssh` reads."""
         return cls(_users_own())
 
     def lookup(self, host: str, **given: str) -> dict[str, Any]:
-        """What the files say of `host`, by keys in small letters, tokens and `~` filled in.
+        """Return the settings for `host`, by keys in lower case, with tokens and `~` expanded.
 
         Args:
-            host: as a person would write it after `ssh`.
-            given: settings that count before the files, as options of the command line do.
+            host: host as typed after `ssh`.
+            given: settings that take precedence over the files, like options of the command line.
 
         Raises:
-            TargetError: a file cannot be read or understood, or has a `Match exec` that may not run. In place
-                of a ProxyCommand that may not stands the reason, after `config_commands.REFUSED`.
+            TargetError: a file cannot be read or parsed, or has a `Match exec` that may not run. A
+                ProxyCommand
+                that may not run is replaced by the reason, after `config_commands.REFUSED`.
         """
         import_paramiko()
         from paramiko.ssh_exception import SSHException
@@ -73,7 +74,7 @@ class SshConfig:
             raise TargetError(host, f"the SSH config cannot be understood: {error}") from error
 
     def host_names(self) -> list[str]:
-        """Names that stand after Host, in order; patterns are left out.
+        """Return the names after Host, in order; patterns are left out.
 
         Raises:
             TargetError: a file cannot be read.
@@ -89,7 +90,9 @@ class SshConfig:
         return self._settings(None)
 
     def _text(self, host: str) -> str:
-        """All files as one text; an Include inside a block is put in only where the block is about `host`."""
+        """Return all files as one text; an Include inside a block is resolved only if the block applies to
+        `host`.
+        """
         if not any(key == "include" for key, _ in self._all_lines):
             lines = self._all_lines
         else:
@@ -111,13 +114,13 @@ def _users_own() -> tuple[Path, ...]:
 
 
 class _Budget:
-    """What may still be read of a config."""
+    """Remaining limits for reading a config."""
 
     def __init__(self) -> None:
         self.files, self.settings = MOST_FILES, MOST_SETTINGS
 
     def spend(self, file: Path, settings: int) -> None:
-        """One file more, with so many settings. Raises TargetError if it is one too many."""
+        """Count one file more, with so many settings. Raises TargetError if that exceeds a limit."""
         self.files -= 1
         self.settings -= settings
         if self.files < 0:
@@ -129,9 +132,9 @@ class _Budget:
 def _settings(
     file: Path, host: str | None, gate: CommandGate, budget: _Budget, *, own: bool, depth: int = MOST_INCLUDES
 ) -> list[tuple[str, str]]:
-    """The settings of one file with those of its includes in their places; all of them without a host.
+    """Return the settings of one file with those of its includes in their places; all of them without a host.
 
-    Includes stay in the list, as settings that mean nothing to a parser.
+    Includes stay in the list, as settings that a parser ignores.
     """
     found: list[tuple[str, str]] = []
     block = ("host", "*")
@@ -179,7 +182,7 @@ def _without_comment(value: str) -> str:
 
 
 def _included(file: Path, value: str) -> Iterator[Path]:
-    """The files that an Include names: patterns, relative to the folder of the file at the beginning."""
+    """Yield the files that an Include names: patterns, relative to the folder of the initial file."""
     folder = (
         SYSTEM_CONFIG.parent if file.is_relative_to(SYSTEM_CONFIG.parent) else Path("~/.ssh").expanduser()
     )
@@ -188,7 +191,7 @@ def _included(file: Path, value: str) -> Iterator[Path]:
             raise TargetError(
                 file.name, f"{file} includes {pattern}: wildcards may stand in {_MOST_WILDCARDS} of its parts"
             )
-        # as a shell does, a user that this machine does not know stays as written
+        # as in a shell, a user unknown to this machine stays as written
         whole = os.path.join(folder, os.path.expanduser(pattern))  # noqa: PTH111, PTH118 - Path raises there
         for path in sorted(glob(whole)):  # noqa: PTH207 - may be absolute
             yield Path(path)
@@ -200,7 +203,7 @@ def _is_about(block: tuple[str, str], host: str) -> bool:
 
 
 def config_words(value: str) -> list[str]:
-    """The words of a value; one with blanks in it stands in quotes."""
+    """Return the words of a value; one with blanks in it is quoted."""
     try:
         return shlex.split(value)
     except ValueError:

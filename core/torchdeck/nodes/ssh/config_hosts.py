@@ -1,4 +1,4 @@
-"""Hosts of an SSH config as nodes: what each Host would be in the node inventory."""
+"""Hosts of an SSH config as nodes: the inventory entry for each Host."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class ConfigHost:
 
     name: str
     where: str
-    """What it leads to, or why it cannot be a node."""
+    """Its destination, or why it cannot be a node."""
     entry: NodeEntry | None
 
 
 def hosts_of(file: Path, home: Path) -> list[ConfigHost]:
-    """The hosts that an SSH config names, in its order; patterns are left out.
+    """Return the hosts that an SSH config names, in its order; patterns are left out.
 
     Args:
-        file: the config, which is there. Of the user's own the address of a node is the name of the Host, so
-            that all that stands under it goes on counting.
+        file: the config, which exists. In the user's own config the address of a node is the name of the
+            Host, so
+            that all settings under it still apply.
         home: TORCHDECK_HOME, which says whether commands of a file that is not the user's own may run.
 
     Raises:
-        TargetError: it cannot be read or understood, or would run a command and is not trusted.
+        TargetError: it cannot be read or parsed, or would run a command and is not trusted.
     """
     config = SshConfig((file, SYSTEM_CONFIG), CommandGate(TrustList(home)))
     users_own = file in SshConfig.of_user().files
@@ -42,11 +43,12 @@ def hosts_of(file: Path, home: Path) -> list[ConfigHost]:
 
 
 def _host(name: str, settings: dict[str, Any], *, users_own: bool) -> ConfigHost:
-    """The node that a Host makes: of the user's own file its name alone, as all else goes on counting there.
+    """Return the node for a Host: from the user's own file its name alone, as all other settings still apply
+    there.
 
     Args:
-        name: of the Host.
-        settings: what counts for it.
+        name: name of the Host.
+        settings: settings that apply to it.
         users_own: ssh reads the file by itself, so that connecting will find the Host again.
     """
     jump = settings.get("proxyjump") or ""

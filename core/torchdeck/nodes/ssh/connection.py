@@ -1,4 +1,4 @@
-"""A connection to a node, through as many hosts as need be, on which commands are run."""
+"""Connection to a node, through any number of hosts, on which commands are run."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
     from paramiko import Channel, Transport
 
 KEEPALIVE = 5.0
-"""Seconds of silence after which something is sent, so that a dead connection is noticed."""
+"""Seconds of silence after which a keepalive is sent, so that a dead connection is noticed."""
 MOST_QUESTIONS = 32
-"""Questions for one connection: more mean that an answer does not help."""
+"""Maximum prompts for one connection: more mean that an answer does not help."""
 MOST_OUTPUT = 256 * 2**20
-"""Bytes that a command of `Connection.run` may print."""
+"""Maximum bytes that a command of `Connection.run` may print."""
 WINDOW = 8 * 2**20
-"""Bytes that may be on their way unread on one channel."""
+"""Bytes that may be in flight unread on one channel."""
 PACKET = 2**15
 KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""Names under which a type of key is asked for, where they differ."""
+"""Names under which a type of key is requested, if they differ."""
 CIPHERS = (
     *("aes128-gcm@openssh.com", "aes256-gcm@openssh.com"),  # several times as fast: they need no MAC
     *("aes128-ctr", "aes192-ctr", "aes256-ctr"),
 )
-"""Those that OpenSSH offers by default, in our order; CBC modes and 3DES are off."""
+"""OpenSSH's default ciphers, in our order; CBC modes and 3DES are off."""
 MACS = (
     *("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512"),
     "hmac-sha1",
 )
-"""Those that OpenSSH offers by default; MD5 and truncated hashes are off."""
+"""OpenSSH's default MACs; MD5 and truncated hashes are off."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A command that has ended."""
+    """Finished command."""
 
     code: int
-    """Its exit code; -1 where a signal ended it."""
+    """Exit code; -1 if a signal ended it."""
     stdout: bytes
     stderr: bytes
 
@@ -68,10 +68,10 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
     """Connect and log in.
 
     Args:
-        target: where to, and through which hosts.
-        credentials: what is known; what is asked for is added.
-        asker: who is asked for what is missing. While it is asked, nothing is open and no limit runs.
-        limit: seconds that each try may take in all.
+        target: destination, and the hosts in between.
+        credentials: known credentials; prompted ones are added.
+        asker: prompts for missing ones. During a prompt, nothing is open and no timeout runs.
+        limit: total timeout in seconds of each try.
 
     Raises:
         UnreachableError, HostKeyUnknownError, HostKeyChangedError, NeedsLoginError: each names the host.
@@ -95,7 +95,7 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
 
 
 class Connection:
-    """An SSH connection that is logged in. Any thread may use it; `close` it, or leave its `with`."""
+    """Authenticated SSH connection. Any thread may use it; `close` it, or leave its `with`."""
 
     def __init__(self, target: SshTarget) -> None:
         self.target = target
@@ -111,19 +111,19 @@ class Connection:
 
     @property
     def transport(self) -> Transport:
-        """paramiko's, of the last hop."""
+        """paramiko's transport of the last hop."""
         return self._hops[-1][0]
 
     @property
     def alive(self) -> bool:
-        """Whether it still stands, as far as is known: of a cut line that is known after some 15 s."""
+        """Whether it is still up, as far as is known: a cut line is detected after about 15 s."""
         return bool(self._hops) and all(transport.is_active() for transport, _ in self._hops)
 
     def run(self, line: str, stdin: bytes = b"", limit: float = 20.0) -> Finished:
         """Run a shell line to its end, with `stdin` as its standard input.
 
         Raises:
-            UnansweredError: it takes longer than `limit` seconds; it is left to itself then.
+            UnansweredError: it takes longer than `limit` seconds; it keeps running then.
             UnreachableError: the connection was lost, or it printed more than `MOST_OUTPUT` bytes.
         """
         deadline = time.monotonic() + limit
@@ -169,14 +169,14 @@ class Connection:
         return bytes(output)
 
     def close(self) -> None:
-        """Close it and the hops before it. What runs on the node goes on."""
+        """Close it and the hops before it. Processes on the node continue."""
         hops, self._hops = self._hops, []
         for transport, route in reversed(hops):
             transport.close()
             route.close()
 
     def add_hop(self, target: SshTarget, asked: Asked, deadline: float) -> None:
-        """Go one host further; what `connect` does for each host on the way."""
+        """Connect one host further; `connect` calls this for each hop."""
         route = open_route(target, self.transport if self._hops else None, deadline)
         transport = _transport(route)
         self._hops.append((transport, route))
@@ -204,10 +204,10 @@ def _try(target: SshTarget, asked: Asked, deadline: float) -> Connection:
 
 
 def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
-    """Have a shell line started; paramiko alone would wait for the answer to that for ever.
+    """Start a shell line; paramiko alone would wait for the answer forever.
 
     Raises:
-        UnansweredError: sshd says neither yes nor no before `deadline`.
+        UnansweredError: sshd does not answer before `deadline`.
         SSHException, EOFError, OSError: it refuses, or the connection was lost.
     """
     from paramiko.ssh_exception import SSHException
@@ -221,7 +221,7 @@ def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
             return len(ended) == 1
 
     def give_up() -> None:
-        if is_first("limit"):  # a channel that was handed out is no longer this one's to close
+        if is_first("limit"):  # a channel already handed out is not closed here
             close_channel(channel)
 
     left = max(0.0, deadline - time.monotonic())
@@ -246,7 +246,7 @@ def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
 def _transport(route: Route) -> Transport:
     from paramiko import Transport
 
-    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is raised, and said there
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # errors are raised, and reported there
     transport = Transport(route.stream, default_window_size=WINDOW, default_max_packet_size=PACKET)
     options = transport.get_security_options()
     options.ciphers = [name for name in CIPHERS if name in options.ciphers]
@@ -255,12 +255,12 @@ def _transport(route: Route) -> Transport:
 
 
 def _handshake(transport: Transport, target: SshTarget, route: Route, deadline: float) -> None:
-    """Agree on ciphers and judge the key that the host shows.
+    """Negotiate ciphers and verify the host key.
 
     Raises:
         TrustQuestion: it is not known.
-        HostKeyChangedError: it is another one than before.
-        UnreachableError: what answers does not speak SSH.
+        HostKeyChangedError: it differs from the known one.
+        UnreachableError: the peer does not speak SSH.
     """
     from paramiko.ssh_exception import SSHException
 
@@ -273,7 +273,7 @@ def _handshake(transport: Transport, target: SshTarget, route: Route, deadline: 
     transport.banner_timeout = transport.handshake_timeout = remaining
     try:
         transport.start_client(timeout=remaining)
-        shown = transport.get_remote_server_key()  # fails where the limit ended the negotiation
+        shown = transport.get_remote_server_key()  # fails if the timeout ended the negotiation
     except (SSHException, EOFError, OSError) as error:
         why = route.complaint() or reason(error)
         raise UnreachableError(
@@ -288,7 +288,7 @@ def _handshake(transport: Transport, target: SshTarget, route: Route, deadline: 
 
 
 def _ask_for(transport: Transport, types: list[str]) -> None:
-    """Ask first for keys of the types that the host is known by, or it might show one that nobody knows."""
+    """Request the known types of host keys first, or the host might show one of an unknown type."""
     options = transport.get_security_options()
     wanted = [name for kind in types for name in KEY_ALGORITHMS.get(kind, (kind,))]
     first = [name for name in wanted if name in options.key_types]

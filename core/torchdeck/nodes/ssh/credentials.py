@@ -1,4 +1,4 @@
-"""Passwords and passphrases, in memory alone, and who is asked for those that are missing."""
+"""Passwords and passphrases, in memory only, and prompts for missing ones."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from torchdeck.nodes.ssh.target import SshTarget
 
 
 class Asker(Protocol):
-    """A front end that can ask a person. One question at a time, from whichever thread connects."""
+    """A front end that can prompt the user. One prompt at a time, from whichever thread connects."""
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:
-        """The password of `target.login`; None to do without. `again`: the last one was wrong."""
+        """Prompt for the password of `target.login`; None to do without. `again`: the last one was wrong."""
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:
-        """The passphrase of a private key; None to do without it."""
+        """Prompt for the passphrase of a private key; None to do without it."""
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
-        """Whether the key that the host has shown is the right one."""
+        """Ask whether the host's key is the right one."""
 
 
 class NoAsker:
-    """Where nobody can be asked: everything is declined, and the error says what would help."""
+    """Asker without a user to prompt: everything is declined, and the error says how to fix it."""
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:  # noqa: ARG002
-        """None."""
+        """Decline: return None."""
         return None
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:  # noqa: ARG002
-        """None."""
+        """Decline: return None."""
         return None
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:  # noqa: ARG002
-        """No."""
+        """Decline: return False."""
         return False
 
 
 class Credentials:
-    """What has been asked for so far. Shared by all connections of a process; any thread may use it.
+    """Credentials entered so far. Shared by all connections of a process; any thread may use it.
 
-    It never shows what it holds: not as text, and not pickled. `to_json` is for a pipe to a child.
+    Secrets are never exposed: not as text, and not pickled. `to_json` is for a pipe to a child.
     """
 
     def __init__(
@@ -61,40 +61,40 @@ class Credentials:
         raise TypeError("credentials are not pickled: what is pickled may end up in a file")
 
     def password(self, target: SshTarget) -> str | None:
-        """The password of `target.login`, if it is known."""
+        """Return the password of `target.login`, if it is known."""
         return self._passwords.get(target.login)
 
     def set_password(self, target: SshTarget, password: str) -> None:
-        """Remember it."""
+        """Store it."""
         self._passwords[target.login] = password
 
     def forget_password(self, target: SshTarget, wrong: str) -> None:
-        """It was refused; a newer one stays."""
+        """Drop a rejected password; a newer one stays."""
         with self._changing:
             if self._passwords.get(target.login) == wrong:
                 del self._passwords[target.login]
 
     def passphrase(self, path: Path) -> str | None:
-        """The passphrase of the private key at `path`, if it is known."""
+        """Return the passphrase of the private key at `path`, if it is known."""
         return self._passphrases.get(str(path))
 
     def set_passphrase(self, path: Path, passphrase: str) -> None:
-        """Remember it."""
+        """Store it."""
         self._passphrases[str(path)] = passphrase
 
     def forget_passphrase(self, path: Path, wrong: str) -> None:
-        """It does not open the key; a newer one stays."""
+        """Drop a passphrase that does not open the key; a newer one stays."""
         with self._changing:
             if self._passphrases.get(str(path)) == wrong:
                 del self._passphrases[str(path)]
 
     def to_json(self) -> dict[str, dict[str, str]]:
-        """For a pipe that a child inherits, and nothing else: all of it, in the clear."""
+        """Return all secrets in plain text, only for a pipe inherited by a child."""
         return {"passwords": dict(self._passwords), "passphrases": dict(self._passphrases)}
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """What `to_json` gave.
+        """Parse the result of `to_json`.
 
         Raises:
             ValueError: it is something else; its content is not in the message.

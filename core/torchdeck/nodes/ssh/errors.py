@@ -1,4 +1,4 @@
-"""Why a node cannot be talked to: each a full sentence that names the node."""
+"""Errors of connections to nodes: each a full sentence that names the node."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from torchdeck.contract.refusal import Refusal
 
 
 def reason(error: Exception) -> str:
-    """What an exception of paramiko or of a socket says; some say nothing when a connection ends."""
+    """Return the message of an exception of paramiko or of a socket; some are empty when a connection
+    ends.
+    """
     said = error.strerror if isinstance(error, OSError) else ""
     return said or str(error) or "it was closed"
 
 
 class SshError(Refusal):
-    """Something about a connection to a node; `node` is which."""
+    """Error of a connection to a node; `node` says which."""
 
     page = "machines#ssh"
 
@@ -21,17 +23,17 @@ class SshError(Refusal):
 
 
 class UnreachableError(SshError):
-    """Nobody answers there, or what answers does not speak SSH, or the connection was lost."""
+    """The node does not answer or does not speak SSH, or the connection was lost."""
 
 
 class UnansweredError(SshError, TimeoutError):
-    """The connection is there, and a command or channel on it took longer than its limit."""
+    """The connection is up, and a command or channel on it exceeded its timeout."""
 
 
 class NeedsLoginError(SshError):
-    """It lets nobody in with what is known: a key, passphrase or password is missing or wrong.
+    """The known credentials are rejected: a key, passphrase or password is missing or wrong.
 
-    `asking_helps`: a person may be asked for what it takes; else another key helps, or the SSH config.
+    `asking_helps`: the user may be prompted for the missing one; else another key helps, or the SSH config.
     """
 
     def __init__(self, node: str, sentence: str, *, asking_helps: bool = True) -> None:
@@ -40,7 +42,7 @@ class NeedsLoginError(SshError):
 
 
 class HostKeyUnknownError(SshError):
-    """Nobody has said yet that its host key is the right one."""
+    """The host key is not verified yet."""
 
     def __init__(self, node: str, sentence: str, key_type: str, fingerprint: str) -> None:
         super().__init__(node, sentence)
@@ -49,14 +51,14 @@ class HostKeyUnknownError(SshError):
 
 
 class HostKeyChangedError(SshError):
-    """Its host key is another one than before: never connected to, whoever is asked."""
+    """The host key differs from the known one: never connected to, regardless of the asker."""
 
 
 class HostKeyRevokedError(HostKeyChangedError):
-    """Its host key is revoked: to be trusted by nobody."""
+    """The host key is revoked: it must not be trusted."""
 
 
 class TargetError(SshError):
-    """What the node inventory or the SSH config says does not lead to a host."""
+    """The node inventory or the SSH config does not lead to a host."""
 
     is_usage = True

@@ -1,4 +1,4 @@
-"""Which host keys are known: known_hosts files read as sshd(8) describes them, judged, and added to."""
+"""Known host keys: known_hosts files, read as described in sshd(8), evaluated, and extended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 
 
 class Verdict(Enum):
-    """What the files say of a key that a host has shown."""
+    """Verdict of the files on a key that a host has shown."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
-    """They say nothing of this host."""
+    """The files do not list this host."""
     CHANGED = "changed"
-    """They have other keys for this host."""
+    """The files have other keys for this host."""
     REVOKED = "revoked"
 
 
@@ -30,7 +30,7 @@ class KnownKey:
     """One line of a known_hosts file."""
 
     names: str
-    """Patterns with commas between them, or one hashed name."""
+    """Patterns separated by commas, or one hashed name."""
     key_type: str
     blob: bytes
     """The public key as SSH sends it."""
@@ -40,7 +40,7 @@ class KnownKey:
     """Counted from 1."""
 
     def is_about(self, name: str) -> bool:
-        """Whether the line is about the host of this name, which is in small letters."""
+        """Return whether the line applies to the host of this lower-case name."""
         if self.names.startswith("|"):
             return _is_hash_of(self.names, name)
         found = False
@@ -54,23 +54,23 @@ class KnownKey:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and the line that it rests on."""
+    """A verdict, and the line that it is based on."""
 
     verdict: Verdict
     because: KnownKey | None = None
 
 
 def fingerprint(blob: bytes) -> str:
-    """`SHA256:…`, as ssh-keygen prints it."""
+    """Return `SHA256:…`, as printed by ssh-keygen."""
     digest = base64.b64encode(hashlib.sha256(blob).digest()).decode("ascii")
     return f"SHA256:{digest.rstrip('=')}"
 
 
 def read_known(files: Iterable[Path]) -> list[KnownKey]:
-    """The lines of all files that are there; what is no known key is passed over, as ssh does.
+    """Read the lines of all existing files; lines without a known key are skipped, as in ssh.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: a file exists and cannot be read.
     """
     known = []
     for file in files:
@@ -84,10 +84,10 @@ def read_known(files: Iterable[Path]) -> list[KnownKey]:
 
 
 def judge(known: Sequence[KnownKey], names: Sequence[str], blob: bytes) -> Judgement:
-    """What `known` says of a host of these names that has shown the key `blob`.
+    """Judge the key `blob` shown by a host of these names against `known`.
 
     The first name is the host's own; the others may only confirm the key, never contradict it, as in ssh a
-    host without its port does. A host that is known by keys of other types alone counts as changed.
+    host without its port does. A host that is only known by keys of other types counts as changed.
     """
     about = [line for line in known if any(line.is_about(name) for name in names)]
     same = [line for line in about if line.blob == blob]
@@ -101,13 +101,13 @@ def judge(known: Sequence[KnownKey], names: Sequence[str], blob: bytes) -> Judge
 
 
 def known_types(known: Sequence[KnownKey], names: Sequence[str]) -> list[str]:
-    """The types of the keys that a host is known by: it is asked for these first."""
+    """Return the types of the keys that a host is known by, which are requested first."""
     about = (line for line in known if not line.revoked and any(line.is_about(name) for name in names))
     return list(dict.fromkeys(line.key_type for line in about))
 
 
 def trust(file: Path, name: str, key_type: str, blob: bytes) -> None:
-    """Write down that a host's key is the right one; one line, added at the end.
+    """Record that a host's key is trusted: one line, appended.
 
     Raises:
         OSError: it cannot be written.
@@ -129,7 +129,7 @@ def _parsed(line: str, file: Path, number: int) -> KnownKey | None:
     words = line.split()
     marker = words.pop(0) if words and words[0].startswith("@") else ""
     if len(words) < 3 or words[0].startswith("#") or marker not in ("", "@revoked"):
-        return None  # a certificate authority's key, too: hosts with certificates are asked for their keys
+        return None  # CA keys too: hosts with certificates are asked for keys
     try:
         blob = base64.b64decode(words[2], validate=True)
     except binascii.Error:
@@ -150,5 +150,5 @@ def _is_hash_of(hashed: str, name: str) -> bool:
 
 
 def _escaped(pattern: str) -> str:
-    """For fnmatch, to which brackets mean something: here they stand around a host that has a port."""
+    """Escape brackets, which are special to fnmatch: here they enclose a host that has a port."""
     return pattern.replace("[", "[[]")

@@ -1,4 +1,4 @@
-"""Names are checked before a connection or a command has them in it, wherever they come from."""
+"""Checks of names from any source before a connection or a command uses them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torchdeck.nodes.ssh.errors import TargetError
 
 
 def check_names(name: str, host: str, user: str, port: object = 22) -> None:
-    """Raise TargetError if host, user or port may not stand in a command.
+    """Raise TargetError if host, user or port is not allowed in a command.
 
     Args:
-        name: what people call the host.
+        name: display name of the host.
         host: its name or address.
-        user: to log in as.
-        port: of its sshd, as it is written.
+        user: login user.
+        port: port of its sshd, as written.
     """
     for what, value, fault in (
         ("host name", host, host_fault(host)),

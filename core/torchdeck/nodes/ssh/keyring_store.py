@@ -1,6 +1,6 @@
-"""Passwords and passphrases in the system's keyring, for those who asked for that, by the package `keyring`.
+"""Opt-in storage of passwords and passphrases in the system's keyring, by the package `keyring`.
 
-Which secrets lie there is noted in Torchdeck's home, by name: for others the keyring is never opened.
+The names of stored secrets are listed in Torchdeck's home: for others the keyring is never opened.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SERVICE = "torchdeck"
 
 
 class KeyringError(Refusal):
-    """The keyring cannot be used; the message says why and what would help."""
+    """The keyring cannot be used; the message says why and how to fix it."""
 
     page = "machines#ssh"
 
 
 class Keyring:
-    """The secrets of a Torchdeck home that its user has put into the keyring.
+    """Secrets of a Torchdeck home that its user has put into the keyring.
 
     Args:
         home: Torchdeck's.
@@ -37,13 +37,13 @@ class Keyring:
 
     @property
     def names(self) -> list[str]:
-        """What lies there: `password of root@host:22`, `passphrase of /path`."""
+        """Names of its secrets: `password of root@host:22`, `passphrase of /path`."""
         value = read_json(self._file)
         return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
     @property
     def is_there(self) -> bool:
-        """Whether this machine has one that keeps secrets; may take a moment to find out."""
+        """Whether this machine has a usable keyring; may take a moment to find out."""
         try:
             import keyring
         except ImportError:
@@ -53,7 +53,7 @@ class Keyring:
         return not isinstance(keyring.get_keyring(), fail.Keyring | null.Keyring)
 
     def keep(self, credentials: Credentials) -> list[str]:
-        """Put all that is known into the keyring; the names of what is there that was not.
+        """Put all known credentials into the keyring. Return the names of the new ones.
 
         Raises:
             KeyringError: there is no keyring, or it refuses.
@@ -64,11 +64,11 @@ class Keyring:
         before = self.names
         for name, secret in secrets.items():
             _use(lambda keyring, name=name, secret=secret: keyring.set_password(SERVICE, name, secret))  # type: ignore[misc]
-            self._write({*self.names, name})  # one by one: what is in the keyring is never unknown here
+            self._write({*self.names, name})  # one by one, so the list never lacks a stored secret
         return [name for name in secrets if name not in before]
 
     def forget(self, names: Iterable[str]) -> list[str]:
-        """Take secrets out of the keyring; the names of those that were there.
+        """Remove secrets from the keyring. Return the names of those that existed.
 
         Raises:
             KeyringError: there is no keyring, or it refuses.
@@ -80,13 +80,13 @@ class Keyring:
         return gone
 
     def secret(self, name: str) -> str | None:
-        """The secret of this name, if it was put there and the keyring gives it."""
+        """Return the secret of this name, if it was stored and the keyring returns it."""
         if name not in self.names:
             return None
         try:
             return _use(lambda keyring: keyring.get_password(SERVICE, name))
         except KeyringError:
-            return None  # a person is asked instead
+            return None  # the user is prompted instead
 
     def _write(self, names: set[str]) -> None:
         try:
@@ -96,41 +96,41 @@ class Keyring:
 
 
 class KeyringAsker:
-    """Answers from the keyring what lies there, and hands on what does not, or what was wrong."""
+    """Answers prompts from the keyring, and forwards those with missing or wrong secrets."""
 
     def __init__(self, keyring: Keyring, asker: Asker) -> None:
         self._keyring = keyring
         self._asker = asker
 
     def password(self, target: SshTarget, *, again: bool) -> str | None:
-        """As `Asker` has it."""
+        """See `Asker`."""
         kept = None if again else self._keyring.secret(password_name(target.login))
         return self._asker.password(target, again=again) if kept is None else kept
 
     def passphrase(self, path: Path, *, again: bool) -> str | None:
-        """As `Asker` has it."""
+        """See `Asker`."""
         kept = None if again else self._keyring.secret(passphrase_name(str(path)))
         return self._asker.passphrase(path, again=again) if kept is None else kept
 
     def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
-        """As `Asker` has it."""
+        """See `Asker`."""
         return self._asker.trust(target, key_type, fingerprint)
 
 
 def names_of(target: SshTarget) -> list[str]:
-    """What the secrets of a target, and of the hosts before it, are called."""
+    """Return the names of the secrets of a target, and of the hosts before it."""
     hops = (*target.jumps, target)
     paths = [path for hop in hops for path in hop.identity_files]
     return [password_name(hop.login) for hop in hops] + [passphrase_name(str(path)) for path in paths]
 
 
 def password_name(login: str) -> str:
-    """What a password is called in the keyring."""
+    """Return the name of a password in the keyring."""
     return f"password of {login}"
 
 
 def passphrase_name(path: str) -> str:
-    """What a passphrase is called in the keyring."""
+    """Return the name of a passphrase in the keyring."""
     return f"passphrase of {path}"
 
 
@@ -164,4 +164,4 @@ def _delete(package: _Package, name: str) -> None:
     try:
         package.delete_password(SERVICE, name)
     except PasswordDeleteError:
-        return  # it is not there any more
+        return  # already removed

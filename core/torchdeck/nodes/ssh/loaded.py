@@ -1,4 +1,4 @@
-"""What a connection imports once it is wanted: for who has time before that."""
+"""Preloads the imports of a connection, for callers with spare time before it is needed."""
 
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 

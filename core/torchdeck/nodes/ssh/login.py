@@ -1,4 +1,4 @@
-"""Logging in to a host that has shown the right key: keys, then passphrases, then passwords, as ssh does."""
+"""Login to a host that has shown the right key: keys, then passphrases, then passwords, as in ssh."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def log_in(transport: Transport, target: SshTarget, asked: Asked, deadline: floa
 
     Args:
         transport: a connection that has shown the right host key.
-        target: whom to log in as.
-        asked: what is known, and what may be asked.
-        deadline: by the monotonic clock, when to give up.
+        target: user to log in as.
+        asked: known credentials, and the prompts that are allowed.
+        deadline: time of the timeout, by the monotonic clock.
 
     Raises:
-        Question: something must be asked first.
-        NeedsLoginError: nothing that is known, and nothing that may be asked for, lets us in.
-        UnreachableError: the connection was lost over it.
+        Question: the user must be prompted first.
+        NeedsLoginError: all known credentials, and those that may be prompted for, are rejected.
+        UnreachableError: the connection was lost meanwhile.
     """
     login = _Login(transport, target, asked, deadline)
     with identities(target) as found:
@@ -55,10 +55,10 @@ class _Login:
     asked: Asked
     deadline: float
     methods: Sequence[str] | None = None
-    """What the server takes, once it has said so."""
+    """Methods that the server accepts, once it has reported them."""
     locked: list[Path] = field(default_factory=list)
     refused: int = 0
-    """Keys that the server did not take."""
+    """Number of keys that the server rejected."""
     trouble: list[str] = field(default_factory=list)
 
     def by_keys(self, found: Identities) -> bool:
@@ -83,7 +83,7 @@ class _Login:
         return False
 
     def by_password(self) -> bool:
-        """With a password that is known; not before every locked key that may be asked for was."""
+        """Try a known password, but only after all locked keys that may be prompted for."""
         password = self.asked.credentials.password(self.target)
         if password is None or self._askable_keys():
             return False
@@ -97,7 +97,7 @@ class _Login:
         return False
 
     def ask(self) -> None:
-        """Raise the next question that may help."""
+        """Raise the next prompt that may help."""
         methods = self._methods()
         if "publickey" in methods:
             for path in self._askable_keys():
@@ -128,10 +128,10 @@ class _Login:
         )
 
     def _tried(self, attempt: Callable[[], Sequence[str]]) -> bool:
-        """Whether one attempt let us in."""
+        """Return whether one attempt succeeded."""
         from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
 
-        # paramiko leaves a server to itself that is silent for longer
+        # paramiko gives up on a server that is silent for longer
         self.transport.auth_timeout = max(0.001, self.deadline - time.monotonic())
         try:
             more = attempt()
@@ -146,7 +146,7 @@ class _Login:
             if not self.transport.is_active():
                 raise self._hung_up(error) from error
             return False
-        if more:  # right, and not enough: a second factor
+        if more:  # accepted, but not sufficient: a second factor
             self.methods = more
             return False
         return True
@@ -188,37 +188,37 @@ class _Login:
 
 
 def _answers(prompts: Sequence[tuple[str, bool]], password: str) -> list[str]:
-    """The password for the one hidden question there is; nothing for what it is no answer to."""
+    """Return the password for the only hidden prompt; empty for all other prompts."""
     hidden = [not echo for _, echo in prompts]
     return [password if secret and hidden.count(True) == 1 else "" for secret in hidden]
 
 
-# The keys that a target is shown: from an agent and from files, in the order in which ssh tries them.
+# Keys offered to a target: from an agent and from files, in the order in which ssh tries them.
 
 AGENT_LIMIT = 5.0
-"""Seconds that an agent may take to list its keys; to sign it may ask its owner, who is slower."""
+"""Timeout in seconds for an agent to list its keys; to sign it may prompt its owner, who is slower."""
 _OPENSSH_MAGIC = b"openssh-key-v1\0"
 
 
 class LockedKeyError(Exception):
-    """A private key needs a passphrase, or another one than was given."""
+    """A private key needs a passphrase, or the given one is wrong."""
 
 
 @dataclass
 class Identities:
-    """What can be tried, and what cannot."""
+    """Usable keys, and problems of the others."""
 
     agent_keys: list[AgentKey] = field(default_factory=list)
-    """Those that the target names first."""
+    """Keys of the agent; those that the target names first."""
     files: list[Path] = field(default_factory=list)
-    """Private keys that are there and that the agent does not have."""
+    """Existing private keys that the agent does not have."""
     trouble: list[str] = field(default_factory=list)
-    """Half sentences about what could not be used."""
+    """Clauses about keys that could not be used."""
 
 
 @contextlib.contextmanager
 def identities(target: SshTarget) -> Iterator[Identities]:
-    """What to show `target`; the agent, which signs, is let go at the end.
+    """Yield the keys to offer to `target`; the agent, which signs, is disconnected at the end.
 
     As OpenSSH orders it: keys of the agent that the target names, then its others, then files.
     """
@@ -230,18 +230,18 @@ def identities(target: SshTarget) -> Iterator[Identities]:
         rest = [] if target.identities_only else [key for key in keys if key not in first]
         found.agent_keys = [*first, *rest]
         found.files = [path for path, blob in named.items() if path.is_file() and blob not in blobs]
-        usual = usual_keys()  # those were not asked for: most people have one of them
+        usual = usual_keys()  # not requested explicitly: most users have one of them
         missing = [path for path, blob in named.items() if blob is None and not path.exists()]
         found.trouble += [f"{path} is not there" for path in missing if path not in usual]
         yield found
 
 
 def load_key(path: Path, passphrase: str | None) -> PKey:
-    """The private key at `path`, with its certificate where one lies beside it.
+    """Load the private key at `path`, with its certificate if there is one next to it.
 
     Raises:
         LockedKeyError: it has a passphrase, and this is not it.
-        ValueError: it is no private key that can be used; the message says why.
+        ValueError: it is not a usable private key; the message says why.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from paramiko import PKey
@@ -252,7 +252,7 @@ def load_key(path: Path, passphrase: str | None) -> PKey:
         key: PKey = PKey.from_path(path, secret)  # type: ignore[arg-type]
     except PasswordRequiredException as error:
         raise LockedKeyError(str(path)) from error
-    except TypeError as error:  # cryptography's: a passphrase is needed, or one was given and is not
+    except TypeError as error:  # by cryptography: a passphrase is missing or superfluous
         if "not encrypted" in str(error):
             return load_key(path, None)
         raise LockedKeyError(str(path)) from error
@@ -266,12 +266,12 @@ def load_key(path: Path, passphrase: str | None) -> PKey:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether the private key at `path` has a passphrase."""
+    """Return whether the private key at `path` has a passphrase."""
     try:
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-    if "ENCRYPTED" in text:  # PEM says it in a header
+    if "ENCRYPTED" in text:  # PEM has it in a header
         return True
     blob = _openssh_body(text)
     if not blob.startswith(_OPENSSH_MAGIC):
@@ -281,7 +281,7 @@ def is_locked(path: Path) -> bool:
 
 
 def public_blob(path: Path) -> bytes | None:
-    """The public half of a private key, without its passphrase; None where it is not to be had."""
+    """Return the public half of a private key, without its passphrase; None if it is not available."""
     with contextlib.suppress(OSError, ValueError, IndexError, struct.error, binascii.Error):
         beside = path.with_name(f"{path.name}.pub")
         if beside.is_file():
@@ -292,7 +292,7 @@ def public_blob(path: Path) -> bytes | None:
         at = len(_OPENSSH_MAGIC)
         for _ in range(3):  # cipher, KDF, KDF's options
             _, at = _string(blob, at)
-        public, _ = _string(blob, at + 4)  # behind the number of keys, which is 1
+        public, _ = _string(blob, at + 4)  # after the number of keys, which is 1
         return public
     return None
 
@@ -309,7 +309,7 @@ def _openssh_body(text: str) -> bytes:
 
 
 def _string(blob: bytes, at: int) -> tuple[bytes, int]:
-    """A string as SSH has it, four bytes of length before it, and where it ends."""
+    """Return an SSH string, preceded by four bytes of length, and its end."""
     (length,) = struct.unpack_from(">I", blob, at)
     return blob[at + 4 : at + 4 + length], at + 4 + length
 
@@ -338,7 +338,9 @@ def _listed_keys(connection: socket.socket) -> list[AgentKey]:
     from paramiko.agent import AgentSSH
 
     class SocketAgent(AgentSSH):
-        """paramiko's own knows SSH_AUTH_SOCK alone, and waits for ever."""
+        """SSH agent with its own socket and a timeout: paramiko's only knows SSH_AUTH_SOCK, and waits
+        forever.
+        """
 
         def __init__(self) -> None:
             super().__init__()

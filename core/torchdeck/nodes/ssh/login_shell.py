@@ -1,8 +1,8 @@
-"""Starting a program through a node's login shell, whichever it is and whatever its start-up files do.
+"""Start of a program through a node's login shell, whichever it is and whatever its start-up files do.
 
-sshd hands every command to the user's login shell, whose start-up files run first. They may print, read
+sshd passes every command to the user's login shell, whose start-up files run first. They may print, read
 standard input, or replace the shell by another one (`exec zsh`), which then reads commands from standard
-input. So the program waits for a handshake: it prints a marker, and nothing that matters is sent before it.
+input. So the program waits for a handshake: it prints a marker, and no important data is sent before it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.shown_text import shown_line
 
 NOISE_LIMIT = 64 * 1024
-"""Bytes that start-up files may print."""
+"""Maximum bytes that start-up files may print."""
 SPARE_LINES = 32
 """Empty lines for start-up files that read standard input."""
 QUOTED = 300
-"""Bytes of what was printed that an error quotes."""
+"""Bytes of the output that an error quotes."""
 _NO_LOGIN = b"account is currently not available"
 """Printed by nologin of util-linux and of shadow."""
 
@@ -33,7 +33,7 @@ class LoginShellError(SshError):
 
 
 class Starts(Protocol):
-    """What of a `Connection` is used."""
+    """Subset of `Connection` that is used."""
 
     target: SshTarget
 
@@ -45,9 +45,9 @@ def start_in_shell(connection: Starts, script: str, limit: float) -> RemoteProce
     """Run `script` in the node's login shell, or in sh if that one reads another language (tcsh, fish).
 
     Args:
-        connection: to the node.
+        connection: connection to the node.
         script: for a POSIX shell; it gets the process's standard input and output from their first byte.
-        limit: seconds until the script begins.
+        limit: timeout in seconds until the script begins.
 
     Raises:
         LoginShellError: the account has no shell that runs commands, or its start-up files end it.
@@ -60,7 +60,7 @@ def start_in_shell(connection: Starts, script: str, limit: float) -> RemoteProce
     process = connection.start(line, limit)
     try:
         # after `exec zsh` that shell reads its commands from here
-        with contextlib.suppress(UnreachableError):  # it may have ended: reading says why
+        with contextlib.suppress(UnreachableError):  # it may have ended: reading reports why
             process.write(b"\n" * SPARE_LINES + line.encode("ascii") + b"\n")
         _await_marker(process, connection.target, shake.ready, deadline, limit)
         process.write(shake.go.encode("ascii") + b"\n")
@@ -71,10 +71,10 @@ def start_in_shell(connection: Starts, script: str, limit: float) -> RemoteProce
 
 
 def neutral_line(script: str) -> str:
-    """A line that runs the POSIX `script` in bash, zsh, ksh, dash, tcsh and fish.
+    """Return a line that runs the POSIX `script` in bash, zsh, ksh, dash, tcsh and fish.
 
-    The first three to four run it themselves, so that functions of their start-up files (`module`) are there.
-    tcsh and fish set `version`, which the others do not, and hand it to sh. Base64 means the same to all.
+    The first four run it themselves, so that functions of their start-up files (`module`) are available.
+    tcsh and fish set `version`, which the others do not, and pass it to sh. Base64 is the same in all shells.
     """
     text = base64.b64encode(script.encode("utf-8")).decode("ascii")
     run = f'eval "`echo {text} | base64 -d`"'
@@ -82,7 +82,7 @@ def neutral_line(script: str) -> str:
 
 
 class _Handshake:
-    """What the node prints when it is ready, and what it waits for."""
+    """Marker that the node prints when it is ready, and the reply that it waits for."""
 
     def __init__(self, token: str) -> None:
         self.ready = f"torchdeck-ready-{token}"
@@ -93,7 +93,7 @@ class _Handshake:
         return cls(secrets.token_hex(16))
 
     def script(self, then: str) -> str:
-        """`then`, once both sides are through; `read` takes no byte beyond its line."""
+        """Return `then` to run after both sides are through; `read` takes no byte beyond its line."""
         return (
             f"printf '\\n%s\\n' {self.ready}\n"
             f'while IFS= read -r torchdeck_line && [ "$torchdeck_line" != {self.go} ]; do :; done\n'
@@ -149,6 +149,6 @@ def _ended(process: RemoteProcess, target: SshTarget, printed: bytes) -> LoginSh
 
 
 def _quoted(said: bytes) -> str:
-    """The end of what was printed, in brackets; empty if there is nothing."""
+    """Return the end of the output, in brackets; empty if there is none."""
     words = shown_line(said[-QUOTED:].decode("utf-8", "replace"))
     return f" (it printed: {words})" if words else ""

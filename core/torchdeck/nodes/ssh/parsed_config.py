@@ -1,4 +1,4 @@
-"""paramiko's reading of an SSH config, with names checked before they become part of a command."""
+"""paramiko's parser of an SSH config, with names checked before they become part of a command."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torchdeck.nodes.ssh.host_names import check_names
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko, run_commands
 
 _COMMANDS = ("match-exec", "proxycommand")
-"""What paramiko calls the values that a shell runs."""
+"""paramiko's names of the values that a shell runs."""
 
 
 def parsed_config(text: str) -> Any:
-    """A `paramiko.SSHConfig` of `text`.
+    """Return a `paramiko.SSHConfig` of `text`.
 
-    Its `lookup` raises TargetError if a command would have something in it that is no name of a host or user.
+    Its `lookup` raises TargetError if a command would contain an invalid host or user name.
     """
     import_paramiko()
     from paramiko import SSHConfig
 
     class ParsedConfig(SSHConfig):
         def _tokenize(self, config: Mapping[str, Any], target_hostname: str, key: str, value: str) -> str:
-            """Fill in `%h`, `%r` and the like: the only place that sees the names and the command."""
+            """Expand `%h`, `%r` and the like: the only place that sees the names and the command."""
             if key in _COMMANDS:
                 user = config.get("user", getpass.getuser())
                 check_names(target_hostname, target_hostname, user)

@@ -1,6 +1,6 @@
-"""What must be asked of a person before a connection can be made.
+"""User prompts required before a connection can be made.
 
-A question is raised, asked with nothing open, and then connecting is tried again.
+A prompt is raised as an exception, shown with nothing open, and then connecting is tried again.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from torchdeck.nodes.ssh.host_keys import Verdict, fingerprint, judge, read_know
 from torchdeck.nodes.ssh.target import SshTarget
 
 MOST_TRIES = 3
-"""Wrong answers after which a question is not asked again, as ssh has it."""
+"""Wrong answers after which a prompt is not repeated, as in ssh."""
 
 
 @dataclass
 class Asked:
-    """What was asked while one connection is being made, and how often the answer was wrong."""
+    """Prompts shown while one connection is being made, and the number of wrong answers."""
 
     node: str
-    """Where the connection is to end."""
+    """Destination of the connection."""
     asker: Asker
     credentials: Credentials
     wrong: dict[str, int] = field(default_factory=dict)
     declined: set[str] = field(default_factory=set)
 
     def may_ask(self, what: str) -> bool:
-        """Whether it makes sense to ask (again)."""
+        """Return whether another prompt makes sense."""
         return what not in self.declined and self.wrong.get(what, 0) < MOST_TRIES
 
     def was_wrong(self, what: str) -> None:
-        """The answer did not do."""
+        """Record that the answer was wrong."""
         self.wrong[what] = self.wrong.get(what, 0) + 1
 
 
 class Question(Exception):  # noqa: N818 - no error: what is missing for the next try
-    """Something that a person must say."""
+    """Input that is required from the user."""
 
     def put(self, asked: Asked) -> None:
-        """Ask, and remember the answer for the next try."""
+        """Prompt, and store the answer for the next try."""
         raise NotImplementedError
 
 
 class PasswordQuestion(Question):
-    """The password of a target."""
+    """Prompt for the password of a target."""
 
     def __init__(self, target: SshTarget) -> None:
         super().__init__(target.login)
         self.target = target
 
     def put(self, asked: Asked) -> None:
-        """Ask, unless another connection has been told meanwhile."""
+        """Prompt, unless another connection has got the answer meanwhile."""
         with asked.credentials.asking:
             if asked.credentials.password(self.target) is not None:
                 return
@@ -66,14 +66,14 @@ class PasswordQuestion(Question):
 
 
 class PassphraseQuestion(Question):
-    """The passphrase of a private key."""
+    """Passphrase of a private key, entered by the user."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self.path = path
 
     def put(self, asked: Asked) -> None:
-        """Ask, unless another connection has been told meanwhile."""
+        """Prompt, unless another connection has got the answer meanwhile."""
         with asked.credentials.asking:
             if asked.credentials.passphrase(self.path) is not None:
                 return
@@ -86,7 +86,7 @@ class PassphraseQuestion(Question):
 
 
 class TrustQuestion(Question):
-    """Whether a host's key is the right one."""
+    """Prompt for whether a host's key is the right one."""
 
     def __init__(self, target: SshTarget, key_type: str, blob: bytes) -> None:
         super().__init__(target.key_names[0])
@@ -95,11 +95,11 @@ class TrustQuestion(Question):
         self.blob = blob
 
     def put(self, asked: Asked) -> None:
-        """Ask, and write the key down.
+        """Prompt, and record the key.
 
         Raises:
             HostKeyUnknownError: it is not trusted.
-            OSError: the key cannot be written down.
+            OSError: the key cannot be recorded.
         """
         target, shown = self.target, fingerprint(self.blob)
         with asked.credentials.asking:

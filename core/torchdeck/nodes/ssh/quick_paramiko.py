@@ -1,6 +1,6 @@
-"""Importing paramiko without invoke, which it uses for `Match exec` in an ssh config and for nothing else.
+"""Import of paramiko without invoke, which it uses only for `Match exec` in an ssh config.
 
-That is half of what the import takes: asyncio, unittest and a YAML of its own. It would also read what is
+That is half of the import time: asyncio, unittest and a YAML of its own. It would also read what is
 typed into this process's terminal while the command runs, so the command is run without it.
 """
 
@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 INVOKE = "invoke"
 EXEC_LIMIT = 20.0
-"""Seconds for the command of a `Match exec`; ssh itself would wait for ever."""
+"""Timeout in seconds for the command of a `Match exec`; ssh itself would wait forever."""
 _LOCK = threading.Lock()
 
 
 def import_paramiko() -> None:
-    """Import it, to be called before its first use; where it is not, the import only takes longer."""
+    """Import it, to be called before its first use; otherwise the import only takes longer."""
     with _LOCK:
         if "paramiko" in sys.modules or INVOKE in sys.modules:
             return
-        # an import of it fails for the moment, as where it is not installed, which paramiko allows for
+        # importing it fails temporarily, as if it were not installed, which paramiko supports
         sys.modules[INVOKE] = None  # type: ignore[assignment]
         try:
             import paramiko  # noqa: F401
@@ -31,7 +31,7 @@ def import_paramiko() -> None:
 
 
 def run_commands() -> None:
-    """For an ssh config with `Match exec`."""
+    """Enable commands for an ssh config with `Match exec`."""
     import paramiko.config
 
     paramiko.config.invoke = _Commands  # type: ignore[attr-defined, unused-ignore]
@@ -39,15 +39,15 @@ def run_commands() -> None:
 
 class _Ended(NamedTuple):
     ok: bool
-    """Whether it has ended with 0."""
+    """Whether it exited with 0."""
 
 
 class _Commands:
-    """What paramiko calls of invoke."""
+    """Subset of invoke that paramiko calls."""
 
     @staticmethod
     def run(command: str, **_options: object) -> _Ended:
-        """Run a shell line, as ssh does: without input, its output thrown away. Raises ValueError."""
+        """Run a shell line, as ssh does: without input, its output discarded. Raises ValueError."""
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],

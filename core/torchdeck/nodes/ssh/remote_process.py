@@ -15,23 +15,24 @@ if TYPE_CHECKING:
     from paramiko import Channel
 
 MOST_STDERR = 64 * 2**10
-"""Bytes of standard error that are kept, the last ones."""
+"""Bytes kept of standard error, the last ones."""
 PIECE = 2**17
-"""Bytes that are written at a time."""
+"""Bytes per write."""
 WRITE_LIMIT = 60.0
-"""Seconds that the node may take no byte of what is written."""
+"""Timeout in seconds while the node accepts no written byte."""
 BREAKING = 2.0
-"""Seconds for a connection that breaks to be known as lost: it closes its channels first."""
+"""Seconds until a breaking connection is known as lost: it closes its channels first."""
 
 
 class RemoteProcess:
-    """One thread may read while another writes. Closing it does not end the command."""
+    """Remote command. One thread may read while another writes. Closing it does not end the command."""
 
     def __init__(self, node: str, channel: Channel) -> None:
         self._node = node
         self._channel = channel
         channel.settimeout(WRITE_LIMIT)
-        # a copy stays open when another thread closes the channel, which would wake nobody otherwise
+        # a copy stays open if another thread closes the channel, which would not wake the waiting thread
+        # otherwise
         self._signal = os.dup(channel.fileno())
         self._errors = bytearray()
         self._taking = threading.Lock()
@@ -46,23 +47,23 @@ class RemoteProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The last of what the command wrote to its standard error, as far as `read` and `wait` met it."""
+        """End of the command's standard error, as far as `read` and `wait` received it."""
         return bytes(self._errors)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; -1 where a signal ended it or nobody can say."""
+        """Exit code; None while it runs; -1 if a signal ended it or it is unknown."""
         return self._channel.recv_exit_status() if self._channel.exit_status_ready() else None
 
     def write(self, data: bytes) -> None:
-        """Give `data` to the command's standard input, all of it.
+        """Write all of `data` to the command's standard input.
 
         Raises:
-            UnansweredError: the node takes nothing for `WRITE_LIMIT` seconds.
+            UnansweredError: the node accepts nothing for `WRITE_LIMIT` seconds.
             UnreachableError: the connection was lost, or the command reads no more.
         """
         try:
-            for start in range(0, len(data), PIECE):  # paramiko copies all that is left for each packet
+            for start in range(0, len(data), PIECE):  # paramiko copies the whole rest for each packet
                 self._channel.sendall(data[start : start + PIECE])
         except TimeoutError as error:
             raise UnansweredError(self._node, f"it takes no data for {WRITE_LIMIT:g} s") from error
@@ -70,20 +71,20 @@ class RemoteProcess:
             raise UnreachableError(self._node, self._why_not_written()) from error
 
     def end_input(self) -> None:
-        """Let the command read the end of its standard input."""
+        """Close the command's standard input."""
         try:
             self._channel.shutdown_write()
         except (OSError, EOFError):
             return  # it has ended
 
     def feed(self, data: bytes) -> None:
-        """Give all there is to the command's standard input from a thread, and then its end."""
+        """Write all data to the command's standard input from a thread, and then close it."""
 
         def give() -> None:
             try:
                 self.write(data)
             except (UnansweredError, UnreachableError):
-                return  # who reads its output learns of it
+                return  # the reader of its output gets the error
             self.end_input()
 
         if data:
@@ -92,10 +93,10 @@ class RemoteProcess:
             self.end_input()
 
     def read(self, size: int, limit: float) -> bytes:
-        """From 1 to `size` bytes of its standard output; none at its end.
+        """Read 1 to `size` bytes of its standard output; empty at its end.
 
         Raises:
-            UnansweredError: nothing comes for `limit` seconds.
+            UnansweredError: no data for `limit` seconds.
             UnreachableError: the connection was lost before the command's end.
         """
         deadline = time.monotonic() + limit
@@ -113,7 +114,7 @@ class RemoteProcess:
             self._wait(deadline, limit)
 
     def wait(self, limit: float) -> int:
-        """Its exit code, once it has ended and its output was read.
+        """Return its exit code, once it has ended and its output was read.
 
         Raises:
             UnansweredError: it runs longer than `limit` seconds.
@@ -131,7 +132,7 @@ class RemoteProcess:
         return code
 
     def close(self) -> None:
-        """Close the channel; a reader is told the end."""
+        """Close the channel; a reader gets the end of the output."""
         self._given_up = True
         close_channel(self._channel)
         with self._closed:
@@ -143,15 +144,17 @@ class RemoteProcess:
         return bool(self._channel.eof_received) or self._channel.closed
 
     def _lost(self) -> bool:
-        """Whether the channel was closed by the end of its connection."""
+        """Return whether the channel was closed by the end of its connection."""
         transport = self._channel.get_transport()
         if not (self._given_up or self._channel.eof_received):
-            # sshd ends a command's output before it closes: this connection has but a few steps left
+            # sshd ends a command's output before it closes: this connection will close very soon
             transport.join(BREAKING)
         return not transport.is_active()
 
     def _why_not_written(self) -> str:
-        """With the last words of a command that has ended: all are here once its channel is closed."""
+        """Return the reason with the last output of a command that has ended: it is complete once its channel
+        is closed.
+        """
         if self._lost():
             return "the connection was lost"
         self._take_errors()
@@ -159,7 +162,7 @@ class RemoteProcess:
         return f"the command has ended{f': {lines[-1][-300:]}' if lines else ''}"
 
     def _take_errors(self) -> None:
-        with self._taking:  # two threads may find the same bytes ready, and one would wait for them
+        with self._taking:  # else two threads may find the same bytes and one blocks
             while self._channel.recv_stderr_ready():
                 self._errors += self._channel.recv_stderr(MOST_STDERR)
             del self._errors[:-MOST_STDERR]
@@ -178,7 +181,7 @@ class RemoteProcess:
 
 
 def close_channel(channel: Channel) -> None:
-    """Close it, and wake who waits for it; its sshd is told, where the connection still holds."""
+    """Close the channel, and wake waiting threads; its sshd is notified if the connection is still up."""
     from paramiko.ssh_exception import SSHException
 
     with contextlib.suppress(SSHException, EOFError, OSError):

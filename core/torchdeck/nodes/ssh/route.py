@@ -1,4 +1,4 @@
-"""The byte stream to a host's sshd: by TCP, through a command, or through a channel of the host before."""
+"""Byte stream to a host's sshd: by TCP, through a command, or through a channel of the previous host."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from paramiko import Channel, Transport
 
 UNACKNOWLEDGED = 15.0
-"""Seconds after which a connection is given up whose other side acknowledges nothing."""
+"""Seconds without any acknowledgement after which a connection is dropped."""
 PROXY_GRACE = 2.0
 
 
 @dataclass
 class Route:
-    """An open byte stream, and what must end with it."""
+    """An open byte stream, and the resources to close with it."""
 
     stream: socket.socket | Channel
     proxy: ChildProcess | None = None
     said: IO[bytes] | None = None
-    """What the proxy command writes to its standard error."""
+    """Standard error of the proxy command."""
 
     def close(self) -> None:
         """Close the stream, end and reap the proxy command."""
@@ -41,7 +41,7 @@ class Route:
             self.said.close()
 
     def complaint(self) -> str:
-        """The last line that the proxy command wrote to its standard error."""
+        """Return the last line of the proxy command's standard error."""
         if self.said is None or self.said.closed:
             return ""
         self.said.seek(0)
@@ -50,15 +50,15 @@ class Route:
 
 
 def open_route(target: SshTarget, before: Transport | None, deadline: float) -> Route:
-    """A stream to `target`'s sshd.
+    """Open a stream to `target`'s sshd.
 
     Args:
-        target: where to.
-        before: the hop before, logged in; None where this machine connects.
-        deadline: by the monotonic clock, when to give up.
+        target: destination.
+        before: the previous hop, logged in; None if this machine connects.
+        deadline: time of the timeout, by the monotonic clock.
 
     Raises:
-        UnreachableError: nobody answers there.
+        UnreachableError: the host does not answer.
     """
     if before is not None:
         return _through(target, before, deadline)
@@ -96,7 +96,9 @@ _Address = tuple[
 
 
 def _addresses(target: SshTarget, deadline: float) -> list[_Address]:
-    """All addresses of the host's name. A resolver has no limit of its own, so that a thread waits for it."""
+    """Return all addresses of the host's name. A resolver has no timeout of its own, so a thread waits for
+    it.
+    """
     answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
 
     def resolve() -> None:

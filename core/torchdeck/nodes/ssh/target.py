@@ -1,4 +1,6 @@
-"""Where an SSH connection goes and how: an entry of the node inventory, laid over the user's SSH config."""
+"""Destination and settings of an SSH connection: an entry of the node inventory, merged over the user's SSH
+config.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from torchdeck.nodes.ssh.host_names import check_names
 
 DEFAULT_PORT = 22
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
-"""In ~/.ssh, in the order in which OpenSSH tries them."""
+"""Key files in ~/.ssh, in the order in which OpenSSH tries them."""
 MOST_HOPS = 16
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -30,7 +32,7 @@ class SshTarget:
     """A host to log in to, and the hosts before it."""
 
     name: str
-    """What people call it: the node's name, or `jump host HOST`."""
+    """Display name: the node's name, or `jump host HOST`."""
     host: str
     port: int
     user: str
@@ -39,25 +41,25 @@ class SshTarget:
     jumps: tuple[SshTarget, ...] = ()
     """Hosts to go through, the first one first; none of them has jumps of its own."""
     proxy_command: str | None = None
-    """A command that connects its standard input and output to the host's sshd."""
+    """Command that connects its standard input and output to the host's sshd."""
     host_key_alias: str | None = None
     identities_only: bool = False
-    """Of an agent's keys only those among identity_files."""
+    """Whether only those of an agent's keys are used that are among identity_files."""
     agent_socket: str | None = None
-    """Where the agent listens; "" for no agent, None for what SSH_AUTH_SOCK says."""
+    """Socket of the agent; "" for no agent, None for SSH_AUTH_SOCK."""
     known_hosts: tuple[Path, ...] = ()
     """Files of known host keys; some may not exist."""
     trust_file: Path | None = None
-    """The one of `known_hosts` that a key is added to when the user trusts it."""
+    """File in `known_hosts` to which a key is added when the user trusts it."""
 
     @property
     def login(self) -> str:
-        """`user@host:port`: what a password belongs to."""
+        """`user@host:port`, to which a password belongs."""
         return f"{self.user}@{self.host}:{self.port}"
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """What known_hosts may call it: the first is what a key is written down by."""
+        """Names in known_hosts: a key is recorded under the first."""
         if self.host_key_alias is not None:
             return (self.host_key_alias.lower(),)
         host = self.host.lower()
@@ -67,16 +69,16 @@ class SshTarget:
 def target_of(
     name: str, node_inventory: NodeInventory, home: Path, config: SshConfig | None = None
 ) -> SshTarget:
-    """The way to the node called `name`.
+    """Return the route to the node called `name`.
 
     Args:
-        name: of a node of the book.
-        book: also says of jump hosts that are nodes how to reach them.
-        home: Torchdeck's, where trusted host keys are written down.
+        name: name of a node of the inventory.
+        node_inventory: inventory; it also defines the connections of jump hosts that are nodes.
+        home: Torchdeck's home, with the trusted host keys.
         config: instead of the user's SSH config.
 
     Raises:
-        TargetError: it is not in the book, its jump hosts lead in a circle, or the SSH config is faulty.
+        TargetError: it is not in the inventory, its jump hosts form a loop, or the SSH config is invalid.
     """
     entry = node_inventory.nodes.get(name)
     if entry is None:
@@ -87,7 +89,7 @@ def target_of(
 def target_for(
     name: str, entry: NodeEntry, node_inventory: NodeInventory, home: Path, config: SshConfig | None = None
 ) -> SshTarget:
-    """As `target_of`, for an entry that need not be in the book (yet)."""
+    """Return the same as `target_of`, for an entry that need not be in the inventory (yet)."""
     finder = _Finder(node_inventory, home, config or SshConfig.of_user())
     target, jumps = finder.of_entry(name, entry)
     return replace(target, jumps=finder.flat(jumps, (name,)))
@@ -95,7 +97,7 @@ def target_for(
 
 @dataclass(frozen=True)
 class _Finder:
-    """Makes targets; each comes with the jump hosts that its own settings name, as they are written there."""
+    """Makes targets, each with the jump hosts that its own settings name, as written there."""
 
     node_inventory: NodeInventory
     home: Path
@@ -104,7 +106,7 @@ class _Finder:
     def of_entry(self, name: str, entry: NodeEntry) -> tuple[SshTarget, list[str]]:
         given = {"Port": entry.port, "User": entry.user}
         found = self._lookup(name, entry.address, {key: value for key, value in given.items() if value})
-        if entry.jump:  # which is the way, whatever the SSH config says
+        if entry.jump:  # it takes precedence over the SSH config
             found.pop("proxycommand", None)
         target = self._target(name, entry.address, found)
         if entry.key is not None:
@@ -116,7 +118,7 @@ class _Finder:
         return target, _jumps(found)
 
     def flat(self, written: list[str], seen: tuple[str, ...]) -> tuple[SshTarget, ...]:
-        """All hops of a list of jump hosts: what the first one itself goes through comes before it."""
+        """Return all hops of a list of jump hosts: the first one's own hops come before it."""
         hops: list[SshTarget] = []
         for position, hop in enumerate(written):
             target, own = self._of_hop(hop)
@@ -124,7 +126,7 @@ class _Finder:
                 raise TargetError(seen[0], f"its jump hosts lead in a circle: {' → '.join((*seen, hop))}")
             if position == 0:
                 hops += self.flat(own, (*seen, hop))
-            else:  # reached through those before it, whatever its own settings say
+            else:  # reached through those before it, whatever its own settings
                 target = replace(target, proxy_command=None)
             hops.append(target)
         return tuple(hops)
@@ -184,13 +186,13 @@ def _identity_files(found: Mapping[str, Any]) -> tuple[Path, ...]:
 
 
 def usual_keys() -> tuple[Path, ...]:
-    """The private keys that are tried where none is named, whether they are there or not."""
+    """Return the default private keys if none is named, whether or not they exist."""
     folder = Path("~/.ssh").expanduser()
     return tuple(folder / name for name in DEFAULT_KEYS)
 
 
 def _jumps(found: Mapping[str, Any]) -> list[str]:
-    """What ProxyJump names, where it is not ProxyCommand that was said first."""
+    """Return the hosts of ProxyJump, unless ProxyCommand comes first."""
     jump = found.get("proxyjump")
     if jump is None or jump.lower() == "none" or _first_said(found) != "proxyjump":
         return []
@@ -207,7 +209,7 @@ def _proxy_command(name: str, found: Mapping[str, Any]) -> str | None:
 
 
 def _first_said(found: Mapping[str, Any]) -> str:
-    """Of ProxyJump and ProxyCommand the one that stands first in the config counts."""
+    """Return which of ProxyJump and ProxyCommand comes first in the config and therefore counts."""
     return next((key for key in found if key in ("proxyjump", "proxycommand")), "")
 
 
@@ -227,6 +229,6 @@ def _known_hosts(found: Mapping[str, Any]) -> tuple[Path, ...]:
 
 
 def _path(written: str) -> Path:
-    """A path of the config: without its quotes, `~` and `${NAME}` filled in."""
+    """Return a path of the config, unquoted, with `~` and `${NAME}` expanded."""
     named = _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), written.strip('"'))
     return Path(named).expanduser()

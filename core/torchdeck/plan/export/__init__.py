@@ -1,1 +1,1 @@
-"""Plans as scripts that run without Torchdeck."""
+"""Export of plans as scripts that run without Torchdeck."""

@@ -1,4 +1,4 @@
-"""A plan as a job script for Slurm, which runs without Torchdeck on nodes that Slurm chooses."""
+"""Export of a plan as a Slurm job script, which runs without Torchdeck on nodes that Slurm chooses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NODE_NAME = '"$SLURMD_NODENAME"'
 
 _HERE = 'ADDRESS=${ADDRESS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)}'
 _PORT = "PORT=${PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
-"""Below the ports that the kernel gives away, another for jobs that share a node."""
+"""Below the kernel's ephemeral ports, and different for jobs that share a node."""
 _ATTEMPT = "ATTEMPT=${ATTEMPT:-$((${SLURM_RESTART_COUNT:-0} + 1))}"
 _GIVEN = ("ADDRESS", "PORT", "RUN_ID", "RUN_DIR", "ATTEMPT", "RESUME")
 _RANK_FOLDERS = """\
@@ -42,11 +42,11 @@ done"""
 
 
 def export_sbatch(plan: LaunchPlan) -> str:
-    """A script for sbatch that starts `plan`: torchrun once on each node of the job, by srun.
+    """Return a script for sbatch that starts `plan`: torchrun once on each node of the job, by srun.
 
-    What differs between nodes goes by SLURM_NODEID, in the order of the plan. Which GPUs a node's ranks
-    see is left to Slurm. Torchdeck's supervision (logs by rank, restarts, stopping with a checkpoint) is
-    not in it.
+    Differences between nodes are selected by SLURM_NODEID, in the order of the plan. Which GPUs a node's
+    ranks see is left to Slurm. Torchdeck's supervision (logs by rank, restarts, stopping with a checkpoint)
+    is not included.
     """
     nodes = [where_it_lies(node, plan.code) for node in plan.nodes]
     part = _node_part(plan, nodes)
@@ -74,12 +74,12 @@ def export_sbatch(plan: LaunchPlan) -> str:
         end,
     ]
     script = "\n".join(lines) + "\n"
-    # sbatch takes no script with a line break of DOS in it; one of the user's stands between single quotes
+    # sbatch rejects scripts with a DOS line break; one of the user's is between single quotes
     return script.replace("\r\n", "\r''\n")
 
 
 def _asked_for(plan: LaunchPlan) -> list[str]:
-    """Lines that sbatch reads: every node gets what the greediest needs, as all nodes of a job are alike."""
+    """Return sbatch directives: every node gets the largest node's needs, as all nodes of a job are alike."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", plan.name).strip("-")[:64] or "torchdeck"
     gpus = max(len(node.devices) for node in plan.nodes)
     seconds = plan.policy.max_seconds
@@ -96,7 +96,7 @@ def _asked_for(plan: LaunchPlan) -> list[str]:
 
 
 def _cores(node: NodePlan) -> int:
-    """Cores for a node's ranks, as many as their threads."""
+    """Return the cores for a node's ranks, as many as their threads."""
     threads = node.env.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return node.nproc * (max(1, int(threads)) if threads.isdecimal() else 1)
 
@@ -123,7 +123,7 @@ def _head(plan: LaunchPlan) -> list[str]:
 
 
 def _given(plan: LaunchPlan) -> tuple[str, ...]:
-    """Variables of the job's script whose values the nodes' parts are given."""
+    """Return variables of the job's script whose values are passed to the nodes' scripts."""
     return (*_GIVEN, "CODE") if _in_copy(plan) else _GIVEN
 
 
@@ -132,13 +132,13 @@ def _in_copy(plan: LaunchPlan) -> bool:
 
 
 def _names(nodes: Sequence[NodePlan]) -> str:
-    """Which nodes, in a few words for a comment."""
+    """Return a short list of the nodes for a comment."""
     names = [" ".join(node.name.split()) for node in nodes]
     return ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"
 
 
 def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
-    """What a shell on each node carries out."""
+    """Return the commands run by a shell on each node."""
     return [
         "set -eu",
         "umask 077",
@@ -157,7 +157,7 @@ def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
 
 
 def _ranks(nodes: Sequence[NodePlan]) -> list[str]:
-    """NPROC, and FIRST_RANK as torchrun counts: over the nodes in their order."""
+    """Return NPROC, and FIRST_RANK as counted by torchrun: over the nodes in their order."""
     counts = [node.nproc for node in nodes]
     if len(set(counts)) == 1:
         return [f"NPROC={counts[0]}", "FIRST_RANK=$((SLURM_NODEID * NPROC))"]
@@ -172,7 +172,9 @@ def _exports(nodes: Sequence[NodePlan]) -> Iterator[str]:
 
 
 def _environment(node: NodePlan) -> dict[str, str]:
-    """As planned, but for what Slurm knows: which node it is, and which of its GPUs are ours."""
+    """Return the planned environment without what Slurm knows: which node it is, and which of its GPUs are
+    ours.
+    """
     env = environment(node)
     if "TORCHDECK_NODE" in env:
         env["TORCHDECK_NODE"] = NODE_NAME
@@ -182,7 +184,7 @@ def _environment(node: NodePlan) -> dict[str, str]:
 
 
 def _start(node: NodePlan) -> str:
-    """torchrun as planned, with Slurm's number of the node and the address of the first."""
+    """Return torchrun as planned, with Slurm's number of the node and the address of the first."""
     own = {"--node-rank": NODE_RANK}
     if not _is_alone(node):
         own |= {"--master-addr": ADDRESS, "--local-addr": NODE_NAME}
@@ -203,7 +205,7 @@ def _is_alone(node: NodePlan) -> bool:
 
 
 def _by_node(texts: Sequence[str]) -> str:
-    """A command of the shell that is `texts[n]` on node n; what most nodes have stands last."""
+    """Return a shell command that is `texts[n]` on node n; the most common one comes last."""
     if len(set(texts)) == 1:
         return texts[0]
     numbers: dict[str, list[int]] = {}
@@ -215,6 +217,6 @@ def _by_node(texts: Sequence[str]) -> str:
 
 
 def _end_of(part: Sequence[str]) -> str:
-    """A line that `part` does not hold, for the end of a text that the shell takes as it is."""
+    """Return a line that `part` does not contain, as the end marker of a heredoc."""
     held = set("\n".join(part).split("\n"))
     return next(end for n in itertools.count() if (end := f"NODE{n or ''}") not in held)

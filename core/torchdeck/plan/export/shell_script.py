@@ -1,4 +1,4 @@
-"""A plan as a shell script that a person runs on a node, without Torchdeck."""
+"""Export of a plan as a shell script for running on a node, without Torchdeck."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FREE_PORT = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getso
 
 
 def export_sh(plan: LaunchPlan, node: NodePlan) -> str:
-    """A POSIX shell script that starts `node`'s part of `plan` in the foreground.
+    """Return a POSIX shell script that starts `node`'s share of `plan` in the foreground.
 
-    What a slot stands for comes from a variable with a default; Torchdeck's supervision (logs by rank,
-    restarts, stopping with a checkpoint) is not in it.
+    Slots are filled from variables with a default. Torchdeck's supervision (logs by rank, restarts, stopping
+    with a checkpoint) is not included.
     """
     node = where_it_lies(node, plan.code)
     python = node.command[0]
@@ -81,6 +81,6 @@ def _port(plan: LaunchPlan) -> str:
 
 
 def _rank_folders(plan: LaunchPlan, node: NodePlan) -> list[str]:
-    """Ranks find their folders made; telemetry goes there."""
+    """Return commands that create the ranks' folders, which ranks expect; telemetry goes there."""
     ranks = [rank.rank for rank in plan.ranks if rank.node_rank == node.node_rank]
     return [f'mkdir -p -- "$RUN_DIR/attempts/$ATTEMPT/ranks/{rank}"' for rank in ranks]

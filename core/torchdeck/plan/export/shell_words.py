@@ -1,4 +1,4 @@
-"""A node's part of a plan in words of a POSIX shell, byte for byte, slots as variables."""
+"""A node's share of a plan as words of a POSIX shell, byte for byte, with slots as variables."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ case $RUN_DIR in
 *[\\"\\\\:]*) echo "RUN_DIR may hold no quotes, backslashes or colons: $RUN_DIR" >&2; exit 2 ;;
 esac
 """
-"""The run's folder is made, and can stand in JSON and in a path of modules."""
+"""Creates the run's folder, and checks that it is valid in JSON and in a module path."""
 
 CODE_PLACE = """\
 CODE=$(cd -- "$CODE" && pwd)
 case $CODE in
 *[\\"\\\\:]*) echo "CODE may hold no quotes, backslashes or colons: $CODE" >&2; exit 2 ;;
 esac"""
-"""The folder of code is there, and can stand in JSON and in a path of modules."""
+"""Checks that the code folder exists, and is valid in JSON and in a module path."""
 
 _UNSET_PREFIX = """\
 for name in $(env | sed -n 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset "$name"; done
@@ -43,12 +43,12 @@ for name in $(env | sed -n 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset 
 
 
 def shown_name(plan: LaunchPlan) -> str:
-    """The plan's name in one line, for a comment."""
+    """Return the plan's name on one line, for a comment."""
     return shown_line(plan.name)
 
 
 def word(text: str) -> str:
-    """`text` as one word of the shell, slots as variables; as good after `=` and in `${NAME:-…}`."""
+    """Return `text` as one shell word, with slots as variables; also valid after `=` and in `${NAME:-…}`."""
     made = ""
     for literal, name in split(text):
         made += f'"${{{VARIABLES[name]}}}"' if name else shlex.quote(literal)
@@ -56,14 +56,14 @@ def word(text: str) -> str:
 
 
 def code_default(code: CodeTree) -> str:
-    """A command that sets CODE where it is not set, to the user's folder."""
+    """Return a command that sets CODE to the user's folder if it is not set."""
     if not code.folder:
         return ': "${CODE:?is the folder of your code on the nodes: set it}"'
     return f"CODE=${{CODE:-{word(escape(code.folder))}}}"
 
 
 def code_said(code: CodeTree) -> list[str]:
-    """Lines of a script's head about CODE."""
+    """Return lines about CODE for a script's header."""
     default = f": {shown_line(code.folder)}" if code.folder else " is none"
     return [
         "# CODE is the folder of your code, at the same path on every node: copy it there first, as",
@@ -72,7 +72,7 @@ def code_said(code: CodeTree) -> list[str]:
 
 
 def removals(node: NodePlan) -> list[str]:
-    """Commands that remove the variables that the plan wants removed."""
+    """Return commands that unset the variables that the plan wants removed."""
     return [
         _UNSET_PREFIX.format(prefix=name[:-1]).rstrip() if name.endswith("*") else f"unset {name}"
         for name in node.unset
@@ -80,7 +80,7 @@ def removals(node: NodePlan) -> list[str]:
 
 
 def environment(node: NodePlan) -> dict[str, str]:
-    """Variable → its value as a word; the shipped folder is left out of PYTHONPATH."""
+    """Return variable → its value as a word; the runtime bundle is left out of PYTHONPATH."""
     found = {}
     for name, value in node.env.items():
         rest = without_bundle(value)
@@ -90,7 +90,9 @@ def environment(node: NodePlan) -> dict[str, str]:
 
 
 def without_bundle(text: str) -> str:
-    """`text`, a path of modules, without the shipped folder and the node's own; any other text as it is."""
+    """Return the module path `text` without the runtime bundle and the node's own; any other text
+    unchanged.
+    """
     pieces = split(text)
     if ("", "shipped") not in pieces:
         return text
@@ -100,12 +102,12 @@ def without_bundle(text: str) -> str:
 
 
 def secrets_needed(node: NodePlan) -> list[str]:
-    """Commands that end the script where a secret of the run is not in the environment."""
+    """Return commands that exit the script if a secret of the run is not in the environment."""
     return [f': "${{{name}:?is a secret of this run: export it}}"' for name in node.secrets]
 
 
 def torchdeck_needed(plan: LaunchPlan) -> list[str]:
-    """A command that ends the script where a recipe's node has no Torchdeck in its Python."""
+    """Return a command that exits the script if a recipe's node has no Torchdeck in its Python."""
     if plan.kind != "recipe":
         return []
     message = "echo \"$PYTHON has no torchdeck: pip install 'torchdeck[train]'\" >&2"
@@ -113,7 +115,7 @@ def torchdeck_needed(plan: LaunchPlan) -> list[str]:
 
 
 def over_lines(words: Sequence[str]) -> str:
-    """Words over several lines, a flag and its value together."""
+    """Return words over several lines, with a flag and its value together."""
     text = words[0]
     for before, following in itertools.pairwise(words):
         separate = following.startswith(("-", '"$PYTHON"')) or not before.startswith("-")

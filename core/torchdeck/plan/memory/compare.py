@@ -1,4 +1,4 @@
-"""Strategies side by side for one cluster."""
+"""Comparison of strategies for one cluster."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torchdeck.plan.memory.spec import StrategySpec
 
 @dataclass(frozen=True)
 class Compared:
-    """What one strategy would need."""
+    """Requirements of one strategy."""
 
     spec: StrategySpec
     memory: tuple[PredictedMemory, ...]
-    """Of all ranks; empty where it cannot be said."""
+    """Memory of all ranks; empty if unknown."""
     problem: str = ""
-    """Why not."""
+    """Why it is unknown."""
     notes: tuple[str, ...] = ()
-    """What is not validated."""
+    """Parts that are not validated."""
 
     @property
     def worst(self) -> PredictedMemory | None:
-        """Of the ranks that need the most of what they have."""
+        """Prediction of the ranks that need the largest share of their capacity."""
         return max(self.memory, key=_need, default=None)
 
 
@@ -35,13 +35,14 @@ def compare(
     capacities: Sequence[int | None] | None = None,
     free: Sequence[int | None] | None = None,
 ) -> tuple[Compared, ...]:
-    """Memory of the same run under each of `specs`, which `spec_from(config, world_size, kind=…)` makes.
+    """Predict memory of the same run under each of `specs`, which `spec_from(config, world_size, kind=…)`
+    makes.
 
     Args:
-        profile: of the model.
+        profile: profile of the model.
         specs: strategies, all of the same world size.
-        capacities: bytes of each rank's device, by rank; None where unknown.
-        free: of them, free now.
+        capacities: bytes of each rank's device, by rank; None if unknown.
+        free: bytes of them that are free now.
     """
     return tuple(_compared(profile, spec, capacities, free) for spec in specs)
 

@@ -1,4 +1,4 @@
-"""One microbatch under FSDP2: the trace with gathers, prefetches and reductions at the units' marks.
+"""One microbatch under FSDP2: the trace with gathers, prefetches and reductions at the units' markers.
 
 The order follows torch 2.13, `torch/distributed/fsdp/_fully_shard`: `_fsdp_param_group.py` (unshard,
 wait_for_unshard, post_backward), `_fsdp_collectives.py` (foreach_all_gather, foreach_reduce) and
@@ -17,12 +17,12 @@ from torchdeck.plan.memory.unit_sizes import UnitSizes
 
 
 class FsdpStep:
-    """Tells the microbatches of one optimizer step.
+    """Adds the microbatches of one optimizer step to a timeline.
 
     Args:
-        timeline: where to.
+        timeline: timeline to add to.
         spec: fsdp or hsdp.
-        sizes: of the units.
+        sizes: sizes of the units.
     """
 
     def __init__(self, timeline: Timeline, spec: StrategySpec, sizes: Sequence[UnitSizes]) -> None:
@@ -48,7 +48,7 @@ class FsdpStep:
         """Backward has not come to what the model returned."""
 
     def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
-        """Forward and backward; gradients are reduced in the last one."""
+        """Add forward and backward; gradients are reduced in the last one."""
         self._last = last
         self._order, self._in_loss = [], True
         adds = not first and not self._upcasts
@@ -62,7 +62,7 @@ class FsdpStep:
         self._let_go()
 
     def end(self) -> None:
-        """The optimizer has stepped: gradients go."""
+        """Free the gradients after the optimizer's step."""
         if self._spec.state_on_host:
             return
         reduced = sum(unit.gradient for unit in self._sizes)
@@ -70,7 +70,7 @@ class FsdpStep:
 
     @property
     def _upcasts(self) -> bool:
-        """Gradients that are not reduced yet are kept in another precision than they come in."""
+        """Whether unreduced gradients are kept in a precision other than the one they arrive in."""
         return self._spec.reduce_size != self._spec.param_size
 
     def _at(self, segment: Segment) -> None:
@@ -93,7 +93,7 @@ class FsdpStep:
         size = self._sizes[unit].gathered
         if self._spec.shard > 1:
             self._all_gather(unit)
-            # the output of the gather before is kept until this one is copied out
+            # the previous gather's output is kept until this one is copied out
             self._timeline.add(Term.GATHERED, -self._output)
             self._output = size
         self._timeline.add(Term.GATHERED, size)
@@ -139,7 +139,7 @@ class FsdpStep:
 
     def _end_backward(self, unit: int) -> None:
         fresh = self._fresh.pop(unit, 0)
-        if self._upcasts and unit in self._kept:  # added to what is kept
+        if self._upcasts and unit in self._kept:  # added to the accumulated one
             self._timeline.add(Term.GRADIENTS, -fresh)
             fresh = 0
         self._free(unit)
@@ -154,7 +154,7 @@ class FsdpStep:
         self._kept[unit] = self._kept.get(unit, 0) + fresh
 
     def _let_go(self) -> None:
-        """At the end of backward also units that it did not come to, as they are frozen, are given up."""
+        """At the end of backward, also free units that it did not reach because they are frozen."""
         for unit in list(self._gathered):
             self._free(unit)
         for unit in self._prefetched:
@@ -183,18 +183,16 @@ class FsdpStep:
             timeline.add(Term.GRADIENTS, -sizes.gradient)
 
 
-# What gloo's process group allocates in the course of a collective.
-#
-# Measured in allocator events of real ranks (torch 2.13; the same at 2, 3 and 4): all-gather and
-# reduce-scatter copy through a flat buffer of their larger side; all-reduce and broadcast work in place.
-# NCCL needs no copies.
+# Allocations of gloo's process group in the course of a collective. Measured in allocator events of real
+# ranks (torch 2.13; the same at 2, 3 and 4): all-gather and reduce-scatter copy through a flat buffer of
+# their larger side; all-reduce and broadcast work in place. NCCL needs no copies.
 
 
 def all_gather_copy(spec: StrategySpec, gathered: int) -> int:
-    """Bytes held during an all-gather whose output is `gathered` bytes."""
+    """Return the bytes held during an all-gather whose output is `gathered` bytes."""
     return gathered if spec.backend == "gloo" else 0
 
 
 def reduce_scatter_copy(spec: StrategySpec, scattered: int) -> int:
-    """Bytes held during a reduce-scatter whose input is `scattered` bytes."""
+    """Return the bytes held during a reduce-scatter whose input is `scattered` bytes."""
     return scattered if spec.backend == "gloo" else 0

@@ -1,4 +1,4 @@
-"""How full each device gets, and what would make it less."""
+"""Memory use of each device, and changes that reduce it."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ SERIOUSNESS = ("fits", "unknown", "tight", "does not fit")
 
 @dataclass(frozen=True)
 class MemoryPreview:
-    """Groups of ranks that need the same; at least one."""
+    """Groups of ranks with equal requirements; at least one."""
 
     source: str
     """`traced`, or `closed form` for an estimate from a few numbers."""
     groups: tuple[PredictedMemory, ...]
     suggestions: tuple[Suggestion, ...] = ()
-    """The cheapest first; none where all fits."""
+    """Suggestions, the cheapest first; none if all fits."""
 
     @property
     def fullest(self) -> PredictedMemory:
-        """The group that is nearest to its capacity, or the largest where no capacity is known."""
+        """Group nearest to its capacity, or the largest if no capacity is known."""
         return max(self.groups, key=lambda group: (fullness(group) or 0.0, group.peak_bytes))
 
     @property
     def verdict(self) -> str:
-        """The most serious one of all groups."""
+        """Most serious verdict of all groups."""
         return max((group.verdict for group in self.groups), key=SERIOUSNESS.index)
 
     @property
     def decisive(self) -> PredictedMemory:
-        """The fullest of the groups with that verdict."""
+        """Fullest of the groups with that verdict."""
         worst = [group for group in self.groups if group.verdict == self.verdict]
         return max(worst, key=lambda group: (fullness(group) or 0.0, group.peak_bytes))
 
 
 def fullness(memory: PredictedMemory) -> float | None:
-    """Expected peak ÷ capacity."""
+    """Return expected peak ÷ capacity."""
     return memory.peak_bytes / memory.capacity_bytes if memory.capacity_bytes else None
 
 
 def ranks_text(group: PredictedMemory) -> str:
-    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14`, `56 ranks (0–6 …)`."""
+    """Return `rank 0`, `ranks 0–7`, `ranks 0–6, 8–14`, `56 ranks (0–6 …)`."""
     ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
     if len(group.ranks) > len(ranges):
         return f"{sum(last - first + 1 for first, last in group.ranks):,} ranks ({ranges[0]} …)"
@@ -55,12 +55,12 @@ def ranks_text(group: PredictedMemory) -> str:
 
 
 def is_one(group: PredictedMemory) -> bool:
-    """Whether it is a single rank."""
+    """Return whether it is a single rank."""
     return len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
 
 
 def make_memory(prediction: Prediction, suggestions: tuple[Suggestion, ...] = ()) -> MemoryPreview | None:
-    """What `prediction` says of memory; None where it says nothing."""
+    """Return the memory part of `prediction`; None if it has none."""
     if not prediction.memory:
         return None
     return MemoryPreview(prediction.source, prediction.memory, suggestions)

@@ -1,4 +1,4 @@
-"""The microbatch of a batch plan that takes the most memory."""
+"""Microbatch of a batch plan that takes the most memory."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ if TYPE_CHECKING:
 
 
 def heaviest_microbatch(plan: BatchPlan) -> Microbatch | None:
-    """The one with the most tokens, padding counted, and of these the one with the longest rows.
+    """Return the microbatch with the most tokens, padding counted, and of these the one with the longest
+    rows.
 
     Returns:
-        The first such one; None where the plan is empty.
+        The first such one; None if the plan is empty.
     """
     return _first_largest(plan, lambda columns: (columns.padded_tokens, columns.max_len))
 
 
 def heavy_microbatches(plan: BatchPlan) -> tuple[Microbatch, ...]:
-    """Those of which one takes the most memory.
+    """Return candidates, one of which takes the most memory.
 
     Activations grow with tokens, and attention's scores, in models that keep them, with tokens times length.
 
     Returns:
-        `heaviest_microbatch`, and the one with the most scores where it is another; () for an empty plan.
+        `heaviest_microbatch`, and the one with the most scores if it is another; () for an empty plan.
     """
     found = (
         heaviest_microbatch(plan),
@@ -42,7 +43,7 @@ def heavy_microbatches(plan: BatchPlan) -> tuple[Microbatch, ...]:
 def _first_largest(
     plan: BatchPlan, weights: Callable[[EpochColumns], tuple[Ints, Ints]]
 ) -> Microbatch | None:
-    """The first with the largest weight, and of those alike in it with the largest second one."""
+    """Return the first with the largest weight, and among equals the one with the largest second weight."""
     best: tuple[tuple[int, int], int, int] | None = None
     for epoch in range(plan.epochs):
         columns = plan.epoch_columns(epoch)

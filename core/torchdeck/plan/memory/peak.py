@@ -1,4 +1,4 @@
-"""The peak of each phase of a rank, and of all of them."""
+"""Peak of each phase of a rank, and of all ranks."""
 
 from __future__ import annotations
 
@@ -27,37 +27,39 @@ _COMING_AND_GOING = "with offload_parameters DeepSpeed decides which weights are
 
 @dataclass(frozen=True)
 class PredictedPeak:
-    """What the ranks that keep the most need, in bytes."""
+    """Requirements of the ranks that keep the most, in bytes."""
 
     peaks: tuple[Peak, ...]
-    """Of each phase, in order."""
+    """Peak of each phase, in order."""
     uncertainty: int
-    """That much more may be allocated at the peak."""
+    """Bytes that may additionally be allocated at the peak."""
     overhead: int
-    """A process may take that much more than is allocated."""
+    """Bytes that a process may take beyond what is allocated."""
 
     @property
     def margin(self) -> int:
-        """The device may be needed for that much more."""
+        """Bytes of the device that may be needed additionally."""
         return self.uncertainty + self.overhead
 
     @property
     def highest(self) -> Peak:
-        """The phase that decides."""
+        """Phase that decides."""
         return max(self.peaks, key=lambda peak: peak.total)
 
     def less_optimizer(self, spared: int) -> Peak:
-        """The highest peak of a rank that keeps `spared` bytes less of optimizer state, which only setup is
-        without."""
+        """Return the highest peak of a rank that keeps `spared` bytes less of optimizer state, which only
+        setup does not include.
+        """
         return max((_spare(peak, spared) for peak in self.peaks), key=lambda peak: peak.total)
 
 
 def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | None = None) -> PredictedPeak:
-    """Peaks of the first rank of a shard group, or of the fullest one under ZeRO, which no other exceeds.
+    """Predict peaks of the first rank of a shard group, or of the fullest one under ZeRO, which no other
+    exceeds.
 
     Args:
-        profile: of the model.
-        spec: how it is trained.
+        profile: profile of the model.
+        spec: training settings.
         zero: DeepSpeed's options; None: those of a run.
 
     Raises:
@@ -99,15 +101,16 @@ def _spare(peak: Peak, spared: int) -> Peak:
 # Setup and one optimizer step of a rank as a timeline of allocations.
 
 _BROADCAST_LIMIT = 250 * 2**20
-"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may
-be on their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
+"""Bytes that DDP combines for one broadcast of its weights (`broadcast_bucket_size`), of which two may be in
+flight at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp).
+"""
 
 
 def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timeline:
-    """What a rank allocates and frees from its start to the end of a step that follows others.
+    """Return the allocations and frees of a rank from its start to the end of a step that follows others.
 
     Args:
-        profile: of the model.
+        profile: profile of the model.
         spec: single, ddp, fsdp or hsdp.
         optimizer: bytes of the rank's optimizer state.
 
@@ -140,7 +143,8 @@ def _set_up(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> No
 
 
 def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
-    """Units are cut one after the other; a unit's whole weights go when all of its shards are there.
+    """Add sharding of the units one after the other; a unit's whole weights are freed once all of its shards
+    exist.
 
     The model is built on the CPU. From there `fully_shard` moves one unit at a time to a GPU
     (`_move_states_to_device`).
@@ -160,7 +164,7 @@ def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> Non
 
 
 def _trainable(profile: ModelProfile) -> list[TensorInfo]:
-    """Parameters that have gradients."""
+    """Return the parameters that have gradients."""
     return [tensor for tensor in profile.parameters if tensor.trainable]
 
 
@@ -178,7 +182,7 @@ def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay:
     count = min(spec.accumulation, 3)
     for index in range(count):
         timeline.enter("forward")
-        # the loader keeps a step's first batch to the end of the step; later ones make room for each other
+        # the loader keeps a step's first batch to the end of the step; each later one replaces the previous
         timeline.add(Term.INPUTS, replay.inputs if index < 2 else 0)
         last = index == count - 1
         passing = passing_bytes(_trainable(profile), spec) if last and spec.kind == "ddp" else 0
@@ -191,7 +195,7 @@ def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay:
 
 
 def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
-    """What an update allocates and frees again.
+    """Return the bytes that an update allocates and frees again.
 
     Fused Adam works in place. SGD adds weight decay to a copy of the gradient: on the CPU of one parameter at
     a time, on GPUs of all (torch/optim/sgd.py: `_single_tensor_sgd`, `_multi_tensor_sgd`); vectors have none.
@@ -204,15 +208,14 @@ def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
     return sum(sizes) if spec.device == "cuda" else max(sizes, default=0)
 
 
-# One microbatch with whole weights on every rank: single, and DDP with its buckets.
-#
-# DDP's reducer (torch 2.13, `csrc/distributed/c10d/reducer.cpp`): a gradient is copied into its bucket as
-# soon as it is there. With `gradient_as_bucket_view` the bucket then is the gradient, and buckets stay
-# between steps. Microbatches that are not reduced (`no_sync`) keep gradients outside the buckets.
+# One microbatch with whole weights on every rank: single, and DDP with its buckets. DDP's reducer (torch
+# 2.13, `csrc/distributed/c10d/reducer.cpp`): a gradient is copied into its bucket as soon as it exists. With
+# `gradient_as_bucket_view` the bucket then is the gradient, and buckets stay between steps. Microbatches that
+# are not reduced (`no_sync`) keep gradients outside the buckets.
 
 
 class ReplicatedStep:
-    """Tells the microbatches of one optimizer step of single or ddp."""
+    """Adds the microbatches of one optimizer step of single or ddp to a timeline."""
 
     def __init__(self, timeline: Timeline, spec: StrategySpec) -> None:
         self._timeline = timeline
@@ -221,20 +224,20 @@ class ReplicatedStep:
         """Bytes of gradients outside of buckets."""
 
     def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
-        """Forward and backward; gradients are reduced in the last one."""
+        """Add forward and backward; gradients are reduced in the last one."""
         freed = self._frees(first=first, last=last)
         for segment in replay.segments(after_gradient=freed):
             tell(self._timeline, segment)
         self._kept += (1 - freed) * replay.gradients
 
     def end(self) -> None:
-        """The optimizer has stepped: gradients go."""
+        """Free the gradients after the optimizer's step."""
         self._timeline.add(Term.GRADIENTS, -self._kept)
         self._kept = 0
 
     def _frees(self, *, first: bool, last: bool) -> int:
-        """How often a gradient's bytes are freed when it is there: see `Replay.segments`."""
+        """Return how often a gradient's bytes are freed once it exists: see `Replay.segments`."""
         if first:
             return 1 if last and self._views else 0
-        # added to the one before; which the bucket then takes the place of
+        # added to the previous one, which the bucket then replaces
         return 2 if last and self._views else 1

@@ -1,4 +1,4 @@
-"""Memory of all ranks, those that need the same together."""
+"""Memory of all ranks, grouped by equal requirements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchdeck.quantities import size
 
 _STATE = ("parameters", "gradients", "optimizer")
 _UNKNOWN = -1
-"""Stands for a size that is not known, among sizes."""
+"""Marker for an unknown size."""
 
 
 def predict_memory(
@@ -32,17 +32,17 @@ def predict_memory(
     capacities: Sequence[int | None] | None = None,
     free: Sequence[int | None] | None = None,
 ) -> tuple[PredictedMemory, ...]:
-    """What every rank needs, and whether it has it.
+    """Predict how much memory every rank needs, and whether its device has it.
 
     Args:
-        profile: of the model.
-        spec: how it is trained.
-        capacities: bytes of each rank's device, by rank; None where unknown.
-        free: of them, free now.
+        profile: profile of the model.
+        spec: training settings.
+        capacities: bytes of each rank's device, by rank; None if unknown.
+        free: bytes of each device that are free now.
 
     Raises:
         UntracedError: the profile has no trace for `spec`.
-        ValueError: ZeRO cannot train this model, or a list is not of the world's length.
+        ValueError: ZeRO cannot train this model, or a list does not have one entry per rank of the world.
     """
     peak = predict_peak(profile, spec)
     state = _state(profile, spec)
@@ -57,8 +57,9 @@ def predict_memory(
 
 
 def memory_notes(profile: ModelProfile, spec: StrategySpec) -> tuple[str, ...]:
-    """What of a prediction for `spec` nobody has compared with a measurement, and what lies elsewhere, one
-    sentence each."""
+    """Return notes on a prediction for `spec`, one sentence each: what has not been compared with a
+    measurement, and what is stored elsewhere.
+    """
     cuda = (CUDA_NOTE,) if spec.device == "cuda" else ()
     zero = (ZERO_NOTE,) if cuda and spec.kind in ZERO else ()
     return (*cuda, *zero, *((_on_host(profile, spec),) if spec.state_on_host else ()))
@@ -74,7 +75,7 @@ def _on_host(profile: ModelProfile, spec: StrategySpec) -> str:
 
 
 def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
-    """State of every rank on its device by term, shape (world size,)."""
+    """Return the state of every rank on its device by term, shape (world size,)."""
     if spec.kind in ZERO:
         share = zero_state(profile.parameters, spec, options=ZeroOptions.of(spec)).device
         return {
@@ -101,7 +102,9 @@ def _column(sizes: Sequence[int | None] | None, world_size: int) -> Bytes:
 
 
 def _groups(keys: npt.NDArray[np.int64]) -> list[tuple[int, RankRanges]]:
-    """Ranks whose columns of `keys`, shape (k, ranks), are the same: the first of them, and all as ranges."""
+    """Group ranks whose columns of `keys`, shape (k, ranks), are equal. Each group is its first rank and all
+    its ranks as ranges.
+    """
     _, inverse = np.unique(keys, axis=1, return_inverse=True)
     inverse = inverse.reshape(-1)
     starts = np.flatnonzero(np.diff(inverse, prepend=-1))

@@ -1,4 +1,6 @@
-"""What was worked out of a model's profile, for who asks again at every edit of a run file."""
+"""Cache of results computed from a model's profile, for callers that repeat a request at every edit of a run
+file.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,19 @@ from torchdeck.contract.plan.model_profile import ModelProfile
 
 T = TypeVar("T")
 KEPT = 64
-"""Answers a profile; some ways to train that are compared at every edit are a dozen."""
+"""Cached results per profile; an edit may compare about a dozen training settings."""
 
 
 def remembered(profile: ModelProfile, key: Hashable, work: Callable[[], T]) -> T:
-    """What `work()` returned when it was first called for `key`: an answer that nobody changes.
+    """Return the result of the first call of `work()` for `key`. The result must not be modified.
 
     Args:
-        profile: of which it is worked out; of another nothing is taken.
-        key: all that the answer depends on besides.
-        work: pure; what it raises is passed on, and not remembered.
+        profile: profile the result is computed from; results of other profiles are not used.
+        key: everything else that the result depends on.
+        work: pure function; its exceptions propagate and are not cached.
     """
     known = profile.worked_out
-    found = known.get(key)  # one step: other threads ask, too
+    found = known.get(key)  # a single operation: other threads use the cache too
     if found is None:
         found = (work(),)
         if len(known) >= KEPT:

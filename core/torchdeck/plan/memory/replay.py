@@ -1,4 +1,4 @@
-"""A trace cut at its marks, ready to be told again with what a strategy adds in between."""
+"""A trace split at its markers, ready to be replayed with what a strategy adds in between."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TERMS = {
 
 @dataclass(frozen=True)
 class Segment:
-    """What happens up to a mark; of the last one there is none."""
+    """Events up to a marker; the last segment has no marker."""
 
     terms: npt.NDArray[np.int8]
     values: Sizes
     gradients: dict[int, int]
-    """Bytes of gradients by unit, allocated in this segment."""
+    """Bytes of the gradients allocated in this segment, by unit."""
     mark: Event | None
     unit: int
 
@@ -36,9 +36,9 @@ class Segment:
 class Replay:
     """One microbatch as it was traced.
 
-    The batch is left out: the loader keeps it longer than forward and backward do. The root's backward begins
-    twice: with the loss, and when it comes to what the model returned, which is where the first gradient of
-    the root's weights or the backward of another unit is next.
+    The batch is excluded: the loader keeps it longer than forward and backward do. The root's backward begins
+    twice: with the loss, and when it reaches the model's outputs. The latter is the point before the first
+    gradient of the root's weights or the backward of another unit.
 
     Attributes:
         inputs: bytes of the batch.
@@ -56,11 +56,12 @@ class Replay:
         self.gradients = int(trace.values[trace.kinds == Event.GRADIENT].sum())
 
     def segments(self, *, after_gradient: int = 0) -> Iterator[Segment]:
-        """The microbatch, piece by piece.
+        """Iterate over the segments of the microbatch.
 
         Args:
-            after_gradient: how often a gradient's bytes are freed as soon as it is there: 1 where it is added
-                to another one or copied away, 2 where what it was added to goes as well.
+            after_gradient: how often a gradient's bytes are freed as soon as it exists: 1 if it is added to
+                another
+                gradient or copied away, 2 if the gradient it was added to is freed as well.
         """
         kinds, units, values = self._expanded(after_gradient)
         lookup = np.zeros(max(Event) + 1, dtype=np.int8)
@@ -97,7 +98,7 @@ class Replay:
 
 
 def _end_of_loss(kinds: npt.NDArray[np.int8], units: npt.NDArray[np.int32]) -> int:
-    """Where backward leaves the loss; the end of a trace without backward."""
+    """Return the position where backward leaves the loss, or the end of a trace without backward."""
     begins = np.flatnonzero((kinds == Event.BACKWARD_BEGIN) & (units == ROOT))
     if not len(begins):
         return len(kinds)
@@ -108,14 +109,14 @@ def _end_of_loss(kinds: npt.NDArray[np.int8], units: npt.NDArray[np.int32]) -> i
 
 
 def tell(timeline: Timeline, segment: Segment) -> None:
-    """Add `segment` to `timeline`; a mark of the root's backward begins that phase."""
+    """Add `segment` to `timeline`; a marker of the root's backward begins that phase."""
     timeline.extend(segment.terms, segment.values)
     if segment.mark == Event.BACKWARD_BEGIN and segment.unit == ROOT:
         timeline.enter("backward")
 
 
 def _by_unit(places: Sequence[int], units: npt.NDArray[np.int32], values: Sizes) -> dict[int, int]:
-    """Bytes by unit of what stands at `places`."""
+    """Return the bytes of the events at `places`, by unit."""
     found: dict[int, int] = {}
     for place in places:
         unit = int(units[place])

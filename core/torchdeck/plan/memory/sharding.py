@@ -1,6 +1,6 @@
-"""How FSDP2 lays a tensor over ranks: rows in chunks, each stored as long as the first.
+"""FSDP2's layout of a tensor over ranks: chunks of rows, each stored at the size of the first.
 
-`fully_shard` cuts dim 0 with `torch.chunk`: ceil(rows / ranks) rows to each rank until none are left, so that
+`fully_shard` splits dim 0 with `torch.chunk`: each rank gets ceil(rows / ranks) rows until none are left, so
 later ranks may get fewer or none. Every rank allocates the first chunk's size (torch 2.13,
 `fsdp/_fully_shard/_fsdp_param.py`, `_init_sharded_param`: `padded_sharded_size = chunks[0].size()`).
 """
@@ -18,12 +18,12 @@ Bytes = npt.NDArray[np.int64]
 
 
 def rows(tensor: TensorInfo) -> int:
-    """Size of dim 0; a scalar counts as one row."""
+    """Return the size of dim 0; a scalar counts as one row."""
     return tensor.shape[0] if tensor.shape else 1
 
 
 def row_elements(tensor: TensorInfo) -> int:
-    """Elements of one row."""
+    """Return the number of elements per row."""
     count = 1
     for size in tensor.shape[1:]:
         count *= size
@@ -31,25 +31,26 @@ def row_elements(tensor: TensorInfo) -> int:
 
 
 def padded_rows(tensor: TensorInfo, ranks: int) -> int:
-    """Rows that each rank stores."""
+    """Return the number of rows that each rank stores, including padding."""
     return -(-rows(tensor) // ranks)
 
 
 def padded_elements(tensor: TensorInfo, ranks: int) -> int:
-    """Elements that each rank stores."""
+    """Return the number of elements that each rank stores, including padding."""
     return padded_rows(tensor, ranks) * row_elements(tensor)
 
 
 def local_rows(length: int, ranks: int, indices: Bytes) -> Bytes:
-    """Rows of a tensor of `length` rows that really lie on each of the ranks at `indices`, unpadded."""
+    """Return the unpadded rows of a tensor of `length` rows on each of the ranks at `indices`."""
     chunk = -(-length // ranks)
     return np.clip(length - chunk * indices, 0, chunk)
 
 
 def local_bytes(tensors: Sequence[TensorInfo], ranks: int, indices: Bytes) -> Bytes:
-    """Bytes of all `tensors` that lie on each of the ranks at `indices`, without padding, shape (n,).
+    """Return the bytes of all `tensors` on each of the ranks at `indices`, without padding, shape (n,).
 
-    Tensors of as many rows are cut alike, so a model of thousands is a few sums.
+    Tensors with the same number of rows are split alike, so a model with thousands of tensors needs only a
+    few sums.
     """
     row_bytes: dict[int, int] = {}
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""How a run divides a model among its ranks: all that memory depends on besides the model."""
+"""Settings by which a run divides a model among its ranks: everything memory depends on besides the model."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ FULLY_SHARDED: tuple[Kind, ...] = ("fsdp", "hsdp")
 ZERO: tuple[Kind, ...] = ("zero1", "zero2", "zero3")
 
 PRECISION_SIZES: Mapping[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
-"""Bytes of one element by the name that run.toml uses."""
+"""Bytes of one element, by the precision's name in run.toml."""
 
 _REDUCTION = "fp32"
-"""What gradients are reduced in where the config says auto: distributed/strategies/fsdp.py."""
+"""Precision of gradient reduction if the config has auto; see distributed/strategies/fsdp.py."""
 
 
 @dataclass(frozen=True)
 class StrategySpec:
-    """One way to train, with the numbers memory depends on.
+    """Training settings that memory depends on.
 
     Raises:
-        ValueError: the numbers cannot go together.
+        ValueError: the values are inconsistent.
     """
 
     kind: Kind
     world_size: int
     shard: int = 1
-    """Ranks that divide the state among them: 1 for single and ddp, all for fsdp and ZeRO."""
+    """Ranks that share one copy of the state: 1 for single and ddp, all for fsdp and ZeRO."""
     microbatch: int = 1
-    """Samples of one forward and backward."""
+    """Samples per forward and backward."""
     accumulation: int = 1
     precision: str = "fp32"
     checkpointing: bool = False
     reshard_after_forward: bool = True
     param_precision: str = "fp32"
-    """Of gathered parameters under fsdp and hsdp."""
+    """Precision of gathered parameters under fsdp and hsdp."""
     reduce_precision: str = "fp32"
-    """Gradients are reduced in it under fsdp and hsdp."""
+    """Precision of gradient reduction under fsdp and hsdp."""
     bucket_mb: float = 25.0
     """Size of DDP's buckets, MiB."""
     gradient_as_bucket_view: bool = True
     comm_hook: Literal["none", "bf16", "powersgd"] = "none"
-    """How DDP's gradients are made smaller on their way."""
+    """Compression of DDP's gradients for communication."""
     powersgd_rank: int = 2
     cpu_offload: bool = False
-    """fsdp and hsdp: weights, gradients and optimizer state lie in the machine's memory."""
+    """fsdp and hsdp: weights, gradients and optimizer state are in host memory."""
     offload: bool = False
-    """ZeRO: optimizer state lies in the machine's memory, not on the device."""
+    """ZeRO: optimizer state is in host memory, not on the device."""
     offload_parameters: bool = False
-    """ZeRO 3: weights do, too."""
+    """ZeRO 3: weights are in host memory too."""
     zero_bucket_mb: float = 50.0
     """Size of ZeRO's buckets, MiB."""
     optimizer: str = "adamw"
@@ -63,7 +63,7 @@ class StrategySpec:
     momentum: float = 0.0
     weight_decay: float = 0.01
     ema: bool = False
-    """A moving average of the weights is kept."""
+    """Whether a moving average of the weights is kept."""
     device: Literal["cpu", "cuda"] = "cpu"
     backend: str = "gloo"
 
@@ -82,39 +82,41 @@ class StrategySpec:
 
     @property
     def replicas(self) -> int:
-        """Groups that hold the whole state each."""
+        """Number of groups that each hold the whole state."""
         return self.world_size // self.shard
 
     @property
     def state_on_host(self) -> bool:
-        """What stays between steps is not on the device; for a CPU rank both are the same memory."""
+        """Whether state kept between steps is off the device. For a CPU rank both are the same memory."""
         return self.cpu_offload and self.kind in FULLY_SHARDED and self.device == "cuda"
 
     @property
     def param_size(self) -> int:
-        """Bytes of an element of a gathered parameter."""
+        """Bytes per element of a gathered parameter."""
         return PRECISION_SIZES[self.param_precision]
 
     @property
     def reduce_size(self) -> int:
-        """Bytes of an element of a gradient on its way through the ranks."""
+        """Bytes per element of a gradient during communication."""
         return PRECISION_SIZES[self.reduce_precision]
 
     @property
     def cast(self) -> bool:
-        """Weights come into the forward in its precision: gathered or kept so, not copied by autocast."""
+        """Whether weights enter the forward in its precision: gathered or stored in it, not copied by
+        autocast.
+        """
         if self.kind in FULLY_SHARDED:
             return self.param_precision != "fp32"
         return self.kind in ZERO and self.precision != "fp32"
 
     @property
     def sharded(self) -> str:
-        """What the ranks of a group divide among them, with its verb."""
+        """The state that the ranks of a group share, as a phrase with its verb."""
         partly = {"zero1": "optimizer state is", "zero2": "gradients and optimizer state are"}
         return partly.get(self.kind, "weights are")
 
     def with_kind(self, kind: Kind, *, shard: int | None = None) -> StrategySpec:
-        """The same run under another strategy; `shard` is asked for by hsdp."""
+        """Return the same run under another strategy; hsdp requires `shard`."""
         return replace(self, kind=kind, shard=_shard(kind, self.world_size, shard))
 
 
@@ -127,15 +129,15 @@ def spec_from(
     kind: Kind | None = None,
     shard: int | None = None,
 ) -> StrategySpec:
-    """What `config` asks for.
+    """Return the training settings of `config`.
 
     Args:
-        config: a recipe run's.
-        world_size: its ranks.
-        device: what the ranks compute on.
-        backend: `gloo` or `nccl`; None: the usual one of `device`.
-        kind: another strategy than the config's, for comparing.
-        shard: ranks of a group under hsdp; None: distributed.hsdp.shard, else all ranks.
+        config: config of a recipe run.
+        world_size: number of ranks.
+        device: device type of the ranks.
+        backend: `gloo` or `nccl`; None: the default for `device`.
+        kind: a strategy other than the config's, for comparisons.
+        shard: ranks per group under hsdp; None: distributed.hsdp.shard, else all ranks.
 
     Raises:
         ValueError: the groups of hsdp do not divide the ranks.
@@ -172,7 +174,7 @@ def spec_from(
 
 
 def kind_of(distributed: Distributed) -> Kind:
-    """The strategy of a [distributed] table; of DeepSpeed's, the stage of ZeRO."""
+    """Return the strategy of a [distributed] table; for DeepSpeed, the ZeRO stage."""
     if distributed.strategy != "deepspeed":
         return distributed.strategy
     stages: dict[int, Kind] = {1: "zero1", 2: "zero2", 3: "zero3"}

@@ -1,4 +1,4 @@
-"""What a rank keeps between steps: parameters, gradients, optimizer state; exact to the byte."""
+"""State a rank keeps between steps: parameters, gradients, optimizer state; exact to the byte."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from torchdeck.plan.memory.sharding import Bytes, local_bytes, padded_elements
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
 
 _STEP_BYTES = 4
-"""Adam's `step`, a float32 scalar for each parameter (torch.optim.adam, `_init_group`)."""
+"""Adam's `step`, a float32 scalar per parameter (torch.optim.adam, `_init_group`)."""
 
 
 @dataclass(frozen=True)
 class StateBytes:
-    """Bytes that stay, one element a rank asked for, shape (n,) each."""
+    """Bytes of persistent state, one element per requested rank, shape (n,) each."""
 
     parameters: Bytes
     gradients: Bytes
-    """From backward to the end of the step; 0 in between."""
+    """Held from backward to the end of the step; 0 in between."""
     optimizer: Bytes
-    """And the moving average of the weights, where there is one."""
+    """Optimizer state, and the moving average of the weights if there is one."""
     buffers: Bytes
-    """Of the model; every rank has all of them."""
+    """The model's buffers; every rank has all of them."""
 
 
 def sharded_state(
     profile: ModelProfile, spec: StrategySpec, indices: Sequence[int] | Bytes | None = None
 ) -> StateBytes:
-    """State of the ranks at `indices` in their shard group; all of a group when None.
+    """Return the state of the ranks at `indices` in their shard group; None: all ranks of a group.
 
     A rank's shard index is its rank modulo `spec.shard`. For single, ddp, fsdp and hsdp.
 
     Raises:
-        ValueError: an index is outside the group, or the strategy is another.
+        ValueError: an index is outside the group, or the strategy is another one.
     """
     if spec.kind not in ("single", "ddp", *FULLY_SHARDED):
         raise ValueError(
@@ -49,7 +49,7 @@ def sharded_state(
     trainable = [tensor for tensor in profile.parameters if tensor.trainable]
     return StateBytes(
         parameters=_stored(profile.parameters, spec) * ones,
-        # FSDP2 reduces a unit's gradients into one buffer with the padding of each in it
+        # FSDP2 reduces a unit's gradients into one buffer, including the padding of each
         gradients=_stored(trainable, spec) * ones,
         optimizer=_optimizer(trainable, spec, chosen),
         buffers=sum(tensor.size for tensor in profile.buffers) * ones,
@@ -61,14 +61,16 @@ def _stored(tensors: Sequence[TensorInfo], spec: StrategySpec) -> int:
 
 
 def moments(spec: StrategySpec) -> int:
-    """Tensors of a parameter's size that the optimizer keeps for each."""
+    """Return how many tensors of a parameter's size the optimizer keeps per parameter."""
     if spec.optimizer == "sgd":
         return 1 if spec.momentum else 0
     return 2
 
 
 def _optimizer(trainable: Sequence[TensorInfo], spec: StrategySpec, chosen: Bytes) -> Bytes:
-    """Each is made like the local tensor, which a narrowed view of the padded one is: without padding."""
+    """Return the bytes of optimizer state. Each tensor is created like the local tensor, a narrowed view of
+    the padded one, so it has no padding.
+    """
     steps = 0 if spec.optimizer == "sgd" else _STEP_BYTES * len(trainable)
     copies = moments(spec) + (1 if spec.ema else 0)
     return copies * local_bytes(trainable, spec.shard, chosen) + steps

@@ -1,4 +1,4 @@
-"""The cheapest changes of a config that make it fit, each tried by the computation that said it does not."""
+"""The cheapest config changes that make a run fit, each verified with the same memory prediction."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from torchdeck.quantities import size
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One way to make it fit."""
+    """Config change that makes a run fit."""
 
     change: Mapping[str, Any]
-    """Keys of run.toml, dotted → their new values."""
+    """Dotted keys of run.toml → their new values."""
     sentence: str
-    """The change and what it costs, for a person."""
+    """Readable description of the change and its cost."""
     peak_bytes: int
-    """With it."""
+    """Peak with the change applied."""
     verdict: str
-    """With it; `fits` or `tight`."""
+    """Verdict with the change applied; `fits` or `tight`."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A change of a run, and its price in words."""
+    """Change of a run, with its cost in words."""
 
     change: Mapping[str, Any]
     spec: StrategySpec
@@ -39,21 +39,21 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Tries a changed run against the device that has the least."""
+    """Evaluates a changed run against the device with the least memory."""
 
     profiles: Sequence[ModelProfile]
     capacity: int
     free: int | None
     wants_room: bool = False
-    """Tight is not good enough."""
+    """Whether `tight` is not good enough."""
 
     def says(self, spec: StrategySpec) -> str:
-        """The verdict on `spec`; `unknown` where nothing is known of it."""
+        """Return the verdict on `spec`; `unknown` if it cannot be predicted."""
         tried = self.try_(spec)
         return UNKNOWN if tried is None else tried[1]
 
     def try_(self, spec: StrategySpec) -> tuple[PredictedPeak, str] | None:
-        """Peak and verdict of `spec`; None where nothing is known of it."""
+        """Return the peak and verdict of `spec`; None if it cannot be predicted."""
         for profile in self.profiles:
             if profile.precision != spec.precision:
                 continue
@@ -75,21 +75,21 @@ def suggest(
     others: Sequence[ModelProfile] = (),
     keep_microbatch: bool = False,
 ) -> tuple[Suggestion, ...]:
-    """Changes after which `spec` fits, cheapest first; none where nothing tried suffices.
+    """Return changes after which `spec` fits, cheapest first; empty if none of those tried is enough.
 
-    Tried are a smaller microbatch (accumulation makes up for it, so the global batch stays), activation
-    checkpointing, bf16, sharding, resharding after the forward, a higher stage of ZeRO, its optimizer in the
-    machine's memory, and a smaller global batch without
-    accumulation, which costs gradients of its own; each alone, and where none suffices, one on top of the
-    other. Where `spec` fits tightly, only what leaves room is a change for the better.
+    The following changes are tried: a smaller microbatch (with more accumulation, so the global batch stays),
+    activation checkpointing, bf16, sharding, resharding after the forward, a higher ZeRO stage, ZeRO's
+    optimizer in host memory, and a smaller global batch without accumulation, which needs gradients of its
+    own. Each is tried alone. If none is enough, they are combined. If `spec` is tight, only changes with the
+    verdict `fits` count as an improvement.
 
     Args:
-        profile: of the model.
-        spec: what does not fit.
+        profile: profile of the model.
+        spec: settings that do not fit.
         capacity: bytes of the smallest device.
-        free: of it, free now.
+        free: bytes of it that are free now.
         others: profiles of the same model in other precisions; without them precision is not suggested.
-        keep_microbatch: the microbatch is not the config's to choose, as under a batch plan.
+        keep_microbatch: the config cannot choose the microbatch, as under a batch plan.
     """
     judge = _Judge((profile, *others), capacity, free)
     judge = replace(judge, wants_room=judge.says(spec) == TIGHT_VERDICT)
@@ -102,7 +102,7 @@ def suggest(
 
 
 def _groups(spec: StrategySpec, *, keep_microbatch: bool) -> list[list[_Step]]:
-    """Kinds of change in order of their price; of each kind the mildest first."""
+    """Return kinds of change in order of cost; within each kind the mildest comes first."""
     smaller = [] if keep_microbatch else list(_smaller(spec))
     return [
         smaller,
@@ -114,7 +114,7 @@ def _groups(spec: StrategySpec, *, keep_microbatch: bool) -> list[list[_Step]]:
 
 
 def _best(judge: _Judge, steps: Sequence[_Step]) -> _Step | None:
-    """The mildest step that fits, or the mildest that is tight where none does."""
+    """Return the mildest step that fits, or the mildest that is tight if none fits."""
     tight = None
     for step in steps:
         said = judge.says(step.spec)
@@ -126,7 +126,7 @@ def _best(judge: _Judge, steps: Sequence[_Step]) -> _Step | None:
 
 
 def _together(judge: _Judge, spec: StrategySpec, *, keep_microbatch: bool) -> tuple[Suggestion, ...]:
-    """Changes one on top of the other, until it fits."""
+    """Combine changes until the run fits."""
     taken: list[_Step] = []
     for make in (_checkpointing, _reshard, _sharded, _last_stage, _offload, _bf16):
         step = make(spec)
@@ -154,7 +154,7 @@ def _suggestion(judge: _Judge, steps: Sequence[_Step]) -> Suggestion:
 
 
 def _smaller(spec: StrategySpec) -> Iterator[_Step]:
-    """Smaller microbatches, largest first, each with the accumulation that keeps the global batch."""
+    """Yield smaller microbatches, largest first, each with the accumulation that keeps the global batch."""
     samples = spec.microbatch * spec.accumulation
     for microbatch in range(spec.microbatch - 1, 0, -1):
         if samples % microbatch == 0:
@@ -167,7 +167,7 @@ def _smaller(spec: StrategySpec) -> Iterator[_Step]:
 
 
 def _smaller_steps(spec: StrategySpec, *, keep_microbatch: bool) -> Iterator[_Step]:
-    """One microbatch a step: the same first, then smaller ones."""
+    """Yield steps of a single microbatch: first of the same size, then smaller ones."""
     samples = spec.microbatch * spec.accumulation
     smallest = spec.microbatch if keep_microbatch else 1
     for microbatch in range(spec.microbatch, smallest - 1, -1):
@@ -192,7 +192,7 @@ def _checkpointing(spec: StrategySpec) -> _Step | None:
 def _bf16(spec: StrategySpec) -> _Step | None:
     if spec.precision != "fp32":
         return None
-    # gathered weights follow the precision where the config says nothing else, and then were traced so
+    # gathered weights follow the precision unless the config sets their own, and were traced that way
     changed = replace(spec, precision="bf16", param_precision="bf16")
     return _Step({"training.precision": "bf16"}, changed, "forward and backward in 16 bit")
 
@@ -212,7 +212,7 @@ def _reshard(spec: StrategySpec) -> _Step | None:
 
 
 def _zero_stages(spec: StrategySpec) -> Iterator[_Step]:
-    """The stages of ZeRO above this one."""
+    """Yield the ZeRO stages above this one."""
     prices = {
         "zero2": "gradients are reduced in every microbatch",
         "zero3": "weights are gathered as they are needed",

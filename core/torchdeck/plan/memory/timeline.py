@@ -1,4 +1,4 @@
-"""What is allocated and freed in the course of a step, in order, and where its sum is largest."""
+"""Allocations and frees over a step in order, and the points where their sum is largest."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ Sizes = npt.NDArray[np.int64]
 
 
 class Term(IntEnum):
-    """What memory is for."""
+    """Purpose of allocated memory."""
 
     PARAMETERS = 0
-    """As they are kept: whole, or this rank's shards with their padding."""
+    """Parameters as stored: whole, or this rank's shards with their padding."""
     GRADIENTS = 1
-    """Of whole parameters until they are reduced, and what stays of them for the optimizer."""
+    """Gradients of whole parameters until they are reduced, and what remains of them for the optimizer."""
     OPTIMIZER = 2
     GATHERED = 3
-    """Units whose weights are together for computing, and what they are gathered into."""
+    """Units whose weights are gathered for computing, and the buffers they are gathered into."""
     BUCKETS = 4
-    """Buffers of communication: DDP's buckets, reduce-scatter, what gloo copies into."""
+    """Communication buffers: DDP's buckets, reduce-scatter, gloo's copies."""
     ACTIVATIONS = 5
     LOGITS = 6
-    """Logits, loss, and what they keep for backward."""
+    """Logits, loss, and the tensors they keep for backward."""
     INPUTS = 7
     CASTS = 8
-    """Copies of weights in the precision of the forward, made by autocast."""
+    """Copies of weights in the forward's precision, made by autocast."""
     BUFFERS = 9
-    """Of the model."""
+    """The model's buffers."""
     CONTEXT = 10
-    """What the device's runtime takes before the first tensor."""
+    """Memory the device's runtime takes before the first tensor."""
 
     @property
     def label(self) -> str:
-        """As it is called in predictions."""
+        """Name of the term in predictions."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Peak:
-    """The largest sum in one phase."""
+    """Largest sum in one phase."""
 
     phase: str
     """`setup`, `forward`, `backward` or `optimizer`."""
     total: int
     terms: Mapping[Term, int]
-    """What it is made of; terms of 0 bytes left out."""
+    """Bytes per term; terms of 0 bytes are omitted."""
 
 
 class Timeline:
     """Allocations in order of time, by term and phase.
 
     Attributes:
-        phase: of what is added next.
+        phase: phase of the events added next.
     """
 
     def __init__(self, phase: str = "setup") -> None:
@@ -69,28 +69,30 @@ class Timeline:
         """Rows that are not a chunk yet: term, bytes."""
 
     def add(self, term: Term, size: int) -> None:
-        """`size` bytes for `term`, negative when freed."""
+        """Add `size` bytes to `term`; negative if freed."""
         if size:
             self._pending.append((term, size))
 
     def spike(self, term: Term, size: int) -> None:
-        """`size` bytes that are freed at once."""
+        """Add `size` bytes that are freed at once."""
         self.add(term, size)
         self.add(term, -size)
 
     def extend(self, terms: npt.NDArray[np.int8], values: Sizes) -> None:
-        """Many rows in order, shape (n,) each."""
+        """Add many events in order, shape (n,) each."""
         self._flush()
         self._append(terms, values)
 
     def enter(self, phase: str) -> None:
-        """What follows belongs to `phase`, and so does what is alive now."""
+        """Begin `phase`. All following events belong to it, and so does the memory that is allocated now."""
         self._flush()
         self.phase = phase
         self._append(np.zeros(1, dtype=np.int8), np.zeros(1, dtype=np.int64))
 
     def peaks(self) -> list[Peak]:
-        """The peak of each phase, in order of first sight; memory held over from before counts."""
+        """Return the peak of each phase, in order of first appearance; memory still held from earlier phases
+        counts.
+        """
         self._flush()
         if not self._values:
             return []

@@ -1,4 +1,4 @@
-"""The trace that a strategy asks for, at any microbatch."""
+"""The trace that a strategy requires, at any microbatch size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torchdeck.plan.memory.spec import StrategySpec
 
 
 class UntracedError(ValueError):
-    """The profile says nothing of these settings; the message says of which."""
+    """The profile does not cover these settings; the message names them."""
 
 
 def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
-    """The trace of `spec`, from two others where its microbatch was not traced.
+    """Return the trace for `spec`, derived from two others if its microbatch was not traced.
 
-    Every allocation of a forward and backward is affine in the number of samples (a part for each sample, and
-    one that does not depend on them), so two traces whose events follow each other alike give any other.
+    Every allocation of a forward and backward is affine in the number of samples (a share per sample, and a
+    constant share). So two traces with the same sequence of events determine any other.
 
     Raises:
-        UntracedError: nothing was traced that it could come from.
+        UntracedError: no trace it could be derived from exists.
     """
     if profile.precision != spec.precision:
         raise UntracedError(f"the model was traced in {profile.precision}, not in {spec.precision}")
@@ -55,10 +55,11 @@ def _affine(near: Trace, far: Trace, microbatch: int) -> Trace:
 
 
 def _merged(trace: Trace) -> Trace:
-    """The trace with frees that follow each other as one a kind: their order is chance where a cache is
-    emptied (autocast's copies of weights), and no peak depends on it."""
+    """Return the trace with consecutive frees merged into one per kind. Their order is arbitrary if a cache
+    is emptied (autocast's copies of weights), and no peak depends on it.
+    """
     freed = trace.values < 0
-    # each allocation and mark is a run of its own; a free belongs to the run of the free before it
+    # each allocation and marker is a run of its own; a free belongs to the run of the preceding free
     runs = np.cumsum(~(freed & np.concatenate(([False], freed[:-1]))))
     keys = runs * (max(Event) + 1) + trace.kinds
     distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)

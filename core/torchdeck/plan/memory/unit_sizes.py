@@ -1,4 +1,4 @@
-"""Bytes of each FSDP unit on its way through a step."""
+"""Bytes of each FSDP unit at each stage of a step."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _FLOATING = frozenset({"float64", "float32", "bfloat16", "float16"})
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """One unit, in bytes."""
+    """Sizes of one unit, in bytes."""
 
     gathered: int
-    """All ranks' stored parts in the precision of the forward."""
+    """Stored shards of all ranks in the forward's precision."""
     brought: int
-    """This rank's part on its way from the machine's memory to the device, where it lies there."""
+    """This rank's shard in transfer from host memory to the device, if it is kept on the host."""
     cast: int
-    """This rank's part in that precision, where it is another than the weights'."""
+    """This rank's shard in that precision, if it differs from the weights' precision."""
     scattered: int
-    """What goes into the reduce-scatter: gradients, padded, in the reduction's precision."""
+    """Input of the reduce-scatter: gradients, padded, in the reduction's precision."""
     reduced: int
-    """What comes out of it."""
+    """Output of the reduce-scatter."""
     gradient: int
     """The rank's gradients for the optimizer, in the weights' precision."""
     padded: int
-    """Copies of gradients whose rows do not divide evenly, made while they are put together."""
+    """Copies of gradients whose rows do not divide evenly, made while they are packed."""
 
 
 def unit_sizes(profile: ModelProfile, spec: StrategySpec) -> tuple[UnitSizes, ...]:
-    """Sizes of every unit of `profile` under fsdp or hsdp, in their order."""
+    """Return the sizes of every unit of `profile` under fsdp or hsdp, in their order."""
     return remembered(profile, ("unit sizes", spec), lambda: _unit_sizes(profile, spec))
 
 

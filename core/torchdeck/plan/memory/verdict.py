@@ -1,9 +1,9 @@
-"""Whether memory suffices."""
+"""Verdict on whether the memory is sufficient."""
 
 from __future__ import annotations
 
 TIGHT = 0.90
-"""Part of what there is, over which it is tight."""
+"""Share of the available memory above which the verdict is `tight`."""
 
 FITS = "fits"
 TIGHT_VERDICT = "tight"
@@ -12,13 +12,13 @@ UNKNOWN = "unknown"
 
 
 def verdict(peak: int, high: int, capacity: int | None, free: int | None = None) -> str:
-    """`fits`, `tight`, `does not fit`, or `unknown` where nothing is known of the device.
+    """Return `fits`, `tight`, `does not fit`, or `unknown` if nothing is known about the device.
 
     Args:
-        peak: bytes expected.
-        high: bytes that may come to be needed.
+        peak: expected bytes.
+        high: upper bound of the bytes needed.
         capacity: bytes of the device.
-        free: of them, what nobody else uses now.
+        free: bytes of it that no other process uses now.
     """
     known = [size for size in (capacity, free) if size is not None]
     if not known:

@@ -1,1 +1,1 @@
-"""Samples, tokens and bytes of every rank over the whole run, predicted."""
+"""Predicted samples, tokens and bytes of every rank over the whole run."""

@@ -1,4 +1,4 @@
-"""The steps of a run that is not started yet, as its ranks will take them."""
+"""Predicted sequence of steps of a run that has not started yet, in the order its ranks will take them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck.plan.known import Known
 
 
 def step_order(training: Training, world_size: int, known: Known) -> StepOrder | None:
-    """Where samples come from; None where the size of the data is not known.
+    """Return the source of the samples; None if the size of the data is not known.
 
     Raises:
         BatchPlanError: the batch plan is the shard of one rank.

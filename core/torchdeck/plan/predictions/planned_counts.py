@@ -1,4 +1,4 @@
-"""What ranks read when a batch plan says so: summed over its columns, by the steps that the ranks take."""
+"""Counts of what ranks read under a batch plan: sums over its columns, by the steps that the ranks take."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torchdeck.data.batch_plan import Balance, BatchPlan, EpochColumns, plan_ste
 Ints = npt.NDArray[np.int64]
 
 _COMPARED = 50_000
-"""Microbatches over which balances are compared, in whole steps; all would take seconds for millions."""
+"""Microbatches over which balances are compared, in whole steps; millions would take seconds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Of each rank, shape (world size,) each."""
+    """Totals of each rank, shape (world size,) each."""
 
     samples: Ints
     tokens: Ints
     """Without padding."""
     padded: Ints
-    """Tokens that are computed, padding included."""
+    """Computed tokens, padding included."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedCounts:
-    """Steps over a batch plan."""
+    """Counts of the steps of a batch plan."""
 
     plan: BatchPlan
     world_size: int
@@ -39,16 +39,16 @@ class PlannedCounts:
 
     @property
     def per_step(self) -> int:
-        """Microbatches of a full step."""
+        """Number of microbatches in a full step."""
         return self.world_size * self.accumulation
 
     @property
     def per_epoch(self) -> int:
-        """Steps of the first epoch."""
+        """Number of steps in the first epoch."""
         return -(-self.plan.microbatches(0) // self.per_step)
 
     def totals(self, steps: int) -> Totals:
-        """What each rank reads in the first `steps` steps."""
+        """Return the totals of each rank over the first `steps` steps."""
         parts = self._dealt(steps) if self.balance == "none" else self._balanced(steps, self.balance)
         sums = np.zeros((3, self.world_size), dtype=np.int64)
         for part in parts:
@@ -56,12 +56,13 @@ class PlannedCounts:
         return Totals(*sums)
 
     def compared(self, steps: int) -> int:
-        """How many of the first `steps` steps `evenness` looks at in good time."""
+        """Return how many of the first `steps` steps `evenness` can evaluate in reasonable time."""
         return min(steps, max(1, _COMPARED // self.per_step))
 
     def evenness(self, balance: Balance, steps: int) -> tuple[float, float]:
-        """Under another balance, in the first `steps` steps: most tokens of a rank ÷ mean in all, and the
-        mean over steps of what it is in each. Ranks without any work count.
+        """Return the imbalance under another balance over the first `steps` steps: the largest total of
+        tokens of a rank ÷ mean, and the mean over steps of the same ratio within each step. Ranks without
+        any work count.
         """
         tokens = np.array([part[1] for part in self._balanced(steps, balance)], dtype=np.float64)
         whole = tokens.sum(axis=0)
@@ -69,7 +70,9 @@ class PlannedCounts:
         return float(whole.max() / whole.mean()) if whole.any() else 1.0, float(each.mean())
 
     def _dealt(self, steps: int) -> Iterator[Ints]:
-        """Rank i takes i, i + W, …, of each epoch: a step is a multiple of W long."""
+        """Yield the microbatches of each epoch by rank. Rank i takes i, i + W, … of each epoch: a step is a
+        multiple of W long.
+        """
         for epoch in range(self.plan.epochs):
             columns = self.plan.epoch_columns(epoch)
             used = min(len(columns), steps * self.per_step)
@@ -85,13 +88,13 @@ class PlannedCounts:
         )
         for step in itertools.islice(planned, steps):
             if step.epoch not in measures:
-                # −1, no microbatch, is the zero at the end
+                # −1, no microbatch, selects the zero at the end
                 measures = {step.epoch: [np.append(values, 0) for values in _measures(step.columns)]}
             yield np.stack([values[step.table].sum(axis=1) for values in measures[step.epoch]])
 
 
 def _measures(columns: EpochColumns) -> tuple[Ints, ...]:
-    """Samples, tokens and padded tokens of each microbatch."""
+    """Return samples, tokens and padded tokens of each microbatch."""
     return (
         columns.batch_size.astype(np.int64, copy=False),
         columns.tokens.astype(np.int64, copy=False),

@@ -1,4 +1,4 @@
-"""What a run is expected to need and use, from the profile of its model and the plan of its data."""
+"""Expected requirements and usage of a run, from the profile of its model and the plan of its data."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from torchdeck.plan.problems import PlanError, problem
 
 
 def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> Prediction:
-    """All that can be said of a run before it starts; parts that nothing is known of are empty.
+    """Predict a run before it starts; parts without enough facts are empty.
 
     Args:
-        config: what is asked for.
+        config: config of the run.
         shares: its ranks on every node.
-        backend: `gloo` or `nccl`, decided.
-        known: what was found out.
+        backend: `gloo` or `nccl`, resolved.
+        known: facts about model and data.
 
     Raises:
-        PlanError: what is known does not fit the config.
+        PlanError: the known facts do not fit the config.
     """
     profile = known.profile
     world_size = sum(share.nproc for share in shares)
-    # what a script reads is its own affair
+    # a script manages its own data
     data = None if config.run.recipe is None else predict_data(config.training, world_size, known)
     scarce = () if data is None else data_notes(data, config.training, world_size, known)
     memory, notes = fitted(config, spec_of(config, shares, backend, known), shares, known)
@@ -50,7 +50,7 @@ def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
 
 
 def _told(profile: ModelProfile, config: RunConfig) -> tuple[str, ...]:
-    """Notes of `profile` that matter to this run."""
+    """Return the notes of `profile` that matter to this run."""
     idle = set()
     if config.distributed.strategy not in FULLY_SHARDED:
         idle.add(ONE_UNIT)
@@ -63,7 +63,7 @@ def _told(profile: ModelProfile, config: RunConfig) -> tuple[str, ...]:
 
 
 def predict_data(training: Training, world_size: int, known: Known) -> PredictedData | None:
-    """What each rank reads; None where the size of the data is not known.
+    """Predict what each rank reads; None if the size of the data is not known.
 
     Raises:
         PlanError: the batch plan does not fit the run.
@@ -92,7 +92,7 @@ def predict_data(training: Training, world_size: int, known: Known) -> Predicted
 
 
 def data_notes(data: PredictedData, training: Training, world_size: int, known: Known) -> tuple[str, ...]:
-    """What is to be said of data that has less than a step takes."""
+    """Return notes about data that is smaller than one step."""
     wanted, there, things = training.accumulation * world_size, data.size, "samples"
     if known.batch_plan is None:
         wanted *= training.microbatch
@@ -119,7 +119,7 @@ def _planned(training: Training, world_size: int, plan: BatchPlan, steps: int) -
 
 
 def rank_counts(samples: Counts, tokens: npt.NDArray[np.float64] | None) -> tuple[RankCounts, ...]:
-    """Ranks that read as much, joined where they follow each other."""
+    """Group consecutive ranks that read the same amount."""
     changes = np.diff(samples) != 0
     if tokens is not None:
         changes |= np.diff(tokens) != 0
@@ -131,18 +131,17 @@ def rank_counts(samples: Counts, tokens: npt.NDArray[np.float64] | None) -> tupl
     )
 
 
-# What ranks read when samples come in a seeded order: counted by arithmetic, not by drawing the order.
-#
-# The rules are those of `torchdeck.data.order`: a full step gives every microbatch its whole size, and the
-# last step of an epoch is cut into parts that differ by at most one sample.
+# Counts of what ranks read when samples come in a seeded order, computed arithmetically without drawing the
+# order. The rules are those of `torchdeck.data.order`: in a full step every microbatch has its whole size,
+# and the last step of an epoch is split into parts that differ by at most one sample.
 
 Counts = npt.NDArray[np.int64]
-"""One number a rank, shape (world size,)."""
+"""One number per rank, shape (world size,)."""
 
 
 @dataclass(frozen=True)
 class SeededCounts:
-    """Steps over a data set in a seeded order, every number at least 1."""
+    """Counts of the steps over a data set in a seeded order; every number is at least 1."""
 
     size: int
     """Samples of the data set."""
@@ -152,16 +151,16 @@ class SeededCounts:
 
     @property
     def global_batch(self) -> int:
-        """Samples of a full step."""
+        """Number of samples in a full step."""
         return self.microbatch * self.accumulation * self.world_size
 
     @property
     def per_epoch(self) -> int:
-        """Steps of one epoch, the partial last one included."""
+        """Number of steps per epoch, the partial last one included."""
         return steps_per_epoch(self.size, self.global_batch)
 
     def samples(self, steps: int) -> Counts:
-        """Samples that each rank reads in the first `steps` steps."""
+        """Return the samples that each rank reads in the first `steps` steps."""
         epochs, rest = divmod(steps, self.per_epoch)
         full, left = divmod(self.size, self.global_batch)
         full_steps = epochs * full + min(rest, full)
@@ -169,7 +168,7 @@ class SeededCounts:
         return whole + epochs * self._parts(left)
 
     def _parts(self, left: int) -> Counts:
-        """Samples of each rank in a step of `left` samples."""
+        """Return the samples of each rank in a step of `left` samples."""
         parts = self.accumulation * self.world_size
         edges = np.arange(parts + 1, dtype=np.int64) * left // parts
         sizes: Counts = np.diff(edges)

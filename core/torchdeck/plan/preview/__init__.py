@@ -1,4 +1,4 @@
-"""The plan of a run as a person wants to see it. Pure."""
+"""Readable preview of a run's plan. Pure."""
 
 from torchdeck.plan.preview.preview import Preview, make_preview
 

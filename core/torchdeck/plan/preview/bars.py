@@ -1,4 +1,4 @@
-"""What stacked bars of memory show: which groups, on what scale, and what is said below them."""
+"""Content of stacked memory bars: the groups, the scale, and the captions below them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torchdeck.quantities import size
 
 SHOWN_GROUPS = 6
 _MAGNIFIED_BELOW = 0.1
-"""A device filled less than this is not drawn to its whole width: there would be nothing to see."""
+"""A device filled less than this is not drawn to full scale: nothing would be visible."""
 _WORTH_NAMING = 0.01
 
 
 def facts(memory: MemoryPreview) -> list[str]:
-    """When the peak is, and between what it is expected."""
+    """Return the phase of the peak and its expected range."""
     group = memory.decisive
     peak = f"peak in {group.phase}"
     if size(group.high_bytes) != size(group.peak_bytes):
@@ -35,7 +35,7 @@ def facts(memory: MemoryPreview) -> list[str]:
 
 
 def most_needed(memory: MemoryPreview, count: int = SHOWN_GROUPS) -> list[PredictedMemory]:
-    """The groups that a bar is drawn for, the decisive one first: by verdict, and by how full devices are."""
+    """Return the groups that get a bar, the decisive one first: by verdict, then by how full devices are."""
 
     def need(group: PredictedMemory) -> tuple[int, float, int]:
         return SERIOUSNESS.index(group.verdict), fullness(group) or 0.0, group.peak_bytes
@@ -44,19 +44,21 @@ def most_needed(memory: MemoryPreview, count: int = SHOWN_GROUPS) -> list[Predic
 
 
 def magnified(groups: Sequence[PredictedMemory], scale: float) -> str:
-    """That bars of `scale` bytes end before any capacity; empty where they do not, or none is known."""
+    """Return a note that bars of `scale` bytes end before any capacity; empty if they do not, or if no
+    capacity is known.
+    """
     if any(capacity_in_sight(group, scale) for group in groups) or not any(g.capacity_bytes for g in groups):
         return ""
     return f"bars are magnified: their whole width is {size(scale)}"
 
 
 def capacity_in_sight(group: PredictedMemory, scale: float) -> bool:
-    """Whether a bar of `scale` bytes reaches to the group's capacity."""
+    """Return whether a bar of `scale` bytes reaches the group's capacity."""
     return group.capacity_bytes is not None and group.capacity_bytes <= scale
 
 
 def scale_of(groups: Sequence[PredictedMemory]) -> float:
-    """Bytes that a whole bar stands for."""
+    """Return the bytes that a full bar represents."""
     most = max(group.high_bytes for group in groups)
     capacity = max((group.capacity_bytes or 0) for group in groups)
     return most if most < capacity * _MAGNIFIED_BELOW or not capacity else max(most, capacity) * 1.02

@@ -1,4 +1,4 @@
-"""How much each rank reads, and how even that is."""
+"""Amount of data each rank reads, and its balance."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Policy:
-    """How even the ranks would be under one setting of training.balance."""
+    """Balance of the ranks under one setting of training.balance."""
 
     name: str
     imbalance: float
-    """Most tokens that a rank has ÷ mean, over `steps` steps."""
+    """Largest token count of a rank ÷ mean, over `steps` steps."""
     slowest: float
-    """Mean over steps of most tokens ÷ mean in the step: what waiting for the fullest rank costs."""
+    """Mean over steps of the largest token count ÷ mean within the step: the cost of waiting for the fullest
+    rank.
+    """
     chosen: bool
     steps: int
-    """The first steps that were looked at; of a long run not all."""
+    """Number of first steps evaluated; not all of a long run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +45,11 @@ class DataPreview(Load):
     samples: Counts
     """Shape (world size,)."""
     tokens: npt.NDArray[np.float64] | None
-    """Shape (world size,); None where samples are of no known length."""
+    """Shape (world size,); None if samples have no known length."""
     padding: float | None = None
-    """Share of what the model computes that is padding; None where nothing is padded or known."""
+    """Share of the model's computation that is padding; None if nothing is padded or known."""
     policies: tuple[Policy, ...] = ()
-    """Of a batch plan."""
+    """Policies of a batch plan."""
 
     @property
     def imbalance(self) -> float:
@@ -57,16 +59,16 @@ class DataPreview(Load):
 
     @property
     def epochs(self) -> float:
-        """Passes over the data."""
+        """Number of passes over the data."""
         return self.steps / self.steps_per_epoch
 
 
 def make_data(predicted: PredictedData, training: Training, plan: BatchPlan | None) -> DataPreview:
-    """`predicted` with a number for each rank.
+    """Return `predicted` with a number for each rank.
 
     Args:
-        predicted: of every rank.
-        training: says how the batch plan, if there is one, is shared out.
+        predicted: prediction for all ranks.
+        training: says how the batch plan, if there is one, is distributed.
         plan: the batch plan.
     """
     counts = np.array([entry.last - entry.first + 1 for entry in predicted.ranks], dtype=np.int64)
@@ -86,7 +88,7 @@ def make_data(predicted: PredictedData, training: Training, plan: BatchPlan | No
 
 
 def padding_share(plan: BatchPlan) -> float:
-    """Padding ÷ all that is computed, over all epochs of `plan`."""
+    """Return padding ÷ all computed tokens, over all epochs of `plan`."""
     epochs = [plan.epoch_columns(epoch) for epoch in range(plan.epochs)]
     padded = sum(int(columns.padded_tokens.sum()) for columns in epochs)
     tokens = sum(int(columns.tokens.sum(dtype=np.int64)) for columns in epochs)

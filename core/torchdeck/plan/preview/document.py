@@ -1,28 +1,29 @@
 """A preview as JSON, for programs.
 
-The document has `version` (1), raised when a key goes or changes its meaning; keys may be added.
-Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends in it, null is "not known".
+The document has `version` (1), raised if a key is removed or changes its meaning; keys may be added.
+Sizes are bytes, ranks count from 0, `[first, last]` is an inclusive range, null is "not known".
 
 - `headline`: one sentence.
-- `placement`: `world_size`; `shard` (ranks that divide one model's state) and `replicas` (such groups);
+- `placement`: `world_size`; `shard` (ranks that share one model's state) and `replicas` (such groups);
   `nodes`, each `name`, `address`, `node_rank`, `ranks` [first, last], `devices`, `kind`;
   `spares` (names), `absent` (each `name`, `why`: it did not answer, and is left out).
 - `arithmetic`: sentences.
-- `smaller`: sizes that a run with a range goes on with, most ranks first: `nodes`, `nproc`, `world_size`,
+- `smaller`: sizes with which a run with a range continues, most ranks first: `nodes`, `nproc`, `world_size`,
   `accumulation`, `global_batch`, `lr`, `verdict` and `peak_bytes` of its memory, `warnings`.
 - `data`, or null: `source`, `size`, `steps_per_epoch`, `steps`, `epochs`, `unit` (what loads count),
-  `imbalance` (largest load ÷ mean), `padding` (share of what is computed), `ranks` (each `ranks`
+  `imbalance` (largest load ÷ mean), `padding` (share of the computation), `ranks` (each `ranks`
   [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`,
-  `steps` looked at).
+  `steps` evaluated).
 - `memory`, or null: `source`, `verdict`, `groups` (each as in the plan's `prediction.memory`), `suggestions`
   (each `change`, key to new value; `sentence`, `peak_bytes`, `verdict`).
-- `communication`, or null: of one step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
-  (ranks that send to other nodes), `seconds` (links are busy at least), `collectives` (each `name`, `what`,
+- `communication`, or null: per step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
+  (ranks that send to other nodes), `seconds` (minimum time links are busy), `collectives` (each `name`,
+  `what`,
   `ring`, `passes`, `sent`).
 - `notes`: sentences.
 
-Of one rank (`--rank N --json`): the fields of `torchdeck.plan.preview.rank.RankPreview`. Of strategies side
-by side (`--compare A,B --json`): a list, each as `torchdeck.plan.preview.strategies.StrategyRow.document`.
+For one rank (`--rank N --json`): the fields of `torchdeck.plan.preview.rank.RankPreview`. For a comparison of
+strategies (`--compare A,B --json`): a list, each as `torchdeck.plan.preview.strategies.StrategyRow.document`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PREVIEW_VERSION = 1
 
 
 def document(preview: Preview) -> dict[str, Any]:
-    """The document of `preview`: dicts, lists, strings and numbers."""
+    """Return the document of `preview`: dicts, lists, strings and numbers."""
     predicted = None if preview.plan.prediction is None else preview.plan.prediction.data
     return {
         "version": PREVIEW_VERSION,

@@ -1,4 +1,4 @@
-"""The one line that a person reads first."""
+"""Headline of a preview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _LEAST = 0.005
 
 
 def headline(preview: Preview) -> str:
-    """Ranks, strategy, verdict: `2 ranks on localhost, ddp over gloo: fits: 3.1 GiB of 80.0 GiB, 4 %`."""
+    """Return ranks, strategy and verdict: `2 ranks on localhost, ddp over gloo: fits: 3.1 GiB of 80.0 GiB, 4
+    %`.
+    """
     where = placement_line(preview)
     if preview.known.broken:
         return f"{where}: {preview.known.broken}"
@@ -24,19 +26,19 @@ def headline(preview: Preview) -> str:
 
 
 def placement_line(preview: Preview) -> str:
-    """`2 ranks on localhost, ddp over gloo`."""
+    """Return `2 ranks on localhost, ddp over gloo`."""
     plan, nodes = preview.plan, preview.board.nodes
     ranks = f"{plan.world_size:,} rank{'' if plan.world_size == 1 else 's'}"
     where = nodes[0].name if len(nodes) == 1 else f"{len(nodes):,} nodes"
     strategy = f", {plan.strategy}"
-    if plan.batch is None:  # what a script does is its own affair: only an estimate takes it to do so
+    if plan.batch is None:  # a script decides this itself: only an estimate assumes it
         strategy = "" if preview.memory is None else f"{strategy} assumed"
     how = f"{strategy} over {plan.backend}"
     return f"{ranks} on {where}{how}"
 
 
 def verdict_line(memory: MemoryPreview) -> str:
-    """`fits: 3.1 GiB of 80.0 GiB, 4 %`; of the ranks that decide it."""
+    """Return `fits: 3.1 GiB of 80.0 GiB, 4 %` for the decisive ranks."""
     group = memory.decisive
     filled = fullness(group)
     said = f"{memory.verdict} (estimated)" if memory.source == "closed form" else memory.verdict
@@ -46,7 +48,9 @@ def verdict_line(memory: MemoryPreview) -> str:
 
 
 def percent(share: float) -> str:
-    """`74 %`; `under 1 %` for what would round to nothing, `21 times` for what is far too much."""
+    """Return `74 %`; `under 1 %` instead of a value that rounds to 0, `21 times` for a value far too
+    large.
+    """
     if share >= _TIMES:
         return f"{share:.0f} times"
     return "under 1 %" if 0 < share < _LEAST else f"{share * 100:.0f} %"

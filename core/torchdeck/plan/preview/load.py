@@ -1,4 +1,4 @@
-"""What ranks are compared by: tokens where they are known, else samples."""
+"""Unit by which ranks are compared: tokens if known, else samples."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy.typing as npt
 
 
 class Load:
-    """Of a value that counts both, in arrays of the same shape."""
+    """Load of a value that counts both, in arrays of the same shape."""
 
     samples: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.float64] | None
 
     @property
     def load(self) -> npt.NDArray[np.float64]:
-        """Tokens where they are known, else samples."""
+        """Tokens if known, else samples."""
         return self.samples.astype(np.float64) if self.tokens is None else self.tokens
 
     @property
     def unit(self) -> str:
-        """What `load` counts."""
+        """Unit of `load`."""
         return "samples" if self.tokens is None else "tokens"

@@ -1,4 +1,4 @@
-"""How much each microbatch of some steps has, for every rank; made when it is looked at."""
+"""Size of each microbatch of some steps, for every rank; computed on demand."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class MicrobatchTable(Load):
-    """Microbatches of some steps that follow each other.
+    """Microbatches of some consecutive steps.
 
-    Columns are microbatches in the order that a rank does them, `accumulation` for each step.
+    Columns are microbatches in the order a rank processes them, `accumulation` per step.
     """
 
     first_step: int
-    """From 0."""
+    """Return the epoch, from 0."""
     accumulation: int
     samples: Ints
-    """Shape (world size, steps × accumulation); 0 where a rank has nothing to do."""
+    """Shape (world size, steps × accumulation); 0 if a rank has nothing to do."""
     tokens: npt.NDArray[np.float64] | None
-    """The same shape, without padding; None where samples are of no known length."""
+    """Same shape, without padding; None if samples have no known length."""
     padded: Ints | None
-    """The same shape: tokens that are computed, padding included; None where nothing is padded or known."""
+    """Same shape: computed tokens, padding included; None if nothing is padded or known."""
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """Total number."""
         return int(self.samples.shape[1]) // self.accumulation
 
 
 def microbatch_table(preview: Preview, first_step: int, steps: int) -> MicrobatchTable | None:
-    """Microbatches of at most `steps` steps from `first_step` (from 0) on; fewer at the end of the run.
+    """Return the microbatches of at most `steps` steps beginning with `first_step` (from 0); fewer at the end
+    of the run.
 
     Pure; takes up to a second for a balanced batch plan of thousands of ranks.
 
     Returns:
-        None where nothing is known of the data.
+        None if nothing is known about the data.
 
     Raises:
         ValueError: the run has no such step.
@@ -70,7 +71,9 @@ def microbatch_table(preview: Preview, first_step: int, steps: int) -> Microbatc
 
 
 def _seeded(training: Training, size: int, world_size: int, first: int, steps: int) -> Ints:
-    """By the rule of `torchdeck.data.order`: part k of n samples goes from ⌊k·n/parts⌋ to ⌊(k+1)·n/parts⌋."""
+    """Count by the rule of `torchdeck.data.order`: part k of n samples spans ⌊k·n/parts⌋ to
+    ⌊(k+1)·n/parts⌋.
+    """
     parts = world_size * training.accumulation
     batch = training.microbatch * parts
     in_epoch = np.arange(first, first + steps, dtype=np.int64) % steps_per_epoch(size, batch)
@@ -100,7 +103,7 @@ def _planned(plan: BatchPlan, training: Training, world_size: int, first: int, s
 
 
 def _position(plan: BatchPlan, per_step: int, step: int) -> PlanPosition:
-    """Where `step` begins; steps do not cross from one epoch into the next."""
+    """Return the position at which `step` begins; steps do not cross from one epoch into the next."""
     before = 0
     for epoch in range(plan.epochs):
         in_epoch = steps_per_epoch(plan.microbatches(epoch), per_step)

@@ -1,4 +1,4 @@
-"""What a run will do, as a person wants to see it: what terminal, picture and window show."""
+"""Readable preview of a run, shown by terminal, picture and window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchdeck.plan.preview.rank_grid import RankGrid, make_rank_grid
 from torchdeck.plan.shares import shares_of
 
 if TYPE_CHECKING:
-    # numpy comes with these, and a script has none of it
+    # these import numpy, and a script has none of them
     from torchdeck.plan.memory.spec import StrategySpec
     from torchdeck.plan.preview.data import DataPreview
     from torchdeck.plan.preview.traffic import Traffic
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan laid out. Ranks that need the same stand together; `make_rank` lays out a single one."""
+    """Preview of a plan. Ranks with equal requirements are grouped; `make_rank` previews a single rank."""
 
     plan: LaunchPlan
     board: RankGrid
     arithmetic: tuple[str, ...]
-    """One sentence a line; empty for scripts."""
+    """One sentence per line; empty for scripts."""
     data: DataPreview | None
     memory: MemoryPreview | None
     traffic: Traffic | None
-    """None where nothing is known of the model."""
+    """None if nothing is known about the model."""
     notes: tuple[str, ...]
-    """Why something is missing, what is not validated: one sentence each."""
+    """Why something is missing, and what is not validated: one sentence each."""
     config: RunConfig = field(repr=False)
     known: Known = field(repr=False)
     shares: tuple[NodeShare, ...] = field(repr=False)
-    """The ranks on every node."""
+    """Ranks on every node."""
     spec: StrategySpec | None = field(repr=False)
-    """None where nothing is known of the training."""
+    """None if nothing is known about the training."""
 
 
 def make_preview(
     config: RunConfig, plan: LaunchPlan, inventory: Inventory, known: Known | None = None
 ) -> Preview:
-    """Lay out `plan`. Pure, and quick for thousands of ranks.
+    """Preview `plan`. Pure, and fast for thousands of ranks.
 
     Args:
-        config: what the plan was made of.
-        plan: with its prediction.
-        inventory: the machines it was made for.
-        known: what was found out of model and data; nothing by default.
+        config: config the plan was made from.
+        plan: plan with its prediction.
+        inventory: machines it was made for.
+        known: facts about model and data; default: none.
     """
     known = Known() if known is None else known
     shares = shares_of(plan, inventory)
@@ -122,7 +122,7 @@ def _traffic(
 
 
 def _spares(plan: LaunchPlan) -> tuple[str, ...]:
-    """What spare nodes are for, as a sentence; none without spares."""
+    """Return what spare nodes are for, as a sentence; none without spares."""
     names = [node.name for node in plan.spares]
     if not names:
         return ()

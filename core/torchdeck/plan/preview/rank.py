@@ -1,4 +1,4 @@
-"""Everything about one rank."""
+"""Full preview of one rank."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MicrobatchPreview:
-    """One of the first microbatches of a rank."""
+    """One of a rank's first microbatches."""
 
     step: int
-    """From 0."""
+    """Return the epoch, from 0."""
     index: int
-    """In the step, from 0."""
+    """Index in the step, from 0."""
     sample_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class RankPreview:
-    """Where a rank runs, what it reads and what it holds."""
+    """Device, data and state of a rank."""
 
     placement: RankPlacement
     shard_group: int
     shard_index: int
-    """Its place in the group; 0 where every rank holds the whole model."""
+    """Position in the group; 0 if every rank holds the whole model."""
     shard: int
-    """Ranks of a group."""
+    """Ranks per group."""
     samples: int | None
-    """In the whole run; None where the data is not known."""
+    """Samples in the whole run; None if the data is not known."""
     tokens: float | None
     microbatches: tuple[MicrobatchPreview, ...]
-    """The first ones, of the first epoch."""
+    """First microbatches of the first epoch."""
     tensors: tuple[TensorRows, ...]
-    """Empty where nothing is known of the model."""
+    """Empty if nothing is known about the model."""
     memory: PredictedMemory | None
 
     @property
@@ -51,17 +51,17 @@ class RankPreview:
         return self.placement.rank
 
     def document(self) -> dict[str, Any]:
-        """Its fields as dicts, lists, strings and numbers; `placement` as in plan.json."""
+        """Return its fields as dicts, lists, strings and numbers; `placement` as in plan.json."""
         value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return value
 
 
 FIRST_MICROBATCHES = 3
-"""Microbatches of a rank whose sample ids are shown."""
+"""Number of microbatches per rank whose sample ids are shown."""
 
 
 def make_rank(preview: Preview, rank: int, microbatches: int = FIRST_MICROBATCHES) -> RankPreview:
-    """All about one rank, with its first microbatches.
+    """Return everything about one rank, with its first microbatches.
 
     Raises:
         ValueError: there is no such rank.
@@ -88,7 +88,7 @@ def make_rank(preview: Preview, rank: int, microbatches: int = FIRST_MICROBATCHE
 
 
 def first_microbatches(order: StepOrder, rank: int, count: int) -> tuple[MicrobatchPreview, ...]:
-    """The first `count` microbatches of `rank`, by the steps that it takes itself."""
+    """Return the first `count` microbatches of `rank`, by the steps that the rank itself takes."""
     found: list[MicrobatchPreview] = []
     for number, step in enumerate(order.steps(order.start)):
         parts = step.parts(rank)

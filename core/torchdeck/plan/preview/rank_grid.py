@@ -1,4 +1,4 @@
-"""Which rank sits where: nodes, devices, and the groups of ranks that hold a whole model between them."""
+"""Grid of ranks: nodes, devices, and the groups of ranks that together hold a whole model."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.placement import NodeShare
 
 if TYPE_CHECKING:
-    # numpy comes with it, and preflight reads boards without
+    # imports numpy, and preflight reads grids without it
     from torchdeck.plan.memory.spec import StrategySpec
 
 
 @dataclass(frozen=True)
 class RankGridNode:
-    """One node and its ranks, which follow each other."""
+    """One node and its consecutive ranks."""
 
     name: str
     address: str
     node_rank: int
     first_rank: int
     devices: tuple[str, ...]
-    """Of its ranks, in order: `cuda:0`, or `cpu`."""
+    """Devices of its ranks, in order: `cuda:0`, or `cpu`."""
     kind: str
-    """What the devices are, as their driver names them; `CPU` where ranks compute on it."""
+    """Device model as the driver names it; `CPU` if ranks compute on it."""
 
     @property
     def nproc(self) -> int:
-        """Ranks on the node."""
+        """Number of ranks on the node."""
         return len(self.devices)
 
     @property
     def last_rank(self) -> int:
-        """The last of them."""
+        """Last rank on the node."""
         return self.first_rank + self.nproc - 1
 
     def like(self, other: RankGridNode) -> bool:
-        """Whether the two differ in name, address and ranks alone."""
+        """Return whether the two differ only in name, address and ranks."""
         return (self.devices, self.kind) == (other.devices, other.kind)
 
 
 @dataclass(frozen=True)
 class RankGrid:
-    """All nodes, in order of their ranks."""
+    """All nodes, ordered by their ranks."""
 
     nodes: tuple[RankGridNode, ...]
     shard: int
-    """Ranks that divide one model's state among them: 1 where each holds all of it."""
+    """Ranks that share one model's state: 1 if each holds all of it."""
     sharded: str = "weights are"
-    """What of it, with its verb."""
+    """The sharded state, as a phrase with its verb."""
 
     @property
     def world_size(self) -> int:
-        """Ranks in all."""
+        """Total number of ranks."""
         return sum(node.nproc for node in self.nodes)
 
     @property
     def replicas(self) -> int:
-        """Groups of `shard` ranks."""
+        """Number of groups of `shard` ranks."""
         return self.world_size // self.shard
 
     def shard_group(self, rank: int) -> int:
-        """The group that `rank` is in; ranks of a group follow each other."""
+        """Return the group of `rank`; ranks of a group are consecutive."""
         return rank // self.shard
 
     def alike(self) -> tuple[tuple[RankGridNode, RankGridNode], ...]:
-        """First and last of each stretch of nodes that are alike."""
+        """First and last node of each stretch of identical nodes."""
         stretches: list[list[RankGridNode]] = []
         for node in self.nodes:
             if stretches and stretches[-1][-1].like(node):
@@ -79,7 +79,7 @@ class RankGrid:
 
 
 def make_rank_grid(plan: LaunchPlan, shares: Sequence[NodeShare], spec: StrategySpec | None) -> RankGrid:
-    """The board of `plan`; `shares` say what its devices are, `spec` how they divide the model."""
+    """Return the grid of `plan`; `shares` describe its devices, `spec` how they divide the model."""
     nodes = []
     first = 0
     for part, share in zip(plan.nodes, shares, strict=True):

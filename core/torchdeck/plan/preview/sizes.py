@@ -1,4 +1,4 @@
-"""What a run with a range goes on with when ranks are lost, as lines and as plain values."""
+"""Sizes with which a run with a range continues after losing ranks, as lines and as plain values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchdeck.plan.memory.fullness import MemoryPreview, make_memory
 from torchdeck.plan.preview.headline import verdict_line
 
 SHOWN = 8
-"""Sizes that have a line; of more, the largest and the smallest."""
+"""Largest number of sizes shown; beyond it the largest and the smallest."""
 
 
 def size_lines(plan: LaunchPlan) -> list[str]:
-    """A line a size, most ranks first; none without a range."""
+    """Return a line per size, most ranks first; none without a range."""
     if not plan.smaller:
         return []
     sizes = list(plan.smaller)
@@ -25,7 +25,7 @@ def size_lines(plan: LaunchPlan) -> list[str]:
 
 
 def size_values(plan: LaunchPlan) -> Iterator[dict[str, Any]]:
-    """The sizes as plain values, most ranks first."""
+    """Yield the sizes as plain values, most ranks first."""
     for size in plan.smaller:
         memory = _memory(size)
         yield {
@@ -42,7 +42,7 @@ def size_values(plan: LaunchPlan) -> Iterator[dict[str, Any]]:
 
 
 def _line(plan: LaunchPlan, size: SmallerSize) -> str:
-    """`2 ranks: global batch 4 × 3 × 2 = 24 samples; fits: 3.1 GiB of 80.0 GiB, 4 %`."""
+    """Return `2 ranks: global batch 4 × 3 × 2 = 24 samples; fits: 3.1 GiB of 80.0 GiB, 4 %`."""
     parts = [f"{size.world_size:,} rank{'' if size.world_size == 1 else 's'}"]
     if len(plan.nodes) > 1:
         parts[0] += f" ({size.nodes:,} × {size.nproc:,})"

@@ -1,4 +1,4 @@
-"""The same run under other strategies, side by side."""
+"""Comparison of the same run under different strategies."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StrategyRow:
-    """What one strategy needs and sends."""
+    """Requirements and traffic of one strategy."""
 
     compared: Compared
     traffic: Traffic | None
-    """None where the strategy cannot train this."""
+    """None if the strategy cannot train this model."""
     chosen: bool
-    """It is the config's."""
+    """Whether it is the config's strategy."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,9 @@ class StrategyRow:
         return f"{spec.kind} {spec.shard} × {spec.replicas:,}" if spec.kind == "hsdp" else spec.kind
 
     def document(self) -> dict[str, Any]:
-        """Plain values: `strategy`, `shard`, `replicas`, `chosen`, `problem`, `memory`, `communication`."""
+        """Return plain values: `strategy`, `shard`, `replicas`, `chosen`, `problem`, `memory`,
+        `communication`.
+        """
         compared = self.compared
         return {
             "strategy": compared.spec.kind,
@@ -51,10 +53,10 @@ class StrategyRow:
 
 
 def strategy_kinds(words: Sequence[str]) -> tuple[Kind, ...]:
-    """The strategies that `words` name, each once.
+    """Return the strategies named by `words`, each once.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: one of them is not a strategy.
     """
     known: dict[str, Kind] = {kind: kind for kind in KINDS}
     for word in words:
@@ -64,10 +66,10 @@ def strategy_kinds(words: Sequence[str]) -> tuple[Kind, ...]:
 
 
 def compare_strategies(preview: Preview, kinds: Sequence[Kind]) -> tuple[StrategyRow, ...]:
-    """The run of `preview` under each of `kinds`.
+    """Return the run of `preview` under each of `kinds`.
 
     Raises:
-        ValueError: nothing is known of the model.
+        ValueError: nothing is known about the model.
     """
     profile = preview.known.profile
     if profile is None:

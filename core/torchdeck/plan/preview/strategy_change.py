@@ -1,4 +1,4 @@
-"""What to write into run.toml for another strategy."""
+"""Changes to run.toml that select another strategy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torchdeck.plan.memory.spec import ZERO, StrategySpec
 
 
 def strategy_change(spec: StrategySpec, asked: int | None = None) -> Mapping[str, Any]:
-    """Keys of run.toml, dotted, to their values, after which a recipe trains by `spec`.
+    """Return dotted keys of run.toml and the values with which a recipe trains by `spec`.
 
     Args:
-        spec: the strategy that is wanted.
-        asked: distributed.hsdp.shard as it is; another than the wanted one is written over.
+        spec: requested strategy.
+        asked: current distributed.hsdp.shard; it is overwritten if it differs from the requested one.
     """
     kind = spec.kind
     if kind == "hsdp" and asked is not None and asked != spec.shard:

@@ -1,4 +1,4 @@
-"""Which rows of which tensor a rank holds."""
+"""Rows of each tensor that a rank holds."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TensorRows:
-    """A rank's part of one parameter."""
+    """A rank's share of one parameter."""
 
     name: str
     shape: tuple[int, ...]
-    """Of the whole tensor."""
+    """Shape of the whole tensor."""
     dtype: str
     first_row: int
     rows: int
-    """0 where the rank holds none of it."""
+    """0 if the rank holds none of it."""
     size: int
-    """Bytes of those rows, without the padding that FSDP stores beside them."""
+    """Bytes of those rows, without the padding that FSDP stores next to them."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldRows:
-    """A rank's part of every tensor, in their order; shape (n,) each."""
+    """A rank's share of every tensor, in their order; shape (n,) each."""
 
     first_row: Ints
     rows: Ints
@@ -41,35 +41,35 @@ class HeldRows:
 
 @dataclass(frozen=True, eq=False)
 class TensorTable:
-    """Parameters in columns, for models of a hundred thousand of them."""
+    """Parameters in columns, for models with a hundred thousand of them."""
 
     tensors: tuple[TensorInfo, ...]
 
     @cached_property
     def lengths(self) -> Ints:
-        """Rows of each: its first dimension, 1 for a scalar; shape (n,)."""
+        """Rows of each tensor: its first dimension, 1 for a scalar; shape (n,)."""
         return np.array([tensor.shape[0] if tensor.shape else 1 for tensor in self.tensors], dtype=np.int64)
 
     @cached_property
     def elements(self) -> Ints:
-        """Numbers in each, shape (n,)."""
+        """Elements of each tensor, shape (n,)."""
         return np.array([tensor.numel for tensor in self.tensors], dtype=np.int64)
 
     @cached_property
     def sizes(self) -> Ints:
-        """Bytes of each, shape (n,)."""
+        """Bytes of each tensor, shape (n,)."""
         items = np.array([ITEM_SIZES[tensor.dtype] for tensor in self.tensors], dtype=np.int64)
         return self.elements * items
 
     @cached_property
     def row_sizes(self) -> Ints:
-        """Bytes of a row of each, 0 where there is none; shape (n,)."""
+        """Bytes per row of each tensor, 0 if it has no rows; shape (n,)."""
         return self.sizes // np.maximum(self.lengths, 1)
 
     def held(self, spec: StrategySpec, rank: int) -> HeldRows | None:
-        """What `rank` holds; None for ZeRO, which cuts tensors without regard to rows.
+        """Return what `rank` holds; None for ZeRO, which splits tensors without regard to rows.
 
-        Rows as `torch.chunk` cuts dim 0: ceil(rows ÷ ranks) for each rank until none are left.
+        Rows are split as `torch.chunk` splits dim 0: ceil(rows ÷ ranks) per rank until none are left.
         """
         if spec.kind.startswith("zero"):
             return None
@@ -81,7 +81,7 @@ class TensorTable:
 
 
 def tensors_of(profile: ModelProfile, spec: StrategySpec, rank: int) -> tuple[TensorRows, ...]:
-    """What `rank` holds of every parameter; nothing for ZeRO, as `TensorTable.held` says."""
+    """Return what `rank` holds of every parameter; empty for ZeRO, see `TensorTable.held`."""
     held = TensorTable(profile.parameters).held(spec, rank)
     if held is None:
         return ()

@@ -1,7 +1,7 @@
 """The six parts of memory, in the same colours on a terminal, in a picture and in the window.
 
 Colours: Okabe and Ito, "Color Universal Design", 2008; distinct with any colour vision. On light
-grounds darker shades of some stand in, as all have 3:1 there.
+backgrounds some are replaced by darker shades, so that all have a contrast of 3:1 there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ class Term(NamedTuple):
 
     name: str
     light: str
-    """Its colour on a light ground, as #rrggbb."""
+    """Colour on a light background, as #rrggbb."""
     dark: str
     terminal: str
-    """Between the two: nobody knows a terminal's ground."""
+    """Colour between the two: a terminal's background is unknown."""
     glyph: str
-    """Tells it apart where there is no colour."""
+    """Glyph that identifies it without colour."""
 
 
 TERMS: tuple[Term, ...] = (
@@ -33,20 +33,20 @@ TERMS: tuple[Term, ...] = (
 )
 
 FAMILIES: Mapping[str, str] = {"logits": "activations"}
-"""Terms of a prediction that count as another of `TERMS`; what is not named at all is `other`."""
+"""Prediction terms that count as another of `TERMS`; any unlisted term is `other`."""
 
 VERDICT_SIGNS: Mapping[str, str] = {"fits": "✓", "tight": "◐", "does not fit": "✕", "unknown": "?"}
-"""A verdict's shape: its colour is never alone."""
+"""Symbol of each verdict, so that colour is never the only sign."""
 
 
 def family_of(name: str) -> str:
-    """Which of `TERMS` a term of a prediction counts as."""
+    """Return which of `TERMS` a prediction's term counts as."""
     family = FAMILIES.get(name, name)
     return family if any(term.name == family for term in TERMS) else "other"
 
 
 def by_family(terms: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of each of `TERMS`, in their order, without those of 0 bytes."""
+    """Return the bytes of each of `TERMS`, in their order, without those of 0 bytes."""
     sums = {term.name: 0 for term in TERMS}
     for name, count in terms.items():
         sums[family_of(name)] += count

@@ -1,4 +1,4 @@
-"""What a step sends where, summed up."""
+"""Summary of the traffic of one step."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from torchdeck.plan.communication import Collective, Communication
 
 @dataclass(frozen=True)
 class Traffic:
-    """One optimizer step's exchanges, in bytes."""
+    """Traffic of one optimizer step, in bytes."""
 
     collectives: tuple[Collective, ...]
     sent: int
-    """By each rank."""
+    """Bytes sent by each rank."""
     between: int
-    """From node to node, by all ranks together."""
+    """Bytes from node to node, by all ranks together."""
     crossing: int
-    """Ranks that send to other nodes."""
+    """Number of ranks that send to other nodes."""
     seconds: float | None
-    """How long links are busy at least where nothing hides behind computing; None: a speed is unknown."""
+    """Minimum time that links are busy if nothing overlaps with computing; None: a speed is unknown."""
 
 
 def make_traffic(communication: Communication) -> Traffic:
-    """The sums of `communication`."""
+    """Return the sums of `communication`."""
     return Traffic(
         collectives=communication.collectives,
         sent=communication.sent,

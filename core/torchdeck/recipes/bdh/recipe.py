@@ -1,9 +1,9 @@
-"""Recipe bdh: the Dragon Hatchling in its form for GPUs, on bytes.
+"""Recipe bdh: the Dragon Hatchling in its GPU form, on bytes.
 
 Kosowski, Uznański, Chorowski, Stamirowska and Bartoszkiewicz, "The Dragon Hatchling: The Missing Link
-between the Transformer and Models of the Brain", arXiv 2509.26507 (2025): BDH-GPU as its code listing in
-appendix E has it, and the authors' program (github.com/pathwaycom/bdh, bdh.py), from which come the angles of
-the rotation and the standard deviation of fresh weights, 0.02.
+between the Transformer and Models of the Brain", arXiv 2509.26507 (2025): BDH-GPU as in the code listing in
+appendix E, and the authors' program (github.com/pathwaycom/bdh, bdh.py). The angles of the rotation and the
+standard deviation of initial weights, 0.02, are from the latter.
 
 With n neurons, width d, h heads (section 4.1), time t from 0, LN(x) = (x - mean) / √(variance + 10⁻⁵) over
 the width without weights of its own, and (z)₊ = max(z, 0):
@@ -13,17 +13,17 @@ the width without weights of its own, and (z)₊ = max(z, 0):
         x  = (v Dₓ)₊                                         Dₓ: d × n / h       sparse and positive
         aₜ = Σ over s < t of ⟨Rₜ xₜ, Rₛ xₛ⟩ vₛ               linear attention without normalisation
         y  = (LN(a) D_y)₊ ⊙ x                                D_y: d × n / h
-    v ← LN(v + LN(y B))                                      y of all heads side by side; B: n × d
+    v ← LN(v + LN(y B))                                      y of all heads concatenated; B: n × d
     logits = v U                                             U: d × 256
 
-Definition 4 (equation 4, and 8 as a state space) is the same but for where a layer adds to the one before:
-there x ← x + (v Dₓ)₊ and v ← LN(y B). Listing and program add to v, and so does this. Dropout, of y, is as in
-them too.
+Definition 4 (equation 4, and 8 as a state space) differs only in where a layer adds to the previous one:
+there x ← x + (v Dₓ)₊ and v ← LN(y B). Listing and program add to v, and so does this recipe. Dropout, of y,
+is as in them too.
 
-Rₜ, of which the U of equation 4 is one step, turns neurons 2k and 2k + 1 of a head, as a point of the plane,
-by t · θ^(-2k / (n / h)) radians, θ = 2¹⁶: RoPE (Su et al., 2021). The same attention step by step (equation
-5) has a state ρ of n / h × d a head: aₜ = (Rₜ xₜ) ρ, then ρ ← ρ + (Rₜ xₜ)ᵀ vₜ. Trainable numbers: 3 n d +
-2 · 256 d (section 3.2), whatever the number of layers and heads.
+Rₜ, of which the U of equation 4 is one step, rotates neurons 2k and 2k + 1 of a head, as a point of the
+plane, by t · θ^(-2k / (n / h)) radians, θ = 2¹⁶: RoPE (Su et al., 2021). The same attention step by step
+(equation 5) has a state ρ of n / h × d per head: aₜ = (Rₜ xₜ) ρ, then ρ ← ρ + (Rₜ xₜ)ᵀ vₜ. Trainable numbers:
+3 n d + 2 · 256 d (section 3.2), regardless of the number of layers and heads.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _THETA = 2.0**16
 
 
 class Layer(nn.Module):
-    """One round of attention and neurons. It has no weights of its own: all layers are handed the same.
+    """One round of attention and neurons. It has no weights of its own: all layers receive the same ones.
 
-    So that weights which every layer uses belong to the model, which gathers them once and reduces their
-    gradient once, while a layer can still be computed again in backward by itself.
+    Shared weights belong to the model, which gathers them once and reduces their gradient once. A layer can
+    still be recomputed in backward by itself.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -68,7 +68,7 @@ class Layer(nn.Module):
     def forward(
         self, v: Tensor, decoder_x: Tensor, decoder_y: Tensor, encoder: Tensor, turn: tuple[Tensor, Tensor]
     ) -> Tensor:
-        """The next v.
+        """Return the next v.
 
         Args:
             v: shape (batch, 1, time, width).
@@ -89,12 +89,12 @@ class DragonHatchling(nn.Module):
     """Tokens (batch, time) int64 → logits (batch, time, vocabulary); the context may be of any length.
 
     Args:
-        layers: rounds, which share their weights.
-        heads: of the attention; twice as many divide `neurons`.
+        layers: number of layers, which share their weights.
+        heads: attention heads; twice their number divides `neurons`.
         width: d.
         neurons: n, of all heads together.
         dropout: fraction of y that is dropped in training.
-        vocabulary: tokens there are.
+        vocabulary: number of tokens.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class DragonHatchling(nn.Module):
 
 
 def normalised(x: Tensor) -> Tensor:
-    """LN: over the last axis, without weights."""
+    """Apply LN over the last axis, without weights."""
     return functional.layer_norm(x, x.shape[-1:])
 
 
 def rotation(time: int, neurons: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of t · θ^(-2k / neurons), each of shape (time, neurons / 2)."""
+    """Return cosines and sines of t · θ^(-2k / neurons), each of shape (time, neurons / 2)."""
     # the angle reaches thousands of radians, of which 16 bits would keep no fraction
     pairs = torch.arange(0, neurons, 2, dtype=torch.float32, device=device)
     angles = torch.outer(torch.arange(time, dtype=torch.float32, device=device), _THETA ** (-pairs / neurons))
@@ -132,10 +132,10 @@ def rotation(time: int, neurons: int, device: torch.device) -> tuple[Tensor, Ten
 
 
 def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """`x`, shape (…, time, neurons), each pair of neurons turned by the angle of its time."""
+    """Return `x`, shape (…, time, neurons), with each pair of neurons rotated by the angle of its time."""
     cosine, sine = turn
     first, second = x[..., ::2], x[..., 1::2]
-    # each product is rounded to 16 bits, where x has them, and not its factors, as in the authors' program
+    # each product is rounded to 16 bits if x has them, and not its factors, as in the authors' program
     turned = (
         (first * cosine).to(x.dtype) - (second * sine).to(x.dtype),
         (second * cosine).to(x.dtype) + (first * sine).to(x.dtype),
@@ -144,18 +144,18 @@ def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def parameter_count(*, width: int, neurons: int, vocabulary: int = BYTES) -> int:
-    """3 n d + 2 · vocabulary · d, as section 3.2 of the paper has it."""
+    """Return 3 n d + 2 · vocabulary · d, as in section 3.2 of the paper."""
     return 3 * neurons * width + 2 * vocabulary * width
 
 
 def build_model(options: dict[str, Any]) -> DragonHatchling:
-    """The model of a [model] table: layers, heads, width, neurons, dropout, vocabulary.
+    """Build the model of a [model] table: layers, heads, width, neurons, dropout, vocabulary.
 
     Raises:
-        RecipeError: the neurons cannot be shared out to the heads in pairs.
+        RecipeError: the neurons cannot be divided among the heads in pairs.
     """
     sizes = {"layers": 4, "heads": 4, "width": 64, "neurons": 1024, "dropout": 0.0} | options
-    sizes.pop("context", None)  # the data's: the model takes any length
+    sizes.pop("context", None)  # for the data: the model takes any length
     if sizes["neurons"] % (2 * sizes["heads"]):
         raise RecipeError(
             f"model.neurons {sizes['neurons']} cannot be shared out to {sizes['heads']} heads in pairs: make "
@@ -165,6 +165,8 @@ def build_model(options: dict[str, Any]) -> DragonHatchling:
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """The layers: what activation checkpointing computes again one by one. Their weights are the model's."""
+    """Return the layers, which activation checkpointing recomputes one by one. Their weights are the
+    model's.
+    """
     assert isinstance(model, DragonHatchling)  # noqa: S101 - the recipe's own model; narrows the type
     return model.layers

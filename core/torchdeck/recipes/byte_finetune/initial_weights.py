@@ -1,4 +1,4 @@
-"""Weights that a model starts with: those of a checkpoint, or of a file made from one."""
+"""Initial weights of a model: from a checkpoint, or from a file made from one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchdeck.environment import RunContext
 
 
 def load_initial_weights(model: nn.Module, start: str) -> None:
-    """Fill the parameters of `model` from `start`, which is not read where its values would not be used.
+    """Fill the parameters of `model` from `start`, which is not read if its values would not be used.
 
-    That is in a trace, whose tensors have none, and in a run that goes on from a checkpoint of its own: that
-    has all weights, and `start` may be gone by then. Each rank reads by itself, as there is no strategy yet
-    that could share the work.
+    They are not used in a trace, whose tensors have no values, and in a run that resumes from a checkpoint of
+    its own: that has all weights, and `start` may be gone by then. Each rank reads by itself, as there is no
+    strategy yet that could share the work.
 
     Args:
         model: on the CPU, as it was built.

@@ -1,7 +1,7 @@
-"""Prompts and responses of any length, as bytes, and how long each is. torch is not needed.
+"""Prompts and responses of any length, as bytes, and their lengths. Does not need torch.
 
-A sample's length is that of prompt and response together: so many bytes a model reads of it, as the byte that
-ends a response is only predicted. `torchdeck batchplan build` counts the same.
+A sample's length is that of prompt and response together. That is how many bytes of it a model reads, as the
+byte that ends a response is only predicted. `torchdeck batchplan build` counts the same.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
 
 CONTEXT = 256
-"""Longest sample where [model] does not say; longer ones are cut."""
+"""Default length of the longest sample if [model] does not set it; longer ones are truncated."""
 
 
 class Pair(NamedTuple):
     """One sample."""
 
     prompt: bytes
-    """Read, and not learnt; may be empty."""
+    """Read but not learned; may be empty."""
     response: bytes
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The samples of one split."""
+    """Samples of one split."""
 
     samples: Sequence[Pair]
     context: int
     fingerprint: str
-    """SHA-256 in hexadecimal: of the file where all of it is this split, as a batch plan has it; else of the
-    samples."""
+    """SHA-256 in hexadecimal: of the file if all of it is this split, as in a batch plan; else of the
+    samples.
+    """
     whole_file: bool
 
     @property
     def lengths(self) -> list[int]:
-        """Bytes that are read of each sample."""
+        """Bytes read from each sample."""
         return [min(len(pair.prompt) + len(pair.response), self.context) for pair in self.samples]
 
 
 def data_options(model: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """The [data] table with the longest sample, which is the model's context."""
+    """Return the [data] table with the length of the longest sample, which is the model's context."""
     return {"context": model.get("context", CONTEXT), **data}
 
 
 def read_pairs(options: dict[str, Any], split: str) -> Pairs | None:
-    """The samples of one split; None for "heldout" where nothing is held out.
+    """Read the samples of one split; None for "heldout" if nothing is held out.
 
     Args:
         options: source, heldout, max_samples, and context from the model.
@@ -92,7 +93,9 @@ def _samples(source: str, most: int | None) -> Iterator[Pair]:
 
 
 def _lines(path: Path) -> Iterator[Pair]:
-    """A sample a line: of a .jsonl prompt and response, or text; of another file the line is the response."""
+    """Yield one sample per line: prompt and response, or text, of a .jsonl; in other files the line is the
+    response.
+    """
     try:
         with open_regular(path) as file:
             content = file.read()
@@ -124,23 +127,25 @@ def _parsed(line: bytes, path: Path, number: int) -> Pair:
 
 
 def _functions() -> Iterator[Pair]:
-    """Functions of Python's standard library: head and docstring as the prompt, the body as the response."""
+    """Yield functions of Python's standard library: head and docstring as the prompt, the body as the
+    response.
+    """
     for path in ordered_files(Path(sysconfig.get_paths()["stdlib"]), ".py"):
         try:
             text = path.read_text(encoding="utf-8")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes in the strings of old modules
+                warnings.simplefilter("ignore")  # about escapes in the strings of old modules
                 tree = ast.parse(text)
         except (OSError, ValueError, SyntaxError):
             continue
-        lines = text.split("\n")  # as ast counts them; str.splitlines knows other ends of lines too
+        lines = text.split("\n")  # as ast counts them; str.splitlines has other line ends too
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield from _documented(node, lines)
 
 
 def _documented(node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> Iterator[Pair]:
-    """The function as a sample; none where it has no docstring, or nothing else."""
+    """Yield the function as a sample; none if it has no docstring, or nothing else."""
     first = node.body[0]
     if ast.get_docstring(node) is None or len(node.body) == 1 or first.end_lineno is None:
         return

@@ -1,9 +1,9 @@
 """Recipe byte-finetune: a byte-gpt learns to answer prompts, texts of any length laid out by a batch plan.
 
-A sample is read as prompt and response, byte after byte; what is learnt is each byte of the response, but for
-the first where there is no prompt to predict it from, and the byte 0 that ends it. The loss is the mean over
-these bytes. Rows hold one sample, or several that do not see each other, as the plan says; without a plan
-each has a row, as long as the longest of the microbatch.
+A sample is read as prompt and response, byte after byte. Each byte of the response is a target, and so is the
+byte 0 that ends it. The first byte is not a target if there is no prompt to predict it from. The loss is the
+mean over the targets. Rows hold one sample, or several that do not see each other, as the plan says. Without
+a plan each sample has a row, as long as the longest of the microbatch.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 __all__ = ["ResponseBytes", "blocks", "build_data", "build_model", "collate", "data_options", "loss"]
 
 END = 0
-"""The byte that ends a response."""
+"""Byte that ends a response."""
 IGNORED = -100
-"""Target of what is not learnt."""
+"""Target of bytes that are not learned."""
 
 Sample = tuple[Tensor, Tensor]
-"""Bytes that are read, and what is to be predicted after each, or IGNORED; both int64, shape (length,)."""
+"""Input bytes and the target after each, or IGNORED; both int64, shape (length,)."""
 
 
 class ResponseBytes(Dataset[Sample]):
-    """Samples of up to `context` bytes; longer ones lose their end."""
+    """Samples of up to `context` bytes; longer ones are truncated at the end."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
 
     @property
     def fingerprint(self) -> str:
-        """As a batch plan of this data has it."""
+        """Fingerprint as in a batch plan of this data."""
         return self._pairs.fingerprint
 
     def __len__(self) -> int:
@@ -57,19 +57,19 @@ class ResponseBytes(Dataset[Sample]):
 
 
 def sample_of(pair: Pair, context: int) -> Sample:
-    """What is read of a prompt and its response, and what is learnt."""
+    """Return the input bytes and the targets of a prompt and its response."""
     whole = np.frombuffer(pair.prompt + pair.response + bytes([END]), dtype=np.uint8).astype(np.int64)
     tokens, targets = torch.from_numpy(whole[:-1]), torch.from_numpy(whole[1:].copy())
-    # after the prompt's last byte the response's first is to come
+    # the target after the prompt's last byte is the response's first
     targets[: max(0, len(pair.prompt) - 1)] = IGNORED
     return tokens[:context], targets[:context]
 
 
 def build_model(options: dict[str, Any]) -> byte_gpt.ByteGpt:
-    """The model of a [model] table: that of byte-gpt, and init_from, whose weights it starts with.
+    """Build the model of a [model] table: that of byte-gpt, and init_from, whose weights it starts with.
 
     Raises:
-        RecipeError: sizes do not go together, or init_from has no weights of such a model.
+        RecipeError: the sizes are inconsistent, or init_from has no weights of such a model.
     """
     sizes = {"context": CONTEXT, **options}
     start = sizes.pop("init_from", None)
@@ -80,7 +80,7 @@ def build_model(options: dict[str, Any]) -> byte_gpt.ByteGpt:
 
 
 def build_data(options: dict[str, Any], split: str) -> ResponseBytes | None:
-    """The samples that `read_pairs` reads; None where nothing is held out.
+    """Build the samples read by `read_pairs`; None if nothing is held out.
 
     Raises:
         RecipeError: they cannot be read.
@@ -90,12 +90,13 @@ def build_data(options: dict[str, Any], split: str) -> ResponseBytes | None:
 
 
 def collate(samples: Sequence[Sample], layout: Layout | None = None) -> dict[str, Any]:
-    """Samples in rows as the layout says.
+    """Arrange samples in rows according to the layout.
 
     Returns:
-        tokens, targets and positions (of each byte in its sample), int64 of shape (rows, length), where what
-        no sample fills is END, IGNORED and 0; where a row has several samples mask, bool of shape (rows, 1,
-        length, length), whether a byte may be seen from another; and learnt, how many targets count.
+        `tokens`, `targets` and `positions` (of each byte in its sample), int64 of shape (rows, length),
+        filled up
+        with END, IGNORED and 0; if a row has several samples `mask`, bool of shape (rows, 1, length, length),
+        whether a byte may be seen from another; and `learnt`, the number of targets that count.
     """
     sizes = [1] * len(samples) if layout is None or layout.row_sizes is None else list(layout.row_sizes)
     length = max(len(tokens) for tokens, _ in samples) if layout is None else layout.max_len
@@ -119,16 +120,18 @@ def collate(samples: Sequence[Sample], layout: Layout | None = None) -> dict[str
 
 
 def loss(model: nn.Module, batch: dict[str, Any]) -> tuple[Tensor, int]:
-    """Mean cross entropy in nats a byte of the responses, and how many bytes of them there are."""
+    """Return the mean cross entropy in nats per byte of the responses, and the number of those bytes."""
     logits = model(batch["tokens"], batch["positions"], batch.get("mask"))
     total = functional.cross_entropy(
         logits.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="sum"
     )
-    # a microbatch may be prompts alone, cut before their responses: it weighs nothing
+    # a microbatch may be prompts alone, cut before their responses: its weight is 0
     return total / max(1, batch["learnt"]), batch["learnt"]
 
 
 def _within_samples(owners: Tensor) -> Tensor:
-    """Where each byte sees itself and those before it in its sample; owners have shape (rows, length)."""
+    """Return where each byte sees itself and the earlier bytes of its sample; owners have shape (rows,
+    length).
+    """
     same = owners[:, :, None] == owners[:, None, :]
     return same.tril().unsqueeze(1)

@@ -1,6 +1,6 @@
 """Recipe byte-gpt: a small GPT over bytes, pre-norm, with learned positions (Radford et al., 2019).
 
-Tokens of another vocabulary may stand in the place of bytes.
+Tokens of another vocabulary may be used instead of bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INITIAL_STD = 0.02
 
 
 class Attention(nn.Module):
-    """Causal self-attention over (batch, time, width), or what a mask (batch, 1, time, time) lets through."""
+    """Causal self-attention over (batch, time, width), or as allowed by a mask (batch, 1, time, time)."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -43,7 +43,9 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a GELU layer of four times the width, each on normalised input and added to it."""
+    """Attention and a GELU layer of four times the width, each on normalised input with a residual
+    connection.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -63,12 +65,12 @@ class ByteGpt(nn.Module):
     """Tokens (batch, time) int64 → logits (batch, time, vocabulary).
 
     Args:
-        layers: transformer blocks.
+        layers: number of transformer blocks.
         heads: attention heads; they divide `width`.
         width: size of the hidden state.
         context: largest time.
         dropout: fraction of activations dropped in training.
-        vocabulary: tokens there are; 256 for bytes.
+        vocabulary: number of tokens; 256 for bytes.
         tie_weights: the output layer is the embedding's transpose (Press & Wolf, 2017).
     """
 
@@ -95,7 +97,9 @@ class ByteGpt(nn.Module):
             self.head.weight = self.embedding.weight
 
     def _initialise(self, layers: int) -> None:
-        """Normal weights; those that add to the residual stream are smaller by √(2·layers), as in GPT-2."""
+        """Initialise weights from a normal distribution; those that add to the residual stream are divided by
+        √(2·layers), as in GPT-2.
+        """
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 continue
@@ -108,13 +112,14 @@ class ByteGpt(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """Logits of what comes after each token.
+        """Return the logits of the token after each position.
 
         Args:
             tokens: int64, shape (batch, time).
             positions: int64, shape (batch, time), of the tokens in their samples; None: 0, 1, 2, ….
-            mask: bool, shape (batch, 1, time, time), whether a query may look at a key; None: at those before
-                it and at itself.
+            mask: bool, shape (batch, 1, time, time), whether a query may attend to a key; None: to earlier
+                keys
+                and to itself.
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)
@@ -125,7 +130,7 @@ class ByteGpt(nn.Module):
 
 
 def build_model(options: dict[str, Any]) -> ByteGpt:
-    """The model of a [model] table: layers, heads, width, context, dropout, vocabulary, tie_weights.
+    """Build the model of a [model] table: layers, heads, width, context, dropout, vocabulary, tie_weights.
 
     Raises:
         RecipeError: the heads do not divide the width.
@@ -140,6 +145,6 @@ def build_model(options: dict[str, Any]) -> ByteGpt:
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """The transformer blocks: what FSDP gathers as one unit each."""
+    """Return the transformer blocks, each of which FSDP gathers as one unit."""
     assert isinstance(model, ByteGpt)  # noqa: S101 - the recipe's own model; narrows the type
     return model.blocks

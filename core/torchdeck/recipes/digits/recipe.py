@@ -1,7 +1,7 @@
-"""Recipe digits: handwritten digits of 8 × 8 pixels, told apart by a small convolutional network.
+"""Recipe digits: handwritten digits of 8 × 8 pixels, classified by a small convolutional network.
 
 The data is scikit-learn's `load_digits` (1,797 pictures of the test part of E. Alpaydin and C. Kaynak's
-"Optical Recognition of Handwritten Digits", 1998), which comes inside that package.
+"Optical Recognition of Handwritten Digits", 1998), which comes with that package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Stage(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False)
-        # of each sample by itself: unlike batch statistics it is the same however samples are shared out
+        # normalises each sample by itself: unlike batch statistics, independent of how samples are
+        # distributed
         self.norm = nn.GroupNorm(_GROUPS, after)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -62,10 +63,10 @@ class DigitNet(nn.Module):
 
 
 def build_model(options: dict[str, Any]) -> DigitNet:
-    """The model of a [model] table: width, dropout.
+    """Build the model of a [model] table: width, dropout.
 
     Raises:
-        RecipeError: the width is no multiple of 4.
+        RecipeError: the width is not a multiple of 4.
     """
     sizes = {"width": 32, "dropout": 0.1} | options
     if sizes["width"] % _GROUPS:
@@ -74,7 +75,8 @@ def build_model(options: dict[str, Any]) -> DigitNet:
 
 
 def build_data(options: dict[str, Any], split: str) -> Dataset[Any] | None:
-    """Pairs of a picture, float32 of shape (1, 8, 8) from 0 to 1, and its digit; None where none is held out.
+    """Build pairs of a picture, float32 of shape (1, 8, 8) from 0 to 1, and its digit; None if none is held
+    out.
 
     Args:
         options: heldout, and for "train" augmentation (a preset of `torchdeck.data`, or "none"), augment_per
@@ -96,7 +98,7 @@ def build_data(options: dict[str, Any], split: str) -> Dataset[Any] | None:
 
 
 def fingerprint(options: dict[str, Any]) -> str:
-    """Of the pictures, how they are parted, and how they are augmented."""
+    """Return the fingerprint of the pictures, their split, and their augmentation."""
     pictures, digits = _digits()
     said = {name: value for name, value in sorted(options.items()) if name != "workers"}
     digest = hashlib.sha256(pictures.numpy().tobytes() + digits.numpy().tobytes() + repr(said).encode())
@@ -104,7 +106,7 @@ def fingerprint(options: dict[str, Any]) -> str:
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, dict[str, Tensor]]:
-    """Mean cross entropy, the number of pictures, and the fraction of them told right."""
+    """Return the mean cross entropy, the number of pictures, and the fraction classified correctly."""
     pictures, digits = batch
     logits = model(pictures)
     accuracy = (logits.detach().argmax(1) == digits).float().mean()
@@ -112,13 +114,13 @@ def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, d
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """The stages of the network."""
+    """Return the stages of the network."""
     assert isinstance(model, DigitNet)  # noqa: S101 - the recipe's own model; narrows the type
     return model.stages
 
 
 def _digits() -> tuple[Tensor, Tensor]:
-    """All pictures, float32 of shape (1797, 1, 8, 8), and the digits on them, int64."""
+    """Return all pictures, float32 of shape (1797, 1, 8, 8), and their digits, int64."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""Prediction beside measurement: what a run was to need and use, and what it did."""
+"""Prediction compared with measurement: what a run was expected to need and use, and what it did."""

@@ -1,4 +1,4 @@
-"""One audit: the plan's prediction, and what ranks recorded and measured."""
+"""Audit of one run: the plan's prediction, and what ranks recorded and measured."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
 ALLOCATED, RESIDENT = "memory_peak_bytes", "memory_growth_peak_bytes"
-"""What the trainer calls the peak on a GPU, and on the CPU."""
+"""The trainer's name of the peak on a GPU, and on the CPU."""
 
 CONTEXT = "context"
-"""What the prediction calls interpreter, libraries and driver."""
+"""The prediction's name of interpreter, libraries and driver."""
 
 
 def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) -> Audit | None:
-    """Set a recipe run that is over beside its prediction.
+    """Compare a finished recipe run with its prediction.
 
     Args:
-        layout: of the run.
-        view: as of now.
+        layout: layout of the run.
+        view: current view of the run.
         limits: how much of a large run is compared.
 
     Returns:
-        None where there is nothing to audit: a script's run, one that goes on, one that never trained.
+        None if there is nothing to audit: a script's run, one that is still active, one that never trained.
     """
     plan = read_plan(layout.plan)
     if plan is None or plan.kind != "recipe" or not view.is_over:
@@ -40,7 +40,7 @@ def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) ->
     try:
         return _audit(layout, view, plan, limits or Limits())
     except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # whatever a node recorded, it must not keep the run from being shown
+        # no record of a node may prevent the run from being shown
         samples = SamplesCheck(unknown=(f"what the ranks recorded cannot be read: {error}",))
         return Audit(_steps(plan.prediction or Prediction(source="")), None, (), samples)
 
@@ -77,7 +77,7 @@ def _audited(
     recorded = samples.last_step or attempts[-1].start
     done = max(recorded, _measured_steps(metrics, attempts[-1]))
     unknown = (*samples.unknown, *_not_compared(audit, samples, recorded, done, finished=finished))
-    # the prediction is of one life from start to end
+    # the prediction covers one session from start to end
     begun = prediction.data if attempts[0].start == 0 else None
     one_size = all(_world(a) == plan.world_size for a in attempts)
     data = begun if finished and one_size and early is None else None
@@ -90,13 +90,13 @@ def _audited(
         () if early is None else (f"training was complete at step {early}, before the last that was planned",)
     )
     notes = (*ended, *_notes(prediction, ranks), *_earlier(attempts[0]))
-    # steps of another global batch are counted from where they began
+    # steps of another global batch are counted from their first one
     end = begun.steps if begun is not None and one_size else audit.end
     return Audit(end, done, ranks, checked, notes)
 
 
 class _Predictions:
-    """What was predicted for the size that an attempt had."""
+    """Predictions for the size of each attempt."""
 
     def __init__(self, layout: RunLayout, plan: LaunchPlan) -> None:
         self._layout = layout
@@ -104,7 +104,9 @@ class _Predictions:
         self._of: dict[int, Prediction] = {}
 
     def of(self, attempt: int | None) -> Prediction:
-        """Of `attempt`; of the whole run where it is unknown, or had all ranks."""
+        """Return the prediction for `attempt`, or for the whole run if `attempt` is unknown or had all
+        ranks.
+        """
         nothing = Prediction(source="")
         whole = self._plan.prediction or nothing
         if attempt is None or not (self._plan.smaller or self._plan.spares):
@@ -120,7 +122,9 @@ def _world(attempt: RecordedAttempt) -> int:
 
 
 def _measured_steps(metrics: RunMetrics, newest: RecordedAttempt) -> int:
-    """The last step that rank 0 measured in the newest attempt that recorded samples or a later one; or 0."""
+    """Return the last step that rank 0 measured in the newest attempt that recorded samples or a later one;
+    or 0.
+    """
     latest = metrics.latest("step_time", 0)
     return 0 if latest is None or latest.attempt < newest.number else latest.step
 
@@ -160,7 +164,9 @@ def _ranks(
 
 
 def _without_context(memory: PredictedMemory | None) -> tuple[int, int, int] | None:
-    """Peak, low and high without interpreter, libraries and driver: neither measure has these in it."""
+    """Return peak, low and high without interpreter, libraries and driver: neither measurement includes
+    these.
+    """
     if memory is None:
         return None
     context = memory.terms.get(CONTEXT, 0)
@@ -176,7 +182,7 @@ def _tokens(data: PredictedData) -> Mapping[int, float | None]:
 
 
 def _other_data(data: PredictedData, attempt: RecordedAttempt) -> list[str]:
-    """Where the ranks found other data than plan.json was made for, a sentence each."""
+    """Return a sentence for each way in which the ranks' data differs from that of plan.json."""
     found = []
     if data.size != attempt.header.size:
         found.append(f"the plan was made for {data.size} samples, and the data set had {attempt.header.size}")
@@ -186,7 +192,7 @@ def _other_data(data: PredictedData, attempt: RecordedAttempt) -> list[str]:
 
 
 def _other_counts(data: PredictedData, steps: int, ranks: tuple[RankAudit, ...]) -> list[str]:
-    """Where a run that was finished and wholly compared differs from what plan.json says, a sentence each."""
+    """Return a sentence for each way in which a finished, fully compared run differs from plan.json."""
     found = [] if steps == data.steps else [f"{steps} steps were made, and {data.steps} were predicted"]
     return found + [
         f"rank {rank.rank} used {rank.samples} samples, and {rank.predicted_samples} were predicted"
@@ -198,13 +204,15 @@ def _other_counts(data: PredictedData, steps: int, ranks: tuple[RankAudit, ...])
 def _not_compared(
     audit: SampleAudit, samples: SamplesCheck, recorded: int, done: int, *, finished: bool
 ) -> list[str]:
-    """That steps were made which were not compared, as a sentence; empty where all were, or why is said."""
+    """Return a sentence on steps that were not compared; empty if all were, or if the reason is already
+    given.
+    """
     if audit.partly and samples.last_step is None:
         return ["they were not compared, there being many; torchdeck runs show --audit-all does"]
     if audit.partly and recorded < done:
         compared = f"{samples.first_step} to {samples.last_step} of {done}"
         return [f"only steps {compared} were compared; torchdeck runs show --audit-all compares all"]
-    # a rank that was killed may not have recorded the step that another one could still measure
+    # a killed rank may not have recorded the step that another one could still measure
     if not samples.unknown and recorded + (not finished) < done:
         return [f"steps {recorded + 1} to {done} were made, and no rank left a record of them"]
     return []

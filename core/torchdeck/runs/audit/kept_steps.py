@@ -1,4 +1,4 @@
-"""The history of the weights: which attempt's steps count."""
+"""History of the weights: the attempts whose steps count."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ class RecordedAttempt:
 
     number: int
     header: SampleLogHeader
-    """Of the lowest rank that has one."""
+    """Header of the lowest rank that has one."""
     logs: Mapping[int, SampleLog]
     """By rank."""
     problems: tuple[str, ...]
-    """Records that are missing, cannot be read, or begin otherwise than the others', a sentence each."""
+    """Records that are missing, unreadable, or that begin differently from the others, one sentence each."""
 
     @property
     def start(self) -> int:
-        """Optimizer steps that were done when it began."""
+        """Optimizer steps completed when it began."""
         step = self.header.start.get("step")
         return step if isinstance(step, int) else 0
 
 
 @dataclass(frozen=True)
 class KeptSteps:
-    """Steps of one attempt that are in the history of the weights: after `after`, up to `upto`."""
+    """Steps of one attempt in the history of the weights: after `after`, up to `upto`."""
 
     attempt: RecordedAttempt
     after: int
     upto: int | None
-    """None: to its end."""
+    """None: to the end of the attempt."""
 
 
 def ended_early(layout: RunLayout, attempts: Sequence[RecordedAttempt]) -> int | None:
-    """The step after which rank 0 of the newest attempt said that training is complete, where that is before
-    its last: held-out loss no longer fell, or a callback asked for the end."""
+    """Return the step after which rank 0 of the newest attempt reported that training is complete, if that is
+    before its last: held-out loss no longer fell, or a callback requested the end.
+    """
     newest = attempts[-1].number
     progress = read_progress(layout.attempt(newest).rank(0).progress)
     if progress is None or progress.phase is not RankPhase.DONE or progress.total is None:
@@ -52,13 +53,15 @@ def ended_early(layout: RunLayout, attempts: Sequence[RecordedAttempt]) -> int |
 
 
 def recorded_attempts(layout: RunLayout) -> list[RecordedAttempt]:
-    """The attempts of a run that left records, in order."""
+    """Return the attempts of a run that left records, in order."""
     found = (_recorded(layout, number) for number in layout.attempt_numbers())
     return [attempt for attempt in found if attempt is not None]
 
 
 def kept_steps(attempts: Sequence[RecordedAttempt]) -> list[KeptSteps]:
-    """What of each attempt counts: no step after one that a later attempt began with, which did it again."""
+    """Return the steps of each attempt that count: none after the step from which a later attempt started, as
+    that attempt repeated them.
+    """
     kept: list[KeptSteps] = []
     upto: int | None = None
     for attempt in reversed(attempts):

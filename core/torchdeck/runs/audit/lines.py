@@ -1,4 +1,4 @@
-"""An audit as people read it."""
+"""Audit as readable text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torchdeck.quantities import size
 from torchdeck.runs.audit.result import Audit, RankAudit
 
 SHOWN = 16
-"""Ranks that are shown, one a line; the others are in --json."""
+"""Number of ranks shown, one per line; the others are in --json."""
 DEFECT = "DEFECT"
-"""What a line begins with that says a difference in samples."""
+"""Prefix of a line that reports a difference in samples."""
 
 
 def verdict_lines(audit: Audit) -> list[str]:
-    """Whether the samples are as planned: one line where they are, all that is wrong where not."""
+    """Return whether the samples are as planned: one line if they are, all defects if not."""
     check = audit.samples
     if check.defects:
         head = f"{DEFECT}: the samples that were used are not those that were planned"
@@ -31,7 +31,7 @@ def verdict_lines(audit: Audit) -> list[str]:
 
 
 def table_lines(audit: Audit) -> list[str]:
-    """A table, prediction beside measurement, and what to know of it; `verdict_lines` go with it."""
+    """Return a table of prediction and measurement, with notes; show `verdict_lines` with it."""
     ranks = [rank for rank in audit.ranks if rank != RankAudit(rank.rank)]
     heads = ["", _memory_head(audit), "samples", "tokens"]
     rows = [heads, *(_row(rank) for rank in ranks[:SHOWN])] if ranks else []
@@ -55,7 +55,7 @@ def _memory_head(audit: Audit) -> str:
 
 
 def _counts_tokens(audit: Audit) -> bool:
-    """Whether tokens are known: where a recipe counts none, what its loss is the mean over is samples."""
+    """Return whether tokens are known: if a recipe counts none, its loss is the mean over samples."""
     return any(rank.predicted_tokens is not None or rank.tokens != rank.samples for rank in audit.ranks)
 
 

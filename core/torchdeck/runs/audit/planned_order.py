@@ -1,4 +1,4 @@
-"""The steps that an attempt was to make, computed again as its ranks and the preview compute them."""
+"""Planned steps of an attempt, recomputed as its ranks and the preview compute them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from torchdeck.distributed.settings import RecipeSettings, TrainingSettings
 
 
 class CannotRecomputeError(Exception):
-    """What was planned cannot be computed again; the message says why."""
+    """The planned steps cannot be recomputed; the message says why."""
 
 
 @dataclass(frozen=True)
 class PlannedAttempt:
-    """What an attempt was to do."""
+    """Planned steps of an attempt."""
 
     order: StepOrder
     start: DataPosition
@@ -32,10 +32,10 @@ class PlannedAttempt:
 
 
 def planned_attempt(layout: RunLayout, attempt: int, header: SampleLogHeader) -> PlannedAttempt:
-    """The steps of an attempt, by its plan.json and the size of the data it found.
+    """Return the planned steps of an attempt, from its plan.json and the size of the data it found.
 
     Raises:
-        CannotRecomputeError: the plan or the batch plan cannot be read, or the batch plan is another one now.
+        CannotRecomputeError: the plan or the batch plan cannot be read, or the batch plan has changed.
     """
     training = _training(layout, attempt)
     order = _order(training, header)
@@ -74,7 +74,7 @@ def _order(training: TrainingSettings, header: SampleLogHeader) -> StepOrder:
 
 
 def read_plan(path: Path) -> LaunchPlan | None:
-    """The plan in a plan.json; None where there is none that can be read."""
+    """Return the plan in a plan.json; None if there is no readable one."""
     try:
         return LaunchPlan.from_json(read_json(path))
     except (PlanFormatError, OSError):

@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""Result of an audit."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SamplesCheck:
-    """The samples that ranks recorded, compared with what the plan's own function gives for each step."""
+    """Comparison of the recorded samples with those that the plan's own function gives for each step."""
 
     defects: tuple[str, ...] = ()
     """Differences, one sentence each; there must be none."""
     unknown: tuple[str, ...] = ()
-    """What could not be compared and why, one sentence each."""
+    """Records that could not be compared, and why, one sentence each."""
     first_step: int | None = None
-    """Compared from here, on every rank; None where nothing was."""
+    """First step compared on every rank; None if none was."""
     last_step: int | None = None
     epochs: int = 0
     """Whole epochs in which each sample was found exactly once."""
     samples: int = 0
-    """Compared, of all ranks."""
+    """Samples compared, over all ranks."""
     discarded_steps: int = 0
-    """Recorded, and not in the history of the weights: done again after a checkpoint was restored."""
+    """Steps recorded but not in the history of the weights: repeated after a checkpoint was restored."""
 
     @property
     def equal(self) -> bool:
-        """All that was recorded was compared, and is as planned."""
+        """Whether every record was compared and is as planned."""
         return self.first_step is not None and not self.defects and not self.unknown
 
 
 @dataclass(frozen=True)
 class RankAudit:
-    """One rank, predicted and measured; None where one of the two is not known."""
+    """One rank, predicted and measured; None if one of the two is not known."""
 
     rank: int
     predicted_memory_bytes: int | None = None
-    """The peak without its context: interpreter, libraries and driver are not in what is measured either."""
+    """Peak without its context: interpreter, libraries and driver are not in the measurement either."""
     predicted_low_bytes: int | None = None
     predicted_high_bytes: int | None = None
     memory_bytes: int | None = None
-    """At its peak, in the newest attempt."""
+    """Peak in the newest attempt."""
     memory_kind: str = ""
-    """What was measured: `allocated` (by torch on the device) or `resident` (growth of the resident set since
-    before the model was built, what allocators keep for themselves in it)."""
+    """Kind of measurement: `allocated` (by torch on the device) or `resident` (growth of the resident set
+    since before the model was built, including what allocators keep for themselves).
+    """
     predicted_samples: int | None = None
     samples: int | None = None
     predicted_tokens: float | None = None
@@ -53,15 +54,15 @@ class RankAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """A run that is over, predicted and measured."""
+    """Finished run, predicted and measured."""
 
     predicted_steps: int | None
     steps: int | None
-    """Optimizer steps that the weights have seen."""
+    """Optimizer steps in the history of the weights."""
     ranks: tuple[RankAudit, ...]
     samples: SamplesCheck
     notes: tuple[str, ...] = ()
-    """What a reader of the numbers should know."""
+    """Notes for interpreting the numbers."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers."""

@@ -1,4 +1,4 @@
-"""Compares the samples that ranks recorded with those that were planned, step by step, in bounded memory."""
+"""Comparison of the recorded samples with the planned ones, step by step, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torchdeck.runs.audit.planned_order import CannotRecomputeError, PlannedAtte
 from torchdeck.runs.audit.result import SamplesCheck
 
 SENTENCES = 8
-"""Defects that are said in full; of a run gone wrong there may be one a step."""
+"""Number of defects reported in full; a faulty run may have one per step."""
 _WINDOW = 1 << 14
-"""Records compared at once, of all ranks."""
+"""Records compared at once, over all ranks."""
 
 Records = Mapping[int, Sequence[SampleRecord]]
 """By rank."""
@@ -29,22 +29,22 @@ Records = Mapping[int, Sequence[SampleRecord]]
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a large run is compared: some seconds' worth."""
+    """Limits on how much of a large run is compared: a few seconds' worth."""
 
     records: int = 100_000
-    """Of all ranks together."""
+    """Samples of all ranks together."""
     samples: int = 20_000_000
-    """Of all ranks together; a data set with more is not looked at, as its order alone would take as long."""
+    """Samples over all ranks; a data set with more is not compared, as its order alone would take as long."""
 
     @classmethod
     def none(cls) -> Limits:
-        """Everything is compared, however long that takes."""
+        """Return limits that compare everything, however long that takes."""
         return cls(sys.maxsize, sys.maxsize)
 
 
 @dataclass
 class Totals:
-    """What each rank used in the steps that were compared, and was to use; by rank."""
+    """Used and planned amounts of each rank in the compared steps; by rank."""
 
     planned_samples: dict[int, int] = field(default_factory=dict)
     samples: dict[int, int] = field(default_factory=dict)
@@ -57,19 +57,19 @@ class Totals:
 
 
 class SampleAudit:
-    """One audit of the samples of a run.
+    """Audit of the samples of a run.
 
     Args:
-        layout: of the run.
-        attempts: those that left records, in order.
-        finished: the run is said to have reached its end, so every rank must have recorded every step.
+        layout: layout of the run.
+        attempts: attempts that left records, in order.
+        finished: the run is reported to have reached its end, so every rank must have recorded every step.
         ended_early: step at which training was complete before its last, if it was.
         limits: where to stop.
 
     Attributes:
         totals: filled by `check`.
         partly: the limits were reached.
-        end: steps that the newest attempt gone through was to end at; None before `check`, or unknown.
+        end: planned last step of the newest attempt that was compared; None before `check`, or unknown.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SampleAudit:
         self._epochs = EpochIds()
 
     def check(self) -> SamplesCheck:
-        """Compare all that is in the history of the weights."""
+        """Compare everything in the history of the weights."""
         kept = kept_steps(self._attempts)
         position: DataPosition | None = None
         for part in kept:
@@ -118,7 +118,7 @@ class SampleAudit:
         )
 
     def _part(self, part: KeptSteps, before: DataPosition | None) -> DataPosition | None:
-        """Compare the steps of one attempt that count; the position after them, None where that is lost."""
+        """Compare the steps of one attempt that count. Return the position after them, None if it is lost."""
         attempt = part.attempt
         self._unknown += attempt.problems
         if not attempt.logs:
@@ -157,7 +157,7 @@ class SampleAudit:
             taken = {rank: reader.take(wanted) for rank, reader in readers.items()}
             self._unknown += [reader.problem for reader in readers.values() if reader.problem]
             reached = min(map(len, taken.values()))
-            # no further than was recorded: an order that a seed gives has no end
+            # no further than was recorded: a seeded order has no end
             some = list(itertools.islice(steps, reached))
             self._compare(some, taken, planned.order, whole=len(taken) == part.attempt.header.world_size)
             position = some[-1].after if some else position
@@ -195,16 +195,16 @@ class SampleAudit:
                 self._defects.append(wrong)
 
     def _ends(self, part: KeptSteps, step: int, end: int, taken: Mapping[int, int]) -> None:
-        """Some ranks recorded nothing after `step`, though steps up to `end` were planned.
+        """Report ranks that recorded nothing after `step`, though steps up to `end` were planned.
 
         Args:
-            part: what was gone through.
-            step: the last one that every rank recorded.
-            end: the last one planned.
-            taken: records by rank, of those gone through at once.
+            part: steps that were compared.
+            step: last step recorded by every rank.
+            end: last planned step.
+            taken: records by rank, of those compared at once.
         """
         short = [rank for rank, count in taken.items() if count == min(taken.values())]
-        # where training was ended, some ranks may still have had to write its last step
+        # if training was ended, some ranks may not yet have written its last step
         if part.upto is None and not self._finished and max(taken.values()) <= min(taken.values()) + 1:
             return
         who = f"rank {short[0]}" if len(short) == 1 else f"{len(short)} ranks"
@@ -214,7 +214,9 @@ class SampleAudit:
         )
 
     def _discarded(self, kept: Sequence[KeptSteps]) -> int:
-        """Recorded steps that were done again later, by what one rank of each attempt recorded after them."""
+        """Return the recorded steps that were repeated later, by what one rank of each attempt recorded after
+        them.
+        """
         upto = {part.attempt.number: part.upto for part in kept}
         total = 0
         for attempt in self._attempts:
@@ -226,7 +228,7 @@ class SampleAudit:
 
 
 def _difference(rank: int, step: OrderedStep, parts: Sequence[npt.NDArray[Any]], record: SampleRecord) -> str:
-    """How a record differs from its step, as a sentence; empty where it does not."""
+    """Return how a record differs from its step, as a sentence; empty if it does not."""
     number, planned = step.after.step, np.concatenate(parts)
     counts = [len(part) for part in parts]
     if (record.step, record.epoch) != (number, step.epoch):
@@ -248,13 +250,13 @@ def _difference(rank: int, step: OrderedStep, parts: Sequence[npt.NDArray[Any]],
 
 
 def _said(position: Mapping[str, Any]) -> str:
-    """`epoch 0, consumed 80, step 10`."""
+    """Return `epoch 0, consumed 80, step 10`."""
     items = ((name, value) for name, value in position.items() if name != "v")
     return ", ".join(f"{name} {value[:12] if isinstance(value, str) else value}" for name, value in items)
 
 
 class RankRecords:
-    """Where one rank's log was left.
+    """Reader of one rank's log that keeps its position.
 
     Attributes:
         problem: why no more of it can be read, as a sentence; empty while it can.
@@ -265,7 +267,7 @@ class RankRecords:
         self.problem = ""
 
     def take(self, count: int) -> list[SampleRecord]:
-        """The next records, at most `count`; fewer where the log ends or is damaged."""
+        """Return the next records, at most `count`; fewer if the log ends or is damaged."""
         records: list[SampleRecord] = []
         if self.problem:
             return records
@@ -280,11 +282,11 @@ class RankRecords:
 
 
 _WITHIN_EPOCH = ("consumed", "microbatches")
-"""What positions call the part of an epoch that is used."""
+"""Keys of a position that hold the used part of an epoch."""
 
 
 class EpochIds:
-    """Gathers the ids of one epoch after the other.
+    """Collects the ids of one epoch after another.
 
     Attributes:
         whole: epochs in which each sample was used exactly once.
@@ -296,17 +298,17 @@ class EpochIds:
         self._gathers = False
 
     def begin(self, start: DataPosition) -> None:
-        """Steps follow from `start` on; an epoch that began before cannot be judged."""
+        """Begin at `start`; an epoch that began earlier cannot be judged."""
         self._ids.clear()
         self._gathers = not any(start.to_json().get(name) for name in _WITHIN_EPOCH)
 
     def add(self, ids: Iterable[npt.NDArray[Any]]) -> None:
-        """What was used in one step, by all ranks."""
+        """Add the ids that all ranks used in one step."""
         if self._gathers:
             self._ids.extend(ids)
 
     def end(self, order: StepOrder, epoch: int) -> str:
-        """What is wrong with the epoch that ends here, as a sentence; empty where nothing is."""
+        """Return what is wrong with the epoch that ends here, as a sentence; empty if nothing is."""
         gathered, self._gathers = self._gathers, True
         if not gathered:
             return ""

@@ -1,1 +1,1 @@
-"""Why a run failed, and what to do."""
+"""Causes of a run's failure, and remedies."""

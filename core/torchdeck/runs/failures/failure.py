@@ -1,4 +1,4 @@
-"""Why a run failed, gathered from its journals and logs for a person to read. Blocks."""
+"""Readable report on why a run failed, gathered from its journals and logs. Blocks."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from torchdeck.runs.state import RankExit, RunState
 from torchdeck.runs.view import RunView
 
 OTHERS = 8
-"""Ranks of which it is said how they ended."""
+"""Number of other ranks whose exit is reported."""
 _LINE = 300
 _TAIL = 8 * 1024
 
 
 @dataclass(frozen=True)
 class FailureReport:
-    """What there is to say of a failure."""
+    """Report on a failure."""
 
     headline: str
-    """Which rank failed and how; or why the run is lost."""
+    """The rank that failed first and how, or why the run is lost."""
     rank: int | None
     message: str
     traceback: str
     others: tuple[str, ...]
-    """How other ranks ended, and the last line each wrote on standard error."""
+    """How other ranks ended, and the last line of each on standard error."""
     advice: Recognised | None
 
 
 def read_failure(layout: RunLayout, view: RunView) -> FailureReport | None:
-    """The report; None where the run has not failed.
+    """Return the report; None if the run has not failed.
 
     Args:
-        layout: of the run.
-        view: of it.
+        layout: layout of the run.
+        view: view of the run.
     """
     if view.state not in (RunState.FAILED, RunState.LOST):
         return None
@@ -75,7 +75,7 @@ def _how(exit_: RankExit) -> str:
 
 
 def _last_line(layout: RunLayout, attempt: int, rank: int) -> str:
-    """What a rank wrote last on standard error."""
+    """Return the last line of a rank on standard error."""
     try:
         with layout.attempt(attempt).rank(rank).stderr.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))

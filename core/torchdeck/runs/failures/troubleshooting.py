@@ -1,7 +1,8 @@
-"""What a failed run's logs show that is known, and what to do: the chapter that comes with Torchdeck.
+"""Known causes in a failed run's logs, and their remedies: the troubleshooting chapter bundled with
+Torchdeck.
 
-The chapter is `troubleshooting.md` among the resources; each section begins with a comment that holds its
-signs, one regular expression a line, and stands before those that may be its consequences.
+The chapter is `troubleshooting.md` among the resources. Each section begins with a comment that holds its
+signs, one regular expression per line, and comes before sections that may be its consequences.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from torchdeck.runs.state import Failure
 from torchdeck.runs.view import RunView
 
 TAIL_BYTES = 128 * 1024
-"""How much of a log's end is searched."""
+"""Bytes searched at the end of a log."""
 RANKS = 16
-"""Ranks whose logs are searched; the one that failed first is always among them."""
+"""Number of ranks whose logs are searched; the one that failed first is always among them."""
 _LONGEST_LINE = 300
 _SECTION = re.compile(
     r"^## (?P<title>.+)\n+<!--\n(?P<signs>(?s:.*?))-->\n+(?P<text>(?s:.*?))(?=^## |\Z)", re.MULTILINE
@@ -28,7 +29,7 @@ _SECTION = re.compile(
 _SIGN = re.compile(r"^sign: (.+)$", re.MULTILINE)
 _CONSEQUENCE = re.compile(r"^consequence:", re.MULTILINE)
 Source = tuple[str, list[str]]
-"""Who said it, and the lines."""
+"""Source of the lines, and the lines."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,13 @@ class Advice:
     title: str
     signs: tuple[re.Pattern[str], ...]
     text: str
-    """Its paragraphs, as they stand in the chapter."""
+    """Its paragraphs, as in the chapter."""
     consequence: bool
-    """It may have its cause in another rank, which is then to be looked for."""
+    """Whether the cause may be in another rank, which is then searched for."""
 
     @property
     def page(self) -> str:
-        """The section's place in the documentation, as `torchdeck docs` takes it."""
+        """The section's page in the documentation, as `torchdeck docs` takes it."""
         if not self.signs:
             return "trouble/failed"
         return f"trouble/failed#{re.sub('[^a-z0-9]+', '-', self.title.lower()).strip('-')}"
@@ -52,20 +53,20 @@ class Advice:
 
 @dataclass(frozen=True)
 class Recognised:
-    """A sign that was found."""
+    """Sign found in a log."""
 
     advice: Advice
     where: str
     """`rank 1`, or `torchrun`."""
     line: str
-    """What it was found in."""
+    """Line in which it was found."""
 
     def to_json(self) -> dict[str, str]:
         return {"title": self.advice.title, "where": self.where, "line": self.line, "text": self.advice.text}
 
 
 def chapter() -> tuple[Advice, ...]:
-    """All sections, in their order."""
+    """Return all sections, in their order."""
     text = (files("torchdeck_resources") / "troubleshooting.md").read_text(encoding="utf-8")
     return tuple(
         Advice(
@@ -79,11 +80,12 @@ def chapter() -> tuple[Advice, ...]:
 
 
 def diagnose(layout: RunLayout, view: RunView) -> Recognised | None:
-    """The likeliest cause of a run's failure, by its logs; None where it did not fail, or nothing is known.
+    """Return the likeliest cause of a run's failure, from its logs; None if it did not fail, or no sign
+    matches.
 
     Args:
-        layout: of the run.
-        view: of it.
+        layout: layout of the run.
+        view: view of the run.
     """
     if not view.attempts or view.exit_code not in (1, 3):
         return None
@@ -93,13 +95,13 @@ def diagnose(layout: RunLayout, view: RunView) -> Recognised | None:
     if own is not None and not own.advice.consequence:
         return own
     if words is not None and own is None:
-        # it failed of something of its own, and what others said follows from that
+        # the cause is this rank's own, and what the others reported is a consequence
         return _of_its_own(view)
     return recognise(_others(attempt, view)) or own
 
 
 def _of_its_own(view: RunView) -> Recognised | None:
-    """What is said of an exception in the user's own code."""
+    """Return the advice on an exception in the user's own code."""
     failure = view.first_failure
     found = None if failure is None else own_exception(failure)
     if failure is None or found is None:
@@ -111,7 +113,7 @@ def _of_its_own(view: RunView) -> Recognised | None:
 
 
 def recognise(sources: Iterable[Source]) -> Recognised | None:
-    """The first section of the chapter that has a sign in one of `sources`."""
+    """Return the first section of the chapter that has a sign in one of `sources`."""
     texts = list(sources)
     for advice in chapter():
         for who, lines in texts:
@@ -122,7 +124,7 @@ def recognise(sources: Iterable[Source]) -> Recognised | None:
 
 
 def _words(attempt: AttemptLayout, view: RunView) -> Source | None:
-    """What the rank that failed first said itself; None where it was killed, or none is to blame."""
+    """Return the lines of the rank that failed first; None if it was killed, or if no rank is to blame."""
     failure = view.first_failure
     if failure is None or failure.rank is None or failure.signal:
         return None
@@ -131,7 +133,9 @@ def _words(attempt: AttemptLayout, view: RunView) -> Source | None:
 
 
 def _others(attempt: AttemptLayout, view: RunView) -> Iterator[Source]:
-    """What everybody said, the rank that failed first before the others, then torchrun and the run itself."""
+    """Yield the lines of all: the rank that failed first, the other ranks, then torchrun and the run
+    itself.
+    """
     failure = view.first_failure
     first = 0 if failure is None or failure.rank is None else failure.rank
     for rank in sorted({first, *range(min(view.world_size or 0, RANKS))}, key=lambda rank: rank != first):
@@ -158,7 +162,7 @@ def _tail(path: Path) -> list[str]:
         return []
 
 
-# What to do of an exception in the user's own code, which no chapter knows: where it is, how to go on.
+# Advice on an exception in the user's own code, which no chapter covers: where it is, how to continue.
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
@@ -166,16 +170,17 @@ _LIBRARY = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/"
     r"|/torchdeck/(?:agent|contract|data|distributed|environment|integrations|recipes|rundir|telemetry|tracing)/"
 )
-"""Files that are nobody's own: installed packages, Python's library, Torchdeck as it is sent to nodes."""
+"""Files that are not the user's: installed packages, Python's library, Torchdeck's runtime bundle on nodes.
+"""
 
 
 class OwnException(NamedTuple):
-    """Where a user's code raised, or called what did."""
+    """Location at which a user's code raised, or called the code that did."""
 
     kind: str
     """`KeyError`."""
     file: str
-    """Its path on the node."""
+    """Path on the node."""
     line: int
 
     @property
@@ -184,7 +189,7 @@ class OwnException(NamedTuple):
 
 
 def own_exception(failure: Failure) -> OwnException | None:
-    """The last place in the user's own code; None where the traceback leads through none."""
+    """Return the last location in the user's own code; None if the traceback has none."""
     frames = [found for found in _FRAME.finditer(failure.traceback) if not _LIBRARY.search(found["file"])]
     last = next((line for line in reversed(failure.traceback.splitlines()) if _RAISED.match(line)), "")
     raised = _RAISED.match(last or failure.message)
@@ -195,12 +200,12 @@ def own_exception(failure: Failure) -> OwnException | None:
 
 
 def how_to_go_on(found: OwnException, run_id: str, step: int | None) -> str:
-    """What to do.
+    """Return advice on how to continue.
 
     Args:
-        found: what was raised.
-        run_id: the run's id; a resume takes the run's own copy of the code, where the file lies in that.
-        step: of the newest checkpoint; None without one.
+        found: the exception.
+        run_id: the run's id; a resume uses the run's own copy of the code, if the file is in it.
+        step: step of the newest checkpoint; None without one.
     """
     start = f"{found.kind} at line {found.line} of {found.name}: fix it there. "
     if step is None:

@@ -1,1 +1,1 @@
-"""Runs' folders: making, opening and deleting them, and what lies beside them."""
+"""Runs' folders: creating, opening and deleting them, and the files stored next to them."""

@@ -1,4 +1,4 @@
-"""The checkpoints of one run: where they lie, how good each is, and why it is kept. Nothing is hashed."""
+"""Checkpoints of one run: their location, quality, and why each is kept. Nothing is hashed."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from torchdeck.runs.follower import read_run
 
 @dataclass(frozen=True)
 class Standing:
-    """Of a checkpoint among the others."""
+    """Rank of a checkpoint among the others."""
 
     best: bool
     kept: tuple[str, ...]
-    """Why it stays when the next one is saved; empty where that is not known, or it does not."""
+    """Why it stays when the next one is saved; empty if unknown, or if it does not stay."""
 
 
 @dataclass(frozen=True)
 class RunCheckpoint:
-    """One checkpoint of a run, or what an interrupted save left."""
+    """One checkpoint of a run, or the remains of an interrupted save."""
 
     info: CheckpointInfo
     standing: Standing
     is_leftover: bool
-    """Of a save or a deletion that is under way or was cut short; no start will ever use it."""
+    """Whether it belongs to a save or a deletion that is active or was interrupted; no start will ever use
+    it.
+    """
 
 
 def checkpoint_directory(layout: RunLayout) -> Path:
-    """Where the run's plan says its checkpoints lie.
+    """Return the checkpoint directory of the run's plan.
 
     Raises:
-        CheckpointError: it does not say.
+        CheckpointError: the plan does not name one.
     """
     plan = read_json(layout.plan)
     try:
@@ -54,7 +56,7 @@ def checkpoint_directory(layout: RunLayout) -> Path:
 
 
 def retention_of(layout: RunLayout) -> Retention | None:
-    """By which rule the run keeps checkpoints; None where no plan of a recipe says one."""
+    """Return the rule by which the run keeps checkpoints; None if no recipe plan defines one."""
     from torchdeck.distributed.settings import RecipeSettings
 
     plan: Any = read_json(layout.plan)
@@ -66,7 +68,9 @@ def retention_of(layout: RunLayout) -> Retention | None:
 
 
 def standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[Standing]:
-    """By the run's `rule`; where none is known the best is that with the lowest held-out loss."""
+    """Rate checkpoints by the run's `rule`; if none is known the best is the one with the lowest held-out
+    loss.
+    """
     metrics = {info.path: info.manifest.metrics for info in found if info.complete and info.manifest}
     steps = {info.step: metrics[info.path] for info in found if info.path in metrics}
     named = {
@@ -84,10 +88,10 @@ def standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[S
 
 
 def run_checkpoints(layout: RunLayout) -> tuple[RunCheckpoint, ...]:
-    """What lies in the run's checkpoint directory, the newest first.
+    """Return the checkpoints in the run's checkpoint directory, the newest first.
 
     Raises:
-        CheckpointError: nobody knows where that is, or it cannot be listed.
+        CheckpointError: the directory is unknown, or cannot be listed.
     """
     found = list_checkpoints(checkpoint_directory(layout))
     rows = zip(found, standings(found, retention_of(layout)), strict=True)
@@ -95,11 +99,12 @@ def run_checkpoints(layout: RunLayout) -> tuple[RunCheckpoint, ...]:
 
 
 def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
-    """Delete one checkpoint of a run that is over.
+    """Delete one checkpoint of a finished run.
 
     Raises:
-        CheckpointError: the run goes on (its rank 0 is the directory's only writer), somebody saves into the
-            directory, or it cannot be deleted.
+        CheckpointError: the run is active (its rank 0 is the directory's only writer), another process saves
+            into
+            the directory, or it cannot be deleted.
         NewerFormatError: the run is from a newer Torchdeck.
     """
     view = read_run(layout)

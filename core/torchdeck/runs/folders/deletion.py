@@ -1,4 +1,6 @@
-"""Deleting a run's directory, once nothing lives in it; at once, or so that it can be undone for a while."""
+"""Deletion of a run's directory, once it has no live processes; at once, or so that it can be undone for a
+while.
+"""
 
 from __future__ import annotations
 
@@ -21,32 +23,37 @@ from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.view import RunView
 
 _ASIDE = re.compile(rf"{re.escape(TRASH_PREFIX)}(?P<everywhere>everywhere-)?(?P<run_id>{RUN_ID.pattern})")
-"""What its nodes have of a run goes with it only where its folder's name says so, whoever removes that."""
+"""Name of a trashed run's folder. Its data on nodes is removed with it only if the name says so, whichever
+process removes the folder.
+"""
 FORGOTTEN = 3600.0
-"""Seconds after which a run that was set aside is taken for one that nobody will put back."""
+"""Seconds after which a trashed run counts as one that will not be restored."""
 
 
 class StillAliveError(Refusal):
-    """A run cannot be deleted because something of it lives."""
+    """The run cannot be deleted because some of its processes are alive."""
 
 
 def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
-    """Give the run's directory a name that is no run's; the new path.
+    """Move the run to the trash by renaming its directory to a name that is no run's. Return the new path.
 
-    A deletion cut short then leaves no half of a run behind, and until it is removed it can be put back.
+    An interrupted deletion then leaves no half of a run behind, and the run can be restored until it is
+    removed.
 
     Args:
-        layout: of the run.
-        on_nodes: what its nodes have of it is to go, too, once it is removed.
+        layout: layout of the run.
+        on_nodes: the run's data on its nodes is removed too, once the run is removed.
 
     Raises:
-        StillAliveError: the run has not ended, or processes of it are alive here, or where it is to go, too.
+        StillAliveError: the run has not ended, or processes of it are alive here, or on nodes from which it
+            is to
+            be removed too.
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be renamed.
     """
     try:
         found = read_run(layout)
-    except OSError:  # what cannot be read can still be deleted, once nothing of it lives here
+    except OSError:  # an unreadable run without live processes can be deleted
         _refuse_alive(layout)
         return _renamed(layout, on_nodes=on_nodes)
     if not found.is_over:
@@ -83,7 +90,9 @@ def _renamed(layout: RunLayout, *, on_nodes: bool) -> Path:
 
 
 def living_alone(run: RunView, links: Links | None) -> tuple[str, ...]:
-    """Other nodes on which ranks may go on though the run is over: they have not said that none lives."""
+    """Return other nodes on which ranks may still run though the run is over: they have not confirmed that
+    none is alive.
+    """
 
     def said_dead(node: str) -> bool:
         state = links.nodes.get(node) if links is not None else None
@@ -95,21 +104,22 @@ def living_alone(run: RunView, links: Links | None) -> tuple[str, ...]:
 
 
 def run_of(name: str) -> str:
-    """The run of a folder of this name: one that was set aside has another than its id."""
+    """Return the run of a folder of this name: the name of a trashed run differs from its id."""
     found = _ASIDE.fullmatch(name)
     return found["run_id"] if found else name
 
 
 def remove(aside: Path) -> tuple[str, ...]:
-    """Remove for good what was set aside, and what of code no other run uses.
+    """Permanently remove a trashed run, and the code that no other run uses.
 
-    What its nodes have of it is noted to go, for who may be cut short in that; where it was set aside so.
+    If it was trashed that way, the removal of its data on nodes is noted first, in case this process is
+    interrupted.
 
     Args:
-        aside: the new path.
+        aside: path in the trash.
 
     Returns:
-        nodes that have something of it and could not be noted, as of a disk on which nothing can be written.
+        nodes that have data of it and could not be noted, for example because the disk is not writable.
 
     Raises:
         OSError: it cannot be removed.
@@ -122,23 +132,23 @@ def remove(aside: Path) -> tuple[str, ...]:
     copied = read_manifest(layout)
     shutil.rmtree(aside)
     free(home, copied)
-    return _note(home, run_of(aside.name), unnoted)  # a full disk has room now
+    return _note(home, run_of(aside.name), unnoted)  # a full disk has space now
 
 
 def put_back(aside: Path) -> RunLayout:
-    """Undo `set_aside`; raises OSError where that cannot be."""
+    """Undo `set_aside`; raises OSError if that fails."""
     return RunLayout(aside.rename(aside.with_name(run_of(aside.name))))
 
 
 def remove_forgotten(home: Path, now: float | None = None) -> dict[Path, tuple[str, ...]]:
-    """Remove the runs that were set aside by somebody who did not live to remove them.
+    """Remove trashed runs whose process ended before it removed them.
 
     Args:
         home: TORCHDECK_HOME.
         now: seconds since the epoch.
 
     Returns:
-        what was removed → as `remove`. What cannot be removed is tried the next time.
+        removed paths → as `remove`. What cannot be removed is retried the next time.
     """
     now = time.time() if now is None else now
     removed = {}
@@ -150,7 +160,7 @@ def remove_forgotten(home: Path, now: float | None = None) -> dict[Path, tuple[s
 
 
 def _note(home: Path, run_id: str, nodes: Iterable[str]) -> tuple[str, ...]:
-    """Note that what `nodes` have must go; those that could not be noted."""
+    """Note that the data on `nodes` must be removed. Return the nodes that could not be noted."""
     unnoted = []
     for node in nodes:
         try:

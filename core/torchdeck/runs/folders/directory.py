@@ -1,4 +1,4 @@
-"""One run's directory: its id, its making, and opening one that is there."""
+"""Run directory: its id, its creation, and opening an existing one."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ ID_TRIES = 8
 
 
 class RunDirectoryError(Refusal):
-    """A run directory cannot be made or is not one; the message says which and why."""
+    """A run directory cannot be created or is not one; the message says which and why."""
 
 
 class NoRunDirectoryError(RunDirectoryError):
-    """What was named is not the directory of a run."""
+    """The named path is not the directory of a run."""
 
     is_usage = True
 
 
 def slug(name: str) -> str:
-    """`name` in lower-case letters, digits and single dashes; `run` when nothing is left of it."""
+    """Return `name` in lower-case letters, digits and single dashes; `run` if nothing is left of it."""
     text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return text[:SLUG_LENGTH].strip("-") or "run"
 
 
 def new_run_id(name: str, now: float) -> str:
-    """An id such as `20261121T034455Z-byte-gpt-1f09ab`.
+    """Return an id such as `20261121T034455Z-byte-gpt-1f09ab`.
 
     Args:
-        name: the run's name; only its slug goes in.
+        name: the run's name; only its slug is used.
         now: seconds since the epoch.
     """
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{os.urandom(3).hex()}"
 
 
 def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = False) -> RunLayout:
-    """A new, empty run directory that nobody else has, mode 0700, with the folders that have one writer each.
+    """Create a new, empty and unique run directory, mode 0700, with the folders that have one writer each.
 
     Args:
-        runs: folder that all runs lie in; made when it is not there.
+        runs: folder of all runs; created if it does not exist.
         name: the run's name.
         now: seconds since the epoch, for the id.
-        hidden: it has a dot before its id, and is no run for anybody, until `reveal`.
+        hidden: prefix its id with a dot, so that it is not treated as a run until `reveal`.
 
     Raises:
         RunDirectoryError: it cannot be written.
@@ -71,7 +71,7 @@ def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = Fa
 
 
 def reveal(layout: RunLayout) -> RunLayout:
-    """A hidden run directory under its own name, whole from the first moment that anybody sees it.
+    """Rename a hidden run directory to its own name, so that it is complete from the moment it is visible.
 
     Raises:
         OSError: it cannot be renamed.
@@ -82,7 +82,7 @@ def reveal(layout: RunLayout) -> RunLayout:
 
 
 def shown(layout: RunLayout) -> RunLayout:
-    """The same run directory, hidden or not, under its own name."""
+    """Return the same run directory, hidden or not, under its own name."""
     return RunLayout(layout.root.with_name(layout.root.name.removeprefix(".")))
 
 
@@ -98,7 +98,7 @@ def _exclusive(runs: Path, name: str, now: float, before: str) -> Path:
 
 
 def open_run_directory(path: Path) -> RunLayout:
-    """The run in `path`, after a look at its version.
+    """Open the run in `path`, after checking its version.
 
     Raises:
         RunDirectoryError: there is no run in it.
@@ -118,7 +118,7 @@ def open_run_directory(path: Path) -> RunLayout:
 
 
 def _version_of_journal(path: Path) -> int | None:
-    """Version of the first line; None when there is none to be read."""
+    """Return the version of the first line; None if it cannot be read."""
     try:
         with open_regular(path) as file:
             version = parse_json_object(file.readline(LINE_LIMIT), limit=LINE_LIMIT, file_names=True).get("v")

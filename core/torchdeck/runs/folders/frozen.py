@@ -1,4 +1,4 @@
-"""What a run was started with, out of its directory: its run file, and what was said on top of it."""
+"""Settings with which a run was started, from its directory: its run file, including overrides."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torchdeck.contract.layout import RunLayout
 
 @dataclass(frozen=True)
 class FrozenRunFile:
-    """The run file of a run."""
+    """Frozen run file of a run."""
 
     text: str
-    """As it was, with every `--set` of the start put in."""
+    """Original text, with every `--set` of the start applied."""
     source: str
-    """The file it came from; empty for a command line."""
+    """Original file; empty for a command line."""
 
 
 def frozen_run_file(layout: RunLayout) -> FrozenRunFile:
-    """Read it.
+    """Read the frozen run file.
 
     Raises:
         OSError: it cannot be read.

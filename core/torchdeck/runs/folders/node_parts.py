@@ -1,7 +1,7 @@
-"""What other nodes have of runs: which nodes those are, and of deleted runs whether it still must go there.
+"""Run data on other nodes: which nodes have it, and for deleted runs whether it still has to be removed.
 
-A deletion that is cut short, or that does not reach a node, is noted in Torchdeck's home as an empty file
-`deleted/NODE/RUN`, for whoever comes next to carry it on.
+A deletion that is interrupted, or does not reach a node, is noted in Torchdeck's home as an empty file
+`deleted/NODE/RUN`. Any later process can finish it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 
 
 def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
-    """Names of the run's nodes that are not this machine; none where its plan cannot be read."""
+    """Return the names of the run's nodes that are not this machine; empty if its plan cannot be read."""
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except PlanFormatError:
@@ -26,25 +26,29 @@ def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
 
 
 def note_left(home: Path, run_id: str, nodes: Iterable[str]) -> None:
-    """Note that what `nodes` have of a run must go. Raises OSError."""
+    """Note that the data of a run on `nodes` must be removed. Raises OSError."""
     for node in nodes:
         path = _folder(home) / node / run_id
         try:
             _touch(path)
-        except FileNotFoundError:  # somebody removed the folder, which was empty, in between
+        except FileNotFoundError:  # another process removed the empty folder meanwhile
             _touch(path)
 
 
 def forget_left(home: Path, run_id: str, node: str) -> None:
-    """It is gone there. What cannot be written is asked for once more, which does no harm."""
+    """Remove the note: the data is gone on the node. If this fails, the removal is requested once more, which
+    is harmless.
+    """
     path = _folder(home) / node / run_id
     with contextlib.suppress(OSError):
         path.unlink()
-        path.parent.rmdir()  # which only an empty one can be
+        path.parent.rmdir()  # succeeds only if it is empty
 
 
 def left_on_nodes(home: Path) -> dict[str, tuple[str, ...]]:
-    """Node → the runs of which what it has must go; not those that have come back here meanwhile."""
+    """Return node → runs whose data on it must be removed, except those that have reappeared here
+    meanwhile.
+    """
     found = {}
     for folder in _entries(_folder(home)):
         names = (path.name for path in _entries(folder))
@@ -55,7 +59,7 @@ def left_on_nodes(home: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What is in it; nothing where it is gone, is no folder, or cannot be read: others still count."""
+    """Return its entries; empty if it is gone, is not a folder, or cannot be read: others still count."""
     try:
         return sorted(folder.iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""Tags and notes that a person gives to runs: one small file beside the runs, never in them."""
+"""The user's tags and notes on runs: one small file next to the runs, never in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Note:
-    """What a person said of one run."""
+    """Tags and note on one run."""
 
     tags: tuple[str, ...] = ()
     text: str = ""
@@ -31,12 +31,12 @@ class NewerNotesError(Refusal):
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """Tags as they are typed, divided by commas or spaces; each once, in their order."""
+    """Parse typed tags, separated by commas or spaces; each once, in their order."""
     return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
 def read_notes(home: Path) -> dict[str, Note]:
-    """Notes by run id; a file that is damaged has none.
+    """Read notes by run id; a damaged file has none.
 
     Raises:
         NewerNotesError: the file is from a newer Torchdeck.
@@ -54,7 +54,7 @@ def read_notes(home: Path) -> dict[str, Note]:
 
 
 def change_notes(home: Path, run_ids: tuple[str, ...], change: Callable[[Note], Note]) -> dict[str, Note]:
-    """Change the notes of some runs; all notes as they are then. Two windows may do it at once.
+    """Change the notes of some runs, and return all notes after the change. Safe for two windows at once.
 
     Raises:
         NewerNotesError: the file is from a newer Torchdeck.

@@ -1,4 +1,4 @@
-"""Which run a run goes on from, where it began with a checkpoint of another one."""
+"""Run from whose checkpoint another run started."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from torchdeck.runs.view import RunView
 
 @dataclass(frozen=True)
 class Origin:
-    """The run whose checkpoint the first attempt restored."""
+    """Run whose checkpoint the first attempt restored."""
 
     run_id: str
     step: int | None
-    """Optimizer steps done in it; None where the journal does not say."""
+    """Optimizer steps completed in it; None if the journal does not say."""
 
     @property
     def name(self) -> str:
-        """What the run was called, as far as its id says: what stands between its time and its random end."""
+        """Name of the run as far as its id contains it: the part between its time and its random end."""
         return self.run_id.partition("-")[2].rpartition("-")[0] or self.run_id
 
 
 def origin_of(view: RunView) -> Origin | None:
-    """Where a run goes on from; None where it began from nothing. Reads the manifest of one checkpoint.
+    """Return the run a run started from; None if it started from scratch. Reads the manifest of one
+    checkpoint.
 
-    A checkpoint that is gone is still known by where it lay, in the directory of its run.
+    A deleted checkpoint is still identified by its path, in the directory of its run.
     """
     first = view.attempts[0] if view.attempts else None
     if first is None or not first.resume:

@@ -1,4 +1,4 @@
-"""What came of hashing checkpoints: one small file beside the runs, so that the next start knows it too."""
+"""Results of hashing checkpoints: one small file next to the runs, so that the next start can use them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of hashing a checkpoint."""
+    """Result of hashing a checkpoint."""
 
     problems: tuple[str, ...]
-    """What is wrong with it; nothing where it is sound."""
+    """Problems with it; empty if it is intact."""
     time: float
     """Unix time at which it was hashed."""
     seal: str
@@ -29,7 +29,8 @@ class Verdict:
 
 
 def seal_of(folder: Path) -> str:
-    """Changes with the checkpoint: a hash over its manifest, and over size and time of each file.
+    """Return a value that changes with the checkpoint: a hash over its manifest, and over size and time of
+    each file.
 
     Raises:
         OSError: the folder or its manifest cannot be read.
@@ -42,7 +43,8 @@ def seal_of(folder: Path) -> str:
 
 
 def read_verdicts(home: Path) -> dict[Path, Verdict]:
-    """All that are kept, by the checkpoint's folder; a file that is damaged or of a newer Torchdeck has none.
+    """Return all stored verdicts by the checkpoint's folder; none if the file is damaged or of a newer
+    Torchdeck.
 
     Raises:
         OSError: it cannot be read.
@@ -57,7 +59,7 @@ def read_verdicts(home: Path) -> dict[Path, Verdict]:
 
 
 def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
-    """Remember it; those of checkpoints that are gone are forgotten.
+    """Store the verdict; those of deleted checkpoints are dropped.
 
     Raises:
         OSError: it cannot be written.
@@ -66,7 +68,7 @@ def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
     with changing(path):
         value = read_json(path)
         if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:
-            return  # a newer Torchdeck looks after it
+            return  # a newer Torchdeck manages it
         known = {each: old for each, old in read_verdicts(home).items() if each.exists()}
         known[folder] = verdict
         kept = {
@@ -77,7 +79,7 @@ def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
 
 
 def still_true(verdicts: Mapping[Path, Verdict], folders: Iterable[Path]) -> dict[Path, Verdict]:
-    """Those of `folders` that have not changed since they were hashed."""
+    """Return the verdicts of those `folders` that have not changed since they were hashed."""
     return {
         folder: verdicts[folder]
         for folder in folders

@@ -1,1 +1,1 @@
-"""What the ranks printed, as one list of lines: any length, any part of it at once."""
+"""Output of the ranks as one list of lines, of any length and with random access."""

@@ -1,4 +1,4 @@
-"""When the bytes of one log were printed, to the second."""
+"""Times at which the bytes of one log were printed, to the second."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ROWS_AT_ONCE = 512
 
 
 class LogClock:
-    """The rows of a rank's `log_times` for one of its logs, from the front.
+    """Reader of a rank's `log_times` rows for one of its logs, from the front.
 
-    A rank that talks all day has 86,400 of them: they are read as they are asked for, and forgotten then.
+    A rank that prints all day has 86,400 of them: they are read on demand and then dropped.
     """
 
     def __init__(self, path: Path, stream: str) -> None:
@@ -26,20 +26,21 @@ class LogClock:
 
     @property
     def is_there(self) -> bool:
-        """Somebody notes times."""
+        """Whether times are recorded."""
         return self._read > 0
 
     def row_after(self, offset: int) -> tuple[float, int] | None:
-        """The first row that is of more than `offset` bytes: its unix time, and how long the log was then.
+        """Return the first row for more than `offset` bytes: its unix time, and the length of the log at that
+        time.
 
         Args:
-            offset: in bytes; never below the one that was asked for before.
+            offset: in bytes; never lower than in the previous call.
 
         Returns:
-            None where nobody has noted it yet.
+            None if it has not been recorded yet.
 
         Raises:
-            OSError: the file is there and cannot be read.
+            OSError: the file exists and cannot be read.
         """
         while True:
             while self._rows:
@@ -60,9 +61,9 @@ class LogClock:
             return False
         self._read += len(found) * ROW.size
         for row in found:
-            # a clock that was set back, or a log that was cut: what is read stays in order
+            # a clock that was set back, or a log that was truncated: rows stay in order
             last = self._last
-            when = row.time if 0 <= row.time < LATEST else last.time  # no clock shows another
+            when = row.time if 0 <= row.time < LATEST else last.time  # not a valid clock time otherwise
             self._last = LogLengths(
                 max(when, last.time), max(row.stdout, last.stdout), max(row.stderr, last.stderr)
             )

@@ -1,4 +1,4 @@
-"""Where the lines of a growing file begin, at an eighth of a byte a line."""
+"""Index of line starts in a growing file, at an eighth of a byte per line."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 
 STRIDE = 64
-"""Lines from one remembered offset to the next."""
+"""Lines between two stored offsets."""
 CHUNK = 1 << 22
-"""Bytes counted in one go."""
+"""Bytes counted per call."""
 LONGEST = 1 << 14
-"""Bytes of a line that are given; what is beyond them is said in words."""
+"""Maximum bytes returned of a line; the rest is only described."""
 PIECE = 1 << 16
-"""Bytes read at once where lines are read."""
+"""Bytes per read when reading lines."""
 BLOCK = 1 << 18
-"""Bytes given to a search at once: some milliseconds, in which Python lets no other thread go on."""
+"""Bytes passed to a search at once: some milliseconds, during which Python runs no other thread."""
 _END = ord("\n")
 
 
 class LineIndex:
-    """Offsets of every 64th line of one file. What stands after the last line end counts as a line, too."""
+    """Offsets of every 64th line of one file. Text after the last line end counts as a line, too."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,24 +34,24 @@ class LineIndex:
 
     @property
     def lines(self) -> int:
-        """Lines counted so far."""
+        """Number of lines counted so far."""
         return self._ended + (self._counted > self._last_end)
 
     @property
     def ended(self) -> int:
-        """Lines counted so far that have an end."""
+        """Number of lines counted so far that have an end."""
         return self._ended
 
     @property
     def size(self) -> int:
-        """Bytes counted so far."""
+        """Number of bytes counted so far."""
         return self._counted
 
     def advance(self, limit: int = CHUNK) -> int:
-        """Count what was appended, at most `limit` bytes; how many bytes there were.
+        """Count what was appended, at most `limit` bytes. Return the number of bytes counted.
 
         Raises:
-            OSError: the file is there and cannot be read.
+            OSError: the file exists and cannot be read.
         """
         try:
             status = self._path.stat()
@@ -73,7 +73,7 @@ class LineIndex:
         return len(content)
 
     def offset(self, line: int) -> int:
-        """Where `line` begins, in bytes; the end of what is counted for the one after the last.
+        """Return the start of `line` in bytes; for the line after the last, the end of the counted bytes.
 
         Raises:
             OSError: the file cannot be read.
@@ -81,7 +81,7 @@ class LineIndex:
         return self._counted if line >= self.lines else self._start_of(line)
 
     def line_at(self, offset: int) -> int:
-        """Lines that have ended at `offset` bytes: the number of the line that lies there.
+        """Return how many lines have ended at `offset` bytes: the number of the line at that position.
 
         Raises:
             OSError: the file cannot be read.
@@ -94,7 +94,7 @@ class LineIndex:
         return min(self.lines, block * STRIDE + content.count(b"\n"))
 
     def read(self, first: int, count: int) -> list[bytes]:
-        """Lines `first` to `first + count - 1`, without their ends; fewer at the end of the file.
+        """Read lines `first` to `first + count - 1`, without their ends; fewer at the end of the file.
 
         Raises:
             OSError: the file cannot be read.
@@ -114,16 +114,16 @@ class LineIndex:
                 whole = whole[: count - len(found)]
                 start += sum(map(len, whole)) + len(whole)
                 found += [_shortened(line, len(line)) for line in whole]
-            else:  # longer than a piece, or the last one, without an end
+            else:  # longer than a piece, or the last one without an end
                 end, after = self._end_of_line(start + len(content))
                 found.append(_shortened(rest, end - start))
                 start = after
         return found
 
     def block(self, first: int, count: int) -> tuple[int, bytes]:
-        """Whole lines from `first` on, as they are: how many, at most `count`, and their bytes.
+        """Read whole lines from `first` on, unchanged. Return their number, at most `count`, and their bytes.
 
-        They are some 256 KiB; where the first line alone is longer, it is cut.
+        They total about 256 KiB; if the first line alone is longer, it is truncated.
 
         Raises:
             OSError: the file cannot be read.
@@ -137,7 +137,7 @@ class LineIndex:
         return (content.count(b"\n"), content[:whole]) if whole else (1, content)
 
     def _end_of_line(self, at: int) -> tuple[int, int]:
-        """Where the line that `at` lies in ends, and where the next one begins."""
+        """Return the end of the line at byte `at`, and the start of the next one."""
         while content := self._read(at, CHUNK):
             end = content.find(b"\n")
             if end >= 0:

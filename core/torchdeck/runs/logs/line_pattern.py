@@ -1,7 +1,7 @@
-"""A regular expression that a person typed: looked for in lines, and given up where it would take for ever.
+"""User-defined regular expression for lines, aborted if matching would take forever.
 
-Python's own engine cannot be interrupted; that of the package `regex` can, and lets other threads go on
-meanwhile. Limits are in seconds of this process's processor time, so that a busy machine gives nothing up.
+Python's own engine cannot be interrupted; that of the package `regex` can, and lets other threads continue
+meanwhile. Limits are in seconds of this process's CPU time, so that a busy machine does not cause an abort.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import regex
 from torchdeck.contract.refusal import Refusal
 
 SECONDS = 2.0
-"""What one look may take."""
+"""Time limit of one search."""
 MOST_REPEATED = 1000
-"""Times that one thing may be asked for in a row: `regex` writes each out, {100} in {100} as 10,000."""
+"""Maximum repetitions of one item: `regex` expands each, {100} in {100} to 10,000."""
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<count>\d+)[^}]*\}|.", re.DOTALL)
-"""An escaped letter, a set of letters, a count, or a letter."""
+"""An escaped character, a character set, a count, or a character."""
 _NOT_IN_BLOCKS = re.compile(r"\(\?(?!:)|\(\*|[*+?}]\+|\\[AGKRXZ]")
-"""What may keep a pattern from being found in many lines though one of them has it."""
+"""Constructs that may keep a pattern from being found in many lines though one of them matches."""
 
 
 class PatternError(Refusal, ValueError):
-    """What was typed is no regular expression; the message says where."""
+    """The text is not a regular expression; the message says where."""
 
 
 class SlowPatternError(Refusal):
-    """It takes too long; the message says what to write instead."""
+    """The pattern takes too long; the message says what to write instead."""
 
     def __init__(self, where: str = "") -> None:
         super().__init__(
@@ -37,13 +37,13 @@ class SlowPatternError(Refusal):
 
 
 class LinePattern:
-    """Looked for in one line at a time."""
+    """Regular expression that is matched against one line at a time."""
 
     def __init__(self, text: str, *, match_case: bool = False) -> None:
-        """The pattern.
+        """Compile the pattern.
 
         Raises:
-            PatternError: it is none.
+            PatternError: it is not a regular expression.
         """
         self.text = text
         self.match_case = match_case
@@ -59,10 +59,10 @@ class LinePattern:
         self._in_bytes = self._for_blocks()
 
     def is_in(self, line: str, seconds: float = SECONDS) -> bool:
-        """Whether the line has it.
+        """Return whether the line matches.
 
         Raises:
-            SlowPatternError: nobody knows after that many seconds.
+            SlowPatternError: no result after that many seconds.
         """
         try:
             return self._pattern.search(line, timeout=seconds) is not None
@@ -70,10 +70,11 @@ class LinePattern:
             raise SlowPatternError from None
 
     def spans(self, line: str, seconds: float = SECONDS) -> list[tuple[int, int]]:
-        """Where in the line it is, as (first letter, letter behind the last); nothing of what is empty.
+        """Return the matches in the line, as (first character, character after the last); without empty
+        matches.
 
         Raises:
-            SlowPatternError: nobody knows after that many seconds.
+            SlowPatternError: no result after that many seconds.
         """
         try:
             found = [match.span() for match in self._pattern.finditer(line, timeout=seconds)]
@@ -83,14 +84,14 @@ class LinePattern:
 
     @property
     def takes_blocks(self) -> bool:
-        """`first_near` can be asked."""
+        """Whether `first_near` can be used."""
         return self._in_bytes is not None
 
     def first_near(self, block: bytes, start: int, seconds: float = SECONDS) -> int | None:
-        """A byte of the first line that may have it, of many lines of ASCII from byte `start` on.
+        """Return a byte of the first line that may match, in many lines of ASCII from byte `start` on.
 
         Raises:
-            SlowPatternError: nobody knows after that many seconds.
+            SlowPatternError: no result after that many seconds.
         """
         assert self._in_bytes is not None  # noqa: S101 - `takes_blocks` was asked
         try:
@@ -100,18 +101,18 @@ class LinePattern:
         return None if match is None else match.start()
 
     def _for_blocks(self) -> regex.Pattern[bytes] | None:
-        """For a block of many lines; None where it could miss a line there."""
+        """Return the pattern for a block of many lines; None if it could miss a line there."""
         text = self.text
         if not text.isascii() or _NOT_IN_BLOCKS.search(text):
             return None
         try:
             return regex.compile(text.encode(), self._flags | regex.MULTILINE)
-        except regex.error:  # what letters can be asked for, and bytes cannot
+        except regex.error:  # valid for characters, but not for bytes
             return None
 
 
 def _refuse_repetition(text: str) -> None:
-    """Raises ValueError: something is asked for too many times in a row; counts in each other multiply."""
+    """Raise ValueError if an item is repeated too many times in a row; nested counts multiply."""
     groups, last = [1], 1
     for token in _TOKEN.finditer(text):
         if token["count"] is not None:

@@ -1,4 +1,4 @@
-"""The output of all ranks as one list of lines, in the order of printing, as far as that is known."""
+"""Output of all ranks as one list of lines, in the order of printing, as far as that is known."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ class Followed:
     index: LineIndex
     clock: LogClock
     is_live: bool
-    """What comes is printed now, not long ago."""
+    """Whether new output is printed now, not long ago."""
     is_behind: bool = True
-    """More of it is there than was counted."""
+    """Whether it has more than was counted."""
     taken: int = 0
     """Lines that are in the list, or wait for it."""
     waiting: list[Stretch] = field(default_factory=list)
-    """Until what other files have from before was counted."""
+    """Waits until earlier output of other files is counted."""
 
     @property
     def reached(self) -> float:
-        """Unix time up to which it was counted; -inf where that is not known."""
+        """Unix time up to which it was counted; -inf if unknown."""
         moment = self.waiting[-1].time if self.waiting else None
         return -math.inf if moment is None else moment
 
     @property
     def is_untimed(self) -> bool:
-        """Nobody noted when its lines were printed."""
+        """Whether no print times were recorded."""
         return self.index.size > 0 and not self.clock.is_there
 
     def take(self) -> None:
-        """Cut what was counted, and not taken yet, where the clock has a row."""
+        """Split what was counted and not yet taken at the rows of the clock."""
         while self.taken < self.index.lines:
             row = self.clock.row_after(self.index.offset(self.taken))
             end = self.index.lines
@@ -66,12 +66,12 @@ class Followed:
                 moment, length = row
                 end = max(self.taken + 1, self.index.line_at(length))
             elif self.is_live or self.clock.is_there:
-                moment = self.index.written  # printed this second: the agent notes it only later
+                moment = self.index.written  # printed this second: the agent records it later
             self.waiting.append(Stretch(self, self.taken, end - self.taken, moment))
             self.taken = end
 
     def ready(self, known: float) -> list[Stretch]:
-        """What waits no more: of before `known` (unix time), or of a time that nobody knows."""
+        """Return the stretches that need not wait: from before `known` (unix time), or of unknown time."""
         parts = enumerate(self.waiting)
         count = next((at for at, part in parts if part.time is not None and part.time >= known), None)
         count = len(self.waiting) if count is None else count
@@ -81,7 +81,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Lines of one file that follow each other in the list."""
+    """Consecutive lines of one file in the list."""
 
     file: Followed
     first: int
@@ -90,7 +90,7 @@ class Stretch:
 
 
 class Stretches:
-    """All stretches in the order of the list, 28 bytes each: a chatty rank makes one a second."""
+    """All stretches in the order of the list, 28 bytes each: a rank with much output makes one per second."""
 
     def __init__(self) -> None:
         self._files: list[Followed] = []
@@ -115,11 +115,11 @@ class Stretches:
         self.lines += stretch.count
 
     def at(self, line: int) -> int:
-        """The stretch that `line` of the list lies in."""
+        """Return the stretch that contains `line` of the list."""
         return bisect.bisect_right(self._start, line) - 1
 
     def start(self, number: int) -> int:
-        """The number in the list of a stretch's first line."""
+        """Return the number in the list of a stretch's first line."""
         return self._start[number] if number < len(self._start) else self.lines
 
     def __getitem__(self, number: int) -> Stretch:
@@ -132,7 +132,7 @@ class Stretches:
         )
 
     def since(self, moment: float) -> int:
-        """The first stretch from which on nothing is known to be earlier than `moment`."""
+        """Return the first stretch from which on nothing is known to be earlier than `moment`."""
         if not len(self):
             return 0
         earlier = np.flatnonzero(np.frombuffer(self._time, np.float64) < moment)
@@ -141,28 +141,28 @@ class Stretches:
 
 STREAMS = ("stdout", "stderr")
 AT_ONCE = 1 << 25
-"""Bytes counted in one look: what is longer is there after several."""
+"""Bytes counted per poll; longer output takes several polls."""
 _PIECE = 1 << 20
-"""Bytes of one file counted before the others have their turn."""
+"""Bytes of one file counted before the next file's turn."""
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line as it is shown."""
+    """One displayed line."""
 
     source: Source
     number: int
-    """In its file, from 0."""
+    """Number in its file, from 0."""
     time: float | None
-    """Unix time by which it was printed, to the second; None where nobody noted it."""
+    """Unix time by which it was printed, to the second; None if it was not recorded."""
     text: str
 
 
 class MergedLog:
-    """Lines of some files of a run, by number. It only grows; for one thread at a time.
+    """Lines of some files of a run, by number. It only grows; use it from one thread at a time.
 
-    Lines of one second stand by rank and stream. What was printed in the last second, of which no agent has
-    noted the time yet, comes in the order in which it was found, with the time at which its file was written.
+    Lines of the same second are ordered by rank and stream. Output of the last second, whose time no agent
+    has recorded yet, comes in the order in which it was found, with the time at which its file was written.
     """
 
     def __init__(
@@ -174,14 +174,14 @@ class MergedLog:
         streams: tuple[str, ...] = STREAMS,
         takes: Callable[[int, int], bool] = lambda _attempt, _rank: True,
     ) -> None:
-        """Nothing is read before the first `advance`.
+        """Initialise without reading; the first `advance` reads.
 
         Args:
-            layout: the run.
-            rank: whose lines; None: of all ranks.
-            attempt: lines of which start of the run; None: of all.
+            layout: layout of the run.
+            rank: rank whose lines are read; None: all ranks.
+            attempt: attempt whose lines are read; None: all.
             streams: some of `STREAMS`.
-            takes: whether lines of an attempt and a rank are wanted; asked with every look until they are.
+            takes: whether lines of an attempt and a rank are wanted; called at every poll until they are.
         """
         self._layout = layout
         self._rank = rank
@@ -193,24 +193,24 @@ class MergedLog:
         self._looked = False
 
     def __len__(self) -> int:
-        """Lines so far."""
+        """Return the number of lines so far."""
         return self._stretches.lines
 
     @property
     def ranks(self) -> list[int]:
-        """Ranks that have printed something, or may."""
+        """Ranks that have output, or may get some."""
         return sorted({source.rank for source in self._files})
 
     @property
     def stretches(self) -> int:
-        """Pieces that the list is made of: 28 bytes of memory each."""
+        """Number of pieces in the list: 28 bytes of memory each."""
         return len(self._stretches)
 
     def advance(self, limit: int = AT_ONCE) -> bool:
-        """Take in what was printed; whether there is more than the limit let in.
+        """Add new output. Return whether there is more than the limit allowed.
 
-        Of logs that take several looks the earliest lines come first: a line waits until no file that is
-        not counted to its end can have an earlier one.
+        If logs take several polls, the earliest lines come first: a line waits until no file that is not
+        fully counted can have an earlier one.
 
         Raises:
             OSError: a file cannot be read.
@@ -228,7 +228,7 @@ class MergedLog:
         return bool(behind)
 
     def read(self, first: int, count: int) -> list[LogLine]:
-        """Lines `first` to `first + count - 1` of the list; fewer at its ends.
+        """Read lines `first` to `first + count - 1` of the list; fewer at its ends.
 
         Raises:
             OSError: a file cannot be read.
@@ -245,15 +245,16 @@ class MergedLog:
         return wanted.read()
 
     def line_at(self, moment: float) -> int:
-        """The first line that was printed at `moment` (unix time) or later; the last one where none was."""
+        """Return the first line printed at `moment` (unix time) or later; the last one if there is none."""
         line = self._stretches.start(self._stretches.since(moment))
         return min(line, max(0, len(self) - 1))
 
     def block(self, line: int) -> tuple[int, bytes]:
-        """Lines of one file that follow each other in the list from `line` on, as they are in the file.
+        """Read consecutive lines of one file from `line` of the list on, unchanged.
 
         Returns:
-            How many lines, at least one, and their bytes; of a line longer than a block only the beginning.
+            The number of lines, at least one, and their bytes; only the beginning of a line longer than a
+            block.
 
         Raises:
             OSError: the file cannot be read.
@@ -264,13 +265,13 @@ class MergedLog:
         return stretch.file.index.block(stretch.first + skipped, stretch.count - skipped)
 
     def is_open(self, line: int) -> bool:
-        """The line has no end yet: more of it may come."""
+        """Return whether the line has no end yet: it may grow."""
         at = self._stretches.at(line)
         stretch = self._stretches[at]
         return stretch.first + line - self._stretches.start(at) >= stretch.file.index.ended
 
     def path(self, source: Source) -> Path:
-        """The file of `source`."""
+        """Return the file of `source`."""
         files = self._layout.attempt(source.attempt).rank(source.rank)
         return files.stdout if source.stream == "stdout" else files.stderr
 
@@ -292,10 +293,10 @@ class MergedLog:
             )
 
     def _count(self, limit: int) -> None:
-        """Count what was appended, where the least is known first."""
+        """Count what was appended, starting with the file known least far."""
         left = limit
         for file in self._files.values():
-            file.is_behind = True  # until it is looked at
+            file.is_behind = True  # until it is checked
         turn = sorted(self._files.values(), key=lambda file: file.reached)
         while turn and left > 0:
             for file in turn:
@@ -312,7 +313,7 @@ class MergedLog:
 
 
 class _Wanted:
-    """Parts of stretches, put together so that lines of a file that follow each other are read at once."""
+    """Parts of stretches, combined so that consecutive lines of a file are read at once."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Stretch, int, int, int]] = []
@@ -327,7 +328,7 @@ class _Wanted:
         if number >= 0 and sum(self._spans[number][1:]) == first:
             file, start, known = self._spans[number]
             self._spans[number] = (file, start, known + count)
-        else:  # the first, or the clock was set back between two stretches
+        else:  # the first, or the clock was set back between two
             number = self._newest[source] = len(self._spans)
             self._spans.append((stretch.file, first, count))
         self._parts.append((stretch, first, count, number))
@@ -338,7 +339,7 @@ class _Wanted:
         for stretch, first, count, number in self._parts:
             skipped = first - self._spans[number][1]
             lines = texts[number][skipped : skipped + count]
-            lines += [b""] * (count - len(lines))  # the file was cut meanwhile
+            lines += [b""] * (count - len(lines))  # the file was truncated meanwhile
             found += [
                 LogLine(stretch.file.source, first + at, stretch.time, as_shown(text))
                 for at, text in enumerate(lines)
@@ -347,7 +348,9 @@ class _Wanted:
 
 
 def as_shown(line: bytes) -> str:
-    """A line as a terminal would leave it: without colours, and what a carriage return overwrites gone."""
+    """Return a line as a terminal would show it: without colours, and without text overwritten by a carriage
+    return.
+    """
     text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
     return shown_log(text)
 

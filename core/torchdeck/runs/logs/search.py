@@ -1,4 +1,4 @@
-"""Finding lines by a regular expression, in logs of any length, bit by bit."""
+"""Incremental regular expression search in logs of any length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ERRORS = (
     r"\b(?:ERROR|CRITICAL|FATAL|Fatal Python error)\b|^Traceback \(most recent call last\)|"
     r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?::|$)|Segmentation fault|terminate called"
 )
-"""What begins an error in the output of Python programs; case matters."""
+"""Beginnings of errors in the output of Python programs; case matters."""
 _SIGNS = (
     b"Error",
     b"ERROR",
@@ -25,11 +25,11 @@ _SIGNS = (
     b"fault",
     b"terminate",
 )
-"""One of them is in each line that `ERRORS` is found in."""
+"""Each line that matches `ERRORS` contains one of these."""
 
 
 class LineSearch:
-    """Looks for a pattern in a log that may grow, a block of some milliseconds a step."""
+    """Searches a log that may grow, a block of some milliseconds per step."""
 
     def __init__(
         self, log: MergedLog, pattern: LinePattern, first: int = 0, *, signs: tuple[bytes, ...] = ()
@@ -37,10 +37,10 @@ class LineSearch:
         """Begin at line `first`.
 
         Args:
-            log: where to look.
-            pattern: looked for in each line as it is shown.
-            first: where to begin.
-            signs: a line in which `pattern` is found has one of these; none where that is not known.
+            log: log to search.
+            pattern: pattern matched against each line as it is shown.
+            first: first line to search.
+            signs: each line that matches `pattern` contains one of these; empty if unknown.
         """
         self._log = log
         self._pattern = pattern
@@ -54,19 +54,19 @@ class LineSearch:
 
     @property
     def is_over(self) -> bool:
-        """All that is there was looked at."""
+        """Whether the whole log has been searched."""
         return self.at >= len(self._log) and all(map(self._log.is_open, self._open))
 
     def step(self) -> list[int]:
-        """Look at the next block, and at lines that have ended since they were looked at.
+        """Search the next block, and lines that have ended since they were searched.
 
         Returns:
-            Numbers of the lines in it that have the pattern, ascending.
+            Numbers of the matching lines in it, ascending.
 
         Raises:
             OSError: a file cannot be read.
-            SlowPatternError: the pattern takes longer for a block than anybody would wait; another step would
-                find nothing else.
+            SlowPatternError: the pattern takes unacceptably long for a block; another step would give no
+                other result.
         """
         self._until = time.thread_time() + SECONDS
         ended = [line for line in self._open if not self._log.is_open(line)]
@@ -90,7 +90,7 @@ class LineSearch:
         return found
 
     def _found(self, content: bytes) -> Iterator[int]:
-        """Lines of `content` with the pattern in them, where it is looked for in all of them at once."""
+        """Yield the matching lines of `content` by searching all lines at once."""
         number = start = 0
         while (near := self._near(content, start)) is not None:
             line_start = content.rfind(b"\n", 0, near) + 1
@@ -117,7 +117,7 @@ class LineSearch:
             raise SlowPatternError(_after(number)) from None
 
     def _left(self) -> float:
-        """Seconds that are left for the step under way."""
+        """Return the seconds left for the current step."""
         left = self._until - time.thread_time()
         if left <= 0:
             raise SlowPatternError
@@ -125,7 +125,7 @@ class LineSearch:
 
 
 def error_search(log: MergedLog) -> LineSearch:
-    """Looks for the lines in which an error begins."""
+    """Return a search for the lines in which an error begins."""
     return LineSearch(log, LinePattern(ERRORS, match_case=True), signs=_SIGNS)
 
 
@@ -134,5 +134,5 @@ def _after(line: int) -> str:
 
 
 def _needs_care(content: bytes) -> bool:
-    """Whether lines are shown otherwise than they are in the file, or letters are more than one byte."""
+    """Return whether lines are shown differently from the file, or characters have more than one byte."""
     return not content.isascii() or b"\x1b" in content or b"\r" in content

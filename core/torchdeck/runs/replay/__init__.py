@@ -1,1 +1,1 @@
-"""A run's journals replayed, event by event, into its state."""
+"""Replay of a run's journals, event by event, into its state."""

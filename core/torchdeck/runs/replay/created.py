@@ -1,4 +1,4 @@
-"""What the journal's `created` line says, rebuilt from the run's plan and id if that line is damaged."""
+"""The journal's `created` line, rebuilt from the run's plan and id if it is damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _COPIED = ("name", "kind", "target", "strategy", "world_size", "fingerprint")
 
 
 def rebuilt_created(layout: RunLayout) -> Event | None:
-    """The event without what only the launcher knew, such as the run file's path; None without a plan."""
+    """Return the event without what only the launcher knew, such as the run file's path; None without a
+    plan.
+    """
     try:
         plan = read_json(layout.plan)
     except OSError:
@@ -26,7 +28,7 @@ def rebuilt_created(layout: RunLayout) -> Event | None:
 
 
 def _time_of(run_id: str) -> float:
-    """The time that a run's id begins with, in unix seconds; 0 if it is no id."""
+    """Return the time at the start of a run's id, in unix seconds; 0 if it is not an id."""
     if not RUN_ID.fullmatch(run_id):
         return 0.0
     try:

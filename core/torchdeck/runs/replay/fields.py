@@ -1,4 +1,4 @@
-"""Values out of journal events and heartbeats: of the right type, or a default."""
+"""Typed values from journal events and heartbeats: of the right type, or a default."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def number(fields: Mapping[str, Any], name: str) -> float | None:
 
 
 def moment(fields: Mapping[str, Any], name: str) -> float | None:
-    """Unix seconds that a date can show."""
+    """Return unix seconds in the range of valid dates."""
     value = number(fields, name)
     return value if value is not None and 0 <= value < LATEST else None
 
 
 def wholes(fields: Mapping[str, Any], name: str) -> list[int]:
-    """The whole numbers in a list; empty when there is no list."""
+    """Return the integers in a list; empty if it is not a list."""
     value = fields.get(name)
     return [item for item in value if type(item) is int] if isinstance(value, list) else []
 
@@ -64,7 +64,7 @@ def texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def signal_name(fields: Mapping[str, Any]) -> str | None:
-    """Name of the signal in `fields`, which may stand there by name or by number."""
+    """Return the name of the signal in `fields`, which may be a name or a number."""
     value = fields.get("signal")
     if isinstance(value, str):
         return value or None
@@ -78,7 +78,7 @@ def signal_name(fields: Mapping[str, Any]) -> str | None:
 
 
 def failure(value: Any) -> Failure | None:
-    """What failed first, as an attempt's end has it; None where nothing did."""
+    """Return what failed first, from an attempt's end; None if nothing did."""
     if not isinstance(value, Mapping):
         return None
     return Failure(
@@ -92,7 +92,7 @@ def failure(value: Any) -> Failure | None:
 
 
 def given_up(fields: Mapping[str, Any]) -> str:
-    """`local rank 2 on localhost: it failed twice …`; empty if no place is given up."""
+    """Return `local rank 2 on localhost: it failed twice …`; empty if no slot is given up."""
     if text(fields, "reason") not in ("smaller", "replaced"):
         return ""
     suspect = mapping(fields, "suspect")
@@ -107,14 +107,14 @@ def given_up(fields: Mapping[str, Any]) -> str:
 
 
 def absent(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """A sentence for each node that a run, by its `created`, began without."""
+    """Return a sentence for each node that was missing at the run's start, according to its `created`."""
     return tuple(
         f"node {text(item, 'name')} is left out: {text(item, 'why')}" for item in mappings(fields, "absent")
     )
 
 
 def device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
-    """Whose the devices are."""
+    """Return the holders of the devices."""
     return tuple(
         DeviceHolder(text(item, "device"), text(item, "run_id"), text(item, "name"))
         for item in mappings(fields, "held_by")
@@ -122,7 +122,7 @@ def device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
 
 
 def attempt(number_: int, event: Event, given_up: str = "") -> AttemptView:
-    """An attempt as it was begun."""
+    """Return an attempt as it was at its start."""
     fields = event.fields
     point = mapping(fields, "resume")
     return AttemptView(

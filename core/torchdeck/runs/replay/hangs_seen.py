@@ -1,4 +1,4 @@
-"""What a run's journals say of ranks that stand still."""
+"""Journal events on hung ranks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchdeck.runs.state import Hang
 
 
 class HangsSeen:
-    """The part of a run's history that is about ranks standing still, in the run's current life."""
+    """Hung ranks in a run's history, in the run's current session."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, dict[int, Hang]] = {}
         """rank → attempt → hang."""
 
     def of(self, attempt: int, exited: Iterable[int]) -> dict[int, Hang]:
-        """rank → how it stands still in `attempt`; who has exited does so no more."""
+        """Return rank → its hang in `attempt`, without ranks that have exited."""
         gone = set(exited)
         return {
             rank: hangs[attempt]
@@ -26,7 +26,7 @@ class HangsSeen:
         }
 
     def flagged(self, event: Event, current: int) -> None:
-        """A rank stands still: in the attempt that `event` names, else in the `current` one."""
+        """Record a hung rank: in the attempt that `event` names, else in the `current` one."""
         rank = read.whole(event.fields, "rank")
         number = read.whole(event.fields, "attempt") or current
         if rank is not None:
@@ -40,5 +40,5 @@ class HangsSeen:
             )
 
     def over(self, event: Event) -> None:
-        """The rank goes on."""
+        """Record that the rank makes progress again."""
         self._by_rank.pop(read.whole(event.fields, "rank") or 0, None)

@@ -1,8 +1,8 @@
-"""What a run's journals say, taken in event by event. No clocks, no files, no processes.
+"""History of a run, folded from its journals event by event. No clocks, no files, no processes.
 
-Of several nodes the leader alone says how the run goes: started, running, stopped, finished. The others tell
-what happens on them: their ranks' exits, hangs, checkpoints. Journals are read one after the other, and
-arrive late from other nodes, so nothing may hang on the order of events of two nodes.
+With several nodes the leader alone reports the run's state: started, running, stopped, finished. The others
+report what happens on them: their ranks' exits, hangs, checkpoints. Journals are read one after the other,
+and those of other nodes arrive late, so nothing may depend on the order of events of two nodes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from torchdeck.runs.replay.requests_seen import RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
-"""How a leader says that a run ended."""
+"""Final states as reported by a leader."""
 ENDS = {**FINAL, RunState.LOST.value: RunState.LOST}
-"""The same, and how a controller says it if the leader cannot."""
+"""The same, and the final state that a controller reports if the leader cannot."""
 
 
 class RunHistory:
-    """The fold's memory. Feed it the controller's events, then each node's; any order is survived.
+    """State of the fold. Feed it the controller's events, then each node's; any order works.
 
-    A run lives once for every time it was started or resumed: `resumed` names how many `finished` events
-    stood in the journals then, and the life after that many is the one whose state counts. A controller ends
-    a life by `lost`, which counts as one of them: what its agents write later changes nothing once
-    the run was resumed.
+    A run has one session for every time it was started or resumed. `resumed` names how many `finished` events
+    were in the journals then, and the session after that many is the one whose state counts. A controller
+    ends a session by `lost`, which counts as one of them: later events of its agents change nothing once the
+    run was resumed.
     """
 
     def __init__(self) -> None:
@@ -77,62 +77,64 @@ class RunHistory:
 
     @property
     def end(self) -> Event | None:
-        """How this life ended: as its leader said it, or else a controller; None while it goes on."""
+        """How this session ended: as reported by its leader, or else by a controller; None while it is
+        active.
+        """
         return self.finished or self._lost.get(self._resumed_after)
 
     @property
     def is_given_up(self) -> bool:
-        """A controller ended this session; its leader has not."""
+        """Whether a controller ended this session and its leader has not."""
         return self.finished is None and self._resumed_after in self._lost
 
     @property
     def unfenced(self) -> tuple[str, ...]:
-        """Nodes that did not answer when the run was given up: something of it may still live there."""
+        """Nodes that did not answer when the run was given up: processes of it may still be alive there."""
         return self._lost_nodes.unfenced(self._agents_life)
 
     @property
     def needs_controller(self) -> bool:
-        """Whether the run goes on, or may on some node."""
+        """Whether the run is active, or may be on some node."""
         return self.end is None or bool(self.nodes.go_on_alone or self.unfenced)
 
     @property
     def finishes(self) -> int:
-        """Lives that have ended, as far as is known."""
+        """Number of sessions that have ended, as far as is known."""
         return self._finished_count + len(self._lost)
 
     @property
     def life(self) -> int:
-        """The number of the life whose state counts."""
+        """Number of the session whose state counts."""
         return self._resumed_after
 
     def agent_life(self, node: str) -> int | None:
-        """The life that the last agent of a node belongs to; None if it has had none."""
+        """Return the session of a node's last agent; None if it has had none."""
         return self._agents_life.get(node)
 
     def has_begun(self, node: str) -> bool:
-        """Whether a node has had an agent in the life whose state counts."""
+        """Return whether a node has had an agent in the session whose state counts."""
         return self._agents_life.get(node, -1) >= self._resumed_after
 
     @property
     def is_begun(self) -> bool:
-        """Whether any node has had an agent in this life."""
+        """Whether any node has had an agent in this session."""
         return any(map(self.has_begun, self.agents))
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All that its nodes have leased."""
+        """All devices leased by its nodes."""
         return self.nodes.devices
 
     @property
     def hangs(self) -> dict[int, Hang]:
-        """Ranks of the current attempt that stand still."""
+        """Hung ranks of the current attempt."""
         attempt = self.attempts.get(self.attempt or 0)
         if self.end is not None or attempt is None or attempt.ended is not None:
             return {}
         return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
 
     def exits(self, attempt: int) -> tuple[RankExit, ...]:
-        """How ranks of the attempt ended, in the order in which that was reported."""
+        """Return how ranks of the attempt ended, in the order of the reports."""
         return tuple(self._exits.get(attempt, {}).values())
 
     @property
@@ -141,24 +143,24 @@ class RunHistory:
         return self._requests.waiting
 
     def has_taken(self, request_id: str) -> bool:
-        """Whether an agent has taken the request."""
+        """Return whether an agent has taken the request."""
         return self._requests.has_taken(request_id)
 
     @property
     def transport_failure(self) -> str | None:
-        """Why no agent can be had, unless one came up later (the two stand in different journals)."""
+        """Why no agent can be started, unless one came up later (the two are in different journals)."""
         failed = self._transport_failed
         if failed is None or self._last_agent > failed.time:
             return None
         return read.text(failed.fields, "why", "the node could not be reached")
 
     def controller_event(self, event: Event) -> None:
-        """Take in one event of the controller's journal."""
+        """Process one event of the controller's journal."""
         self.last_time = max(self.last_time, event.time)
         self._call(self._CONTROLLER.get(event.name), event)
 
     def node_event(self, node: str, event: Event) -> None:
-        """Take in one event of a node's journal."""
+        """Process one event of a node's journal."""
         self.last_time = max(self.last_time, event.time)
         if event.name == "agent_started":
             self._agent(node, event)
@@ -207,11 +209,13 @@ class RunHistory:
 
     @property
     def _finished_earlier(self) -> int:
-        """How many `finished` belong to lives before this one."""
+        """Number of `finished` events that belong to sessions before this one."""
         return self._resumed_after - sum(life < self._resumed_after for life in self._lost)
 
     def _is_late(self, node: str) -> bool:
-        """Whether the agent of a node belongs to a life that was given up, and the run was resumed since."""
+        """Return whether a node's agent belongs to a session that was given up, if the run was resumed
+        since.
+        """
         life = self._agents_life.get(node)
         return life is not None and life < self._resumed_after and life in self._lost
 
@@ -264,9 +268,9 @@ class RunHistory:
             self.nodes.uses(node, event)
         known = self.attempts.get(number)
         if node in self.nodes.followers:
-            # it takes part; what it says of its ranks is not lost if the leader's journal comes later
+            # a participant; its rank reports are not lost if the leader's journal comes later
             self.attempts[number] = known or read.attempt(number, event)
-        elif known is not None and self.attempt == number:  # the leader has said that all nodes begin it
+        elif known is not None and self.attempt == number:  # the leader has reported that all nodes begin it
             self.attempts[number] = dataclasses.replace(known, resume=read.text(event.fields, "resume"))
         else:
             self._begin_attempt(number, event)
@@ -277,7 +281,7 @@ class RunHistory:
         self.nodes.taking_part(event)
 
     def _late_attempt(self, event: Event) -> None:
-        """One of a life that was given up: it was there, and is not what the run does now."""
+        """Record an attempt of a session that was given up: it existed, but is not the run's current one."""
         number = read.whole(event.fields, "attempt") or 0
         if number not in self.attempts:
             self.attempts[number] = read.attempt(number, event)
@@ -294,7 +298,7 @@ class RunHistory:
         self._advance(RunState.RUNNING)
 
     def _advance(self, phase: RunState) -> None:
-        # a stop that is under way stays the truth while the attempt goes on coming up
+        # an active stop remains the state while the attempt still comes up
         self.phase = RunState.STOPPING if self.stopping else phase
 
     def _stopping(self, event: Event) -> None:
@@ -323,7 +327,7 @@ class RunHistory:
         self._exits.setdefault(attempt, {})[rank, node] = exit_
 
     def rank_ended(self, attempt: int, exit_: RankExit) -> None:
-        """A rank's own exit file says how it ended; no journal does."""
+        """Record a rank's end from its own exit file, as no journal has it."""
         self._exits.setdefault(attempt, {})[exit_.rank, exit_.node] = exit_
 
     def _hang(self, event: Event) -> None:
@@ -350,7 +354,7 @@ class RunHistory:
         step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
         seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
         seen = CheckpointSeen(step, path, seconds, size, event.time, node)
-        # on disks of their own each node tells of it: what lies with the leader is shown
+        # with separate disks each node reports it: the leader's copy is shown
         known = self.checkpoint
         if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
             self.checkpoint = seen
@@ -372,7 +376,8 @@ class RunHistory:
             return
         life = self._agents_life.get(node, 0)
         if life in self._lost:  # its leader came back
-            failed = read.text(event.fields, "state") == RunState.FAILED  # of what it was given up for
+            # the cause for which it was given up
+            failed = read.text(event.fields, "state") == RunState.FAILED
             if life == self._resumed_after and not failed:
                 self.finished = event
             return
@@ -414,4 +419,4 @@ class RunHistory:
         **dict.fromkeys(("launching", "attempt_started"), _late_attempt),
         "attempt_ended": _attempt_ended,
     }
-    """Of a life that was given up before the run was resumed."""
+    """Handlers for a session that was given up before the run was resumed."""

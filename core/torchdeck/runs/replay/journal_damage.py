@@ -1,4 +1,4 @@
-"""What could not be read of a run's journals."""
+"""Unreadable sections of a run's journals."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from torchdeck.quantities import size
 
 @dataclass(frozen=True)
 class JournalDamage:
-    """What could not be read of one journal."""
+    """Unreadable sections of one journal."""
 
     path: str
     """Relative to the run's directory."""
     node: str = ""
-    """Whose it is; empty: the controller's."""
+    """Node of the journal; empty: the controller's."""
     lines: int = 0
-    """Lines that are no events."""
+    """Lines that are not events."""
     skimmed: int = 0
     """Bytes of a journal that is too large to be read as a whole."""
     problem: str = ""
-    """Why none of it can be read any more; else empty."""
+    """Why no more of it can be read; else empty."""
 
     @classmethod
     def of(cls, reader: JournalReader, path: str, node: str = "") -> Self | None:
-        """What `reader` has met so far; None if it read everything."""
+        """Return the damage `reader` has met so far; None if it read everything."""
         problem = reader.problem if isinstance(reader, NodeJournalReader) else ""
         found = cls(path, node, reader.torn, reader.skimmed, problem)
         return found if found.hides_events or found.skimmed else None
 
     @property
     def hides_events(self) -> bool:
-        """Events that a run's state depends on may be among what could not be read."""
+        """Whether events that determine a run's state may be unreadable."""
         return bool(self.lines or self.problem)
 
     @property
     def text(self) -> str:
-        """A sentence that names the file."""
+        """Sentence that names the file."""
         if self.problem:
             return f"{self.path} cannot be read: {self.problem}"
         if not self.lines:

@@ -9,7 +9,7 @@ from torchdeck.runs.replay import fields as read
 
 
 class LostNodes:
-    """What the controller's journal says of them. Sessions of a run are numbered as in `lost`."""
+    """Lost nodes according to the controller's journal. Sessions of a run are numbered as in `lost`."""
 
     def __init__(self) -> None:
         self._lost: dict[str, int] = {}
@@ -18,18 +18,19 @@ class LostNodes:
         """Node → the session before which all agents there have ended."""
 
     def given_up(self, event: Event) -> None:
-        """A controller ended a session."""
+        """Record that a controller ended a session."""
         session = read.whole(event.fields, "life") or 0
         for node in read.texts(event.fields, "nodes"):
             self._lost[node] = max(session, self._lost.get(node, 0))
 
     def fenced(self, event: Event) -> None:
-        """A node has answered: nothing of earlier sessions lives there."""
+        """Record that a node has answered: nothing of earlier sessions is alive there."""
         node = read.text(event.fields, "node")
         self._fenced[node] = max(read.whole(event.fields, "life") or 0, self._fenced.get(node, 0))
 
     def unfenced(self, agents: Mapping[str, int]) -> tuple[str, ...]:
-        """Nodes on which an agent of a lost session may live; `agents`: node → session of its last agent.
+        """Return nodes on which an agent of a lost session may be alive; `agents`: node → session of its last
+        agent.
 
         There is one agent per node: one of a later session has replaced it.
         """

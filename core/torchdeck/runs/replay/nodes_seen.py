@@ -1,4 +1,4 @@
-"""What a run's journals say of its nodes: who leads, who is silent, whose clock is where, what is leased."""
+"""Nodes according to a run's journals: leader, silent nodes, clock offsets, leases."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torchdeck.runs.replay import fields as read
 
 
 class NodesSeen:
-    """The part of a run's history that is about its nodes.
+    """Nodes in a run's history.
 
     Attributes:
         followers: nodes whose agent follows another node's.
         departed: followers for which the run is over.
         silent: nodes that the leader has not heard for a while → its `node_silent` or `node_lost`.
-        leaderless: nodes that have given up the leader → what launch.unattended has their ranks do.
+        leaderless: nodes that have given up the leader → the launch.unattended setting of their ranks.
         gave_up_leader: nodes that last reported the leader as given up; their agent may have ended.
-        leader_lost: nodes → when by their own clocks they said so last.
-        clocks: seconds that a node's clock is ahead of the leader's, and by how much that may be wrong.
+        leader_lost: nodes → time of that last report, by their own clocks.
+        clocks: seconds that a node's clock is ahead of the leader's, and the error margin.
     """
 
     def __init__(self) -> None:
@@ -35,22 +35,22 @@ class NodesSeen:
 
     @property
     def go_on_alone(self) -> tuple[str, ...]:
-        """Nodes whose ranks go on without the leader, and after its end."""
+        """Nodes whose ranks are detached: they continue without the leader, and after its end."""
         going = (node for node, unattended in self.leaderless.items() if unattended == "continue")
         return tuple(node for node in going if self._deserted.get(node) != self.leader_lost[node])
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Whose agents live and do not say the gang's token, for which another agent waits that is missing.
+        """Nodes with live agents that have not reported the gang's token, for which a missing agent waits.
 
-        Once an agent has started it was told; that may stand in another journal, which is read later.
+        An agent that has started received it; that may be in another journal, which is read later.
         """
         asked = self._asked
         return () if asked is None or self._last_agent > asked.time else read.texts(asked.fields, "nodes")
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All that are leased."""
+        """All leased devices."""
         return tuple(device for devices in self._devices.values() for device in devices)
 
     def agent_started(self, node: str, event: Event) -> None:
@@ -58,19 +58,19 @@ class NodesSeen:
         if event.fields.get("part") == "follower":
             self.followers.add(node)
         elif event.fields.get("part") == "lead":
-            self.silent.clear()  # who leads begins to listen anew
-            self.followers.discard(node)  # it may have followed in an earlier life
+            self.silent.clear()  # a leader begins to listen again
+            self.followers.discard(node)  # it may have followed in an earlier session
         self.departed.discard(node)
         self.gave_up_leader.discard(node)
         self.leaderless.pop(node, None)
 
     def agent_departed(self, node: str) -> None:
-        """The run is over for a follower."""
+        """Record that the run is over for a follower."""
         self.departed.add(node)
         self.leaderless.pop(node, None)
 
     def leader_sentence(self, node: str, event: Event) -> None:
-        """What a follower says of the leader."""
+        """Record a follower's report on the leader."""
         if event.name == "lead_lost":
             self.leaderless[node] = read.text(event.fields, "unattended", "stop")
             self.leader_lost[node] = event.time
@@ -80,20 +80,20 @@ class NodesSeen:
             self.gave_up_leader.discard(node)
 
     def uses(self, node: str, event: Event) -> None:
-        """A node leased devices, or began an attempt with them."""
+        """Record that a node leased devices, or began an attempt with them."""
         self._devices[node] = read.texts(event.fields, "devices") or self._devices.get(node, ())
 
     def leased(self, node: str, event: Event) -> None:
         self._devices[node] = read.texts(event.fields, "devices")
 
     def taking_part(self, event: Event) -> None:
-        """An attempt begins on these nodes and no others."""
+        """Record that an attempt begins on these nodes and no others."""
         nodes = set(read.texts(event.fields, "nodes"))
         self.silent = {node: said for node, said in self.silent.items() if node in nodes}
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
     def said(self, event: Event) -> None:
-        """What the leader says of a node, or a controller of the token, or of a node that is deserted."""
+        """Record the leader's report on a node, or a controller's on the token or on a deserted node."""
         if event.name in ("token_asked", "token_settled"):
             self._asked = event if event.name == "token_asked" else None
             return

@@ -1,4 +1,4 @@
-"""Where the ranks of a run's current attempt are, by their nodes' heartbeats. Pure."""
+"""State of the ranks of a run's current attempt, from their nodes' heartbeats. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from torchdeck.runs.state import Liveness, NodeLiveness, RankExit, RankView
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
 _FRESH = 5.0
-"""Seconds between two heartbeats, with what a busy machine adds: their age says nothing of a rank yet."""
+"""Seconds between two heartbeats, plus the delay on a busy machine: younger ones say nothing about a rank
+yet.
+"""
 
 
 def rank_views(
     history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], liveness: Liveness, now: float
 ) -> tuple[RankView, ...]:
-    """The ranks in order; arguments as of `view.view`."""
+    """Return the ranks in order; arguments as for `view.view`."""
     exits = {exit_.rank: exit_ for exit_ in history.exits(history.attempt or 0)}
     found = {}
     for node, beat in heartbeats.items():
@@ -52,6 +54,6 @@ def _rank_view(
 
 
 def beat_time(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
-    """When a node's heartbeat was written, unix seconds on our clock; None if it does not say."""
+    """Return when a node's heartbeat was written, unix seconds on our clock; None if unknown."""
     beat = read.moment(heartbeat, "t")
     return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset

@@ -1,4 +1,4 @@
-"""What a run's journals say of requests: which were forwarded, and which an agent has taken."""
+"""Requests in a run's journals: which were forwarded, and which an agent has taken."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torchdeck.runs.replay import fields as read
 
 
 class RequestsSeen:
-    """The part of a run's history that is about requests; the two ends stand in different journals."""
+    """Requests in a run's history; forwarding and taking are recorded in different journals."""
 
     def __init__(self) -> None:
         self._forwarded: dict[str, str] = {}
@@ -19,7 +19,7 @@ class RequestsSeen:
         return tuple(kind for id_, kind in self._forwarded.items() if id_ not in self._taken)
 
     def has_taken(self, request_id: str) -> bool:
-        """Whether an agent has taken it."""
+        """Return whether an agent has taken it."""
         return request_id in self._taken
 
     def forwarded(self, event: Event) -> None:

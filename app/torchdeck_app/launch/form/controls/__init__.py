@@ -1,1 +1,1 @@
-"""What values of the form are shown and changed with."""
+"""Controls of the form that show and edit values."""

@@ -1,4 +1,4 @@
-"""A value that is one of a few words, or one of these or something typed."""
+"""Controls for a value from a list of words, or from a list with free input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torchdeck_app.launch.form.kinds import words_of
 from torchdeck_app.launch.form.states import FieldState
 
 _LEAST = 100
-"""Pixels: no more than the column that fields stand in, or the row would push it aside."""
+"""Minimum width in pixels: no more than the field column, or the row would move it."""
 
 
 class QuietBox(QComboBox):
-    """A box whose value the wheel changes only where it has the focus: else it scrolls what it stands in."""
+    """Combo box whose value the wheel changes only with focus; otherwise the wheel scrolls its container."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +36,7 @@ class QuietBox(QComboBox):
 
 
 class ChoiceControl(Control):
-    """One of the schema's choices; a word that is none of them is shown too."""
+    """Control for the schema's choices; it also shows invalid values."""
 
     def __init__(self, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(state, parent)
@@ -57,7 +57,7 @@ class ChoiceControl(Control):
         if key.default is None:
             values.insert(0, None)
         chosen = next((i for i, value in enumerate(values) if _is(value, state.value)), len(values))
-        if chosen == len(values):  # none of the choices: wrong, and shown all the same
+        if chosen == len(values):  # an invalid value, which is shown all the same
             values.append(state.value)
         if values != self._values:
             self._values = values
@@ -80,7 +80,7 @@ class ChoiceControl(Control):
 
 
 class WordControl(LineControl):
-    """A line, with words to choose from."""
+    """Line with words to choose from."""
 
     def _make_line(self) -> ValueLine:
         line = ValueLine()

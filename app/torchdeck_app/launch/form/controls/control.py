@@ -1,4 +1,4 @@
-"""What all controls of the form have in common."""
+"""Base of all controls of the form."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torchdeck_app.launch.form.states import FieldState
 
 
 class Control(QWidget):
-    """Shows the value of one field, and asks for edits; it changes nothing by itself."""
+    """Control that shows the value of one field and requests edits; it changes nothing by itself."""
 
     asked = Signal(object)
-    """A NamedEdit."""
+    """Emitted with a NamedEdit."""
     refused = Signal(str)
-    """What was typed is no value, and why; empty once it is one again."""
+    """Emitted with the reason why the input is not a valid value; empty once it is valid again."""
 
     def __init__(self, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,24 +24,24 @@ class Control(QWidget):
         """What stands beside the field's name, where the control itself stands below it."""
 
     def show_state(self, state: FieldState) -> None:
-        """Show another value of the same field; what is being typed stays."""
+        """Show another value of the same field; unfinished input stays."""
         self.state = state
 
     def set_writable(self, *, writable: bool) -> None:
-        """Whether it takes edits."""
+        """Set whether it accepts edits."""
         self.setEnabled(writable)
 
     def ask(self, edit: NamedEdit) -> None:
-        """Ask for `edit`."""
+        """Request `edit`."""
         self.refused.emit("")
         self.asked.emit(edit)
 
     def ask_value(self, value: object, literal: str = "") -> None:
-        """Ask for the field's value to become `value`."""
+        """Request to set the field to `value`."""
         self.ask(setting(self.state.path, value, literal))
 
     def ask_reset(self) -> None:
-        """Ask for the field's default; nothing where it is not written here."""
+        """Request the field's default; does nothing if it is not written here."""
         self.refused.emit("")
         if self.state.own:
             self.ask(resetting(self.state.path))

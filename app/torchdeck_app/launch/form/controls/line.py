@@ -1,4 +1,4 @@
-"""A value on a line: numbers as they are typed, text, sizes, short lists."""
+"""Line controls for numbers, text, sizes and short lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")
 
 
 class LineControl(Control):
-    """Takes over what was typed with Enter or when it is left; nothing typed is the default."""
+    """Line that commits its input on Enter or when it loses focus; empty input means the default."""
 
     def __init__(self, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(state, parent)
@@ -36,7 +36,7 @@ class LineControl(Control):
         return ValueLine()
 
     def _holder(self) -> QWidget:
-        """The widget that stands in the row."""
+        """Return the widget in the row."""
         return self.line
 
     def show_state(self, state: FieldState) -> None:
@@ -61,7 +61,7 @@ class LineControl(Control):
 
 
 def text_of(state: FieldState, codec: Codec) -> str:
-    """What a line shows: nothing for a default, which stands behind it."""
+    """Return the text of a line: empty for a default, which is its placeholder."""
     if not state.own:
         return ""
     number = isinstance(state.value, (int, float)) and not isinstance(state.value, bool)
@@ -69,12 +69,12 @@ def text_of(state: FieldState, codec: Codec) -> str:
 
 
 def placeholder(state: FieldState, codec: Codec) -> str:
-    """What holds while nothing is written."""
+    """Return the placeholder, which is the default."""
     return default_words(state.key, codec) if not state.inherited else codec.show(state.value)
 
 
 def default_words(key: Key, codec: Codec) -> str:
-    """The default, or what its absence means."""
+    """Return the default, or the meaning of its absence."""
     said = _DEFAULT.search(key.description)
     number = isinstance(key.default, (int, float))
     if key.default is not None and (said is None or number):

@@ -1,4 +1,4 @@
-"""The control that suits a field."""
+"""Factory of the control for a field."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from torchdeck_app.widgets.plain_label import control_text
 
 
 def is_wide(kind: Kind, key: Key) -> bool:
-    """Whether the control takes the room of the unit too: for text, paths and lists."""
+    """Return whether the control extends over the unit's column: for text, paths and lists."""
     numeric = bool(key.types) and set(key.types) <= {"int", "float", "bool"} and key.default is not None
     return kind is not Kind.CHOICE and kind is not Kind.SWITCH and not numeric and unit_of(key) == ""
 
 
 def unit_of(key: Key) -> str:
-    """What stands behind the control; a size says its unit itself."""
+    """Return the unit after the control; a size includes its unit."""
     return "" if "size" in key.types else key.unit or ""
 
 
@@ -41,7 +41,7 @@ def make_control(
     folder: Callable[[], Path],
     node_names: Callable[[], Sequence[str]] = tuple,
 ) -> Control:
-    """A control of `kind`; tables are made by who knows how rows are made."""
+    """Create a control of `kind`; tables are created by the code that creates rows."""
     if state.key.path == NODES:
         return NodesControl(theme, state, node_names)
     if kind is Kind.PATH:
@@ -55,7 +55,7 @@ def make_control(
 
 
 class SwitchControl(Control):
-    """A box to check."""
+    """Checkbox control."""
 
     def __init__(self, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(state, parent)
@@ -82,7 +82,7 @@ _NONE = "The node inventory has no nodes: add them in Nodes"
 
 
 class NodesControl(LineControl):
-    """What is chosen in the menu is added to the list, or taken out of it."""
+    """Line whose menu adds names to the list, or removes them."""
 
     def __init__(
         self,
@@ -91,12 +91,11 @@ class NodesControl(LineControl):
         names: Callable[[], Sequence[str]],
         parent: QWidget | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            state: of the field.
-            names: gives what may be chosen: nodes, groups, tags.
-            parent: Qt's owner.
+        """Args:
+        theme: theme of the window.
+        state: state of the field.
+        names: returns the possible names: nodes, groups, tags.
+        parent: Qt parent.
         """
         super().__init__(state, parent)
         self.choose = SmallButton(theme, "nodes", "Choose from the node inventory")
@@ -108,7 +107,7 @@ class NodesControl(LineControl):
 
     @property
     def chosen(self) -> list[str]:
-        """The names that stand in the file; none where a number or range of nodes does."""
+        """Return the names in the file; empty if it has a number or range of nodes."""
         value = self.state.value
         return [str(name) for name in value] if isinstance(value, (list, tuple)) else []
 
@@ -117,7 +116,7 @@ class NodesControl(LineControl):
         self.choose.setEnabled(writable)
 
     def fill_menu(self) -> None:
-        """Put what the book has now into the menu."""
+        """Fill the menu with the current inventory."""
         self.menu.clear()
         names = self._names()
         for name in names:
@@ -135,7 +134,7 @@ class NodesControl(LineControl):
         self._toggle(action.text(), is_on=action.isChecked())
 
     def _toggle(self, name: str, *, is_on: bool) -> None:
-        # a run on nodes of the book is seldom one on this machine too, which stands there by default
+        # a run on inventory nodes rarely uses this machine too, which is the default entry
         before = self.chosen if self.state.own else []
         names = [other for other in before if other != name] + ([name] if is_on else [])
         if names:
@@ -145,7 +144,7 @@ class NodesControl(LineControl):
 
 
 class LinesControl(Control):
-    """An empty line is taken out when it is left."""
+    """Control with one line per item; an empty line is removed when it loses focus."""
 
     def __init__(self, theme: Theme, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(state, parent)
@@ -214,7 +213,7 @@ class LinesControl(Control):
             self._resize(len(items))
 
 
-# A value that is a path: typed, chosen from a dialog, or one of a few words.
+# Control for a path: typed, chosen from a dialog, or one of a few words.
 
 FOLDERS = {
     ("run", "working_dir"),
@@ -222,7 +221,7 @@ FOLDERS = {
     ("checkpoint", "directory"),
     ("checkpoint", "resume"),
 }
-"""Keys whose path is a folder's."""
+"""Keys whose path is a folder."""
 _FILTERS = {
     ("run", "recipe"): "Python files (*.py)",
     ("run", "script"): "Python files (*.py)",
@@ -232,7 +231,7 @@ _FILTERS = {
 
 
 class PathControl(Control):
-    """A line with a button that opens a dialog; what lies below the document's folder is written relative."""
+    """Line with a button that opens a dialog; paths below the document's folder are written relative."""
 
     def __init__(
         self, theme: Theme, state: FieldState, folder: Callable[[], Path], parent: QWidget | None = None
@@ -262,7 +261,7 @@ class PathControl(Control):
         self.browse.setEnabled(writable)
 
     def open_dialog(self) -> QFileDialog:
-        """Ask for a path; it is taken over when the user accepts."""
+        """Open a dialog for the path, which is set when the user accepts."""
         dialog = QFileDialog(self.window(), f"Choose {self.state.key.name}", str(self._folder()))
         if self.state.key.path in FOLDERS:
             dialog.setFileMode(QFileDialog.FileMode.Directory)
@@ -276,11 +275,11 @@ class PathControl(Control):
         return dialog
 
     def take(self, chosen: str) -> None:
-        """Take over an absolute path."""
+        """Set an absolute path."""
         self.ask_value(written_path(chosen, self._folder()))
 
 
 def written_path(chosen: str, folder: Path) -> str:
-    """`chosen` as it is written in a file of `folder`: relative to it where it lies below."""
+    """Return `chosen` as written in a file of `folder`: relative if it is below it."""
     relative = os.path.relpath(chosen, folder)
     return chosen if relative.startswith("..") else relative

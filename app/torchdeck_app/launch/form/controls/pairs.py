@@ -1,4 +1,4 @@
-"""A table with keys of the user's own: a row of name and value for each."""
+"""Table control with user-defined keys: one row of name and value each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchdeck_app.theme.theme import Theme
 
 
 class PairRow(QWidget):
-    """One name and its value."""
+    """Row with a name and its value."""
 
     def __init__(self, theme: Theme, table: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +36,7 @@ class PairRow(QWidget):
 
 
 class PairsControl(Control):
-    """A row is written once it has a name; a value without one waits for it."""
+    """Control for pairs. A row is written once it has a name; a value without one waits for it."""
 
     def __init__(self, theme: Theme, state: FieldState, parent: QWidget | None = None) -> None:
         super().__init__(state, parent)

@@ -1,4 +1,4 @@
-"""A button of one icon beside a value."""
+"""Icon button next to a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck_app.theme.theme import Theme
 
 
 class SmallButton(QToolButton):
-    """Says what it does in its tooltip, and to who cannot see it."""
+    """Icon button with its action as tooltip and accessible name."""
 
     def __init__(self, theme: Theme, name: str, what: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -25,7 +25,7 @@ class SmallButton(QToolButton):
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         super().showEvent(event)
-        if self.icon().isNull():  # drawing it takes milliseconds, and most buttons are seen late or never
+        if self.icon().isNull():  # drawing takes milliseconds, and most are seen late or never
             self._draw()
 
     def _draw(self) -> None:

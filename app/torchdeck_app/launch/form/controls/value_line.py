@@ -1,4 +1,4 @@
-"""A line of text that is taken over with Enter or when it is left, and given up with Escape."""
+"""Line edit that commits on Enter or when it loses focus, and reverts on Escape."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 
 class ValueLine(QLineEdit):
-    """Leaves undo to the document, once nothing is being typed."""
+    """Line edit that leaves undo to the document unless it has uncommitted input."""
 
     entered = Signal(str)
-    """The text, once it was changed and taken over."""
+    """Emitted with the text when it was changed and committed."""
 
     given_up = Signal()
 
@@ -24,11 +24,11 @@ class ValueLine(QLineEdit):
 
     @property
     def is_being_typed(self) -> bool:
-        """Whether it holds what was typed and not yet taken over."""
+        """Return whether it has uncommitted input."""
         return self.text() != self._shown
 
     def show_text(self, text: str) -> None:
-        """Show what holds now; what is being typed stays."""
+        """Show the current value; uncommitted input stays."""
         if self.is_being_typed and (self._refused or self.hasFocus()) and text == self._shown:
             return
         self._shown, self._refused = text, False
@@ -38,11 +38,11 @@ class ValueLine(QLineEdit):
             self.setCursorPosition(at if self.hasFocus() else 0)
 
     def refuse(self) -> None:
-        """What was taken over is no value: it stays to be mended, and what holds is as before."""
+        """Reject the committed input: it stays for correction, and the value is unchanged."""
         self._shown, self._refused = self._before, True
 
     def give_up(self) -> None:
-        """Show what holds again."""
+        """Revert to the current value."""
         self._refused = False
         self.setText(self._shown)
 
@@ -50,7 +50,7 @@ class ValueLine(QLineEdit):
         if self.is_being_typed:
             self._before, self._shown, self._refused = self._shown, self.text(), False
             at = self.cursorPosition()
-            self.setText(self._shown)  # what was typed is the document's to undo from now on
+            self.setText(self._shown)  # undo of the input is now up to the document
             self.setCursorPosition(at)
             self.entered.emit(self._shown)
 

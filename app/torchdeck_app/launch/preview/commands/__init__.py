@@ -1,1 +1,1 @@
-"""What every node executes."""
+"""Commands of every node."""

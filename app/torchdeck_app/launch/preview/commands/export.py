@@ -1,4 +1,4 @@
-"""Scripts that start a plan without Torchdeck, and writing them. Without Qt."""
+"""Export of scripts that start a plan without Torchdeck. Without Qt."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def write_script(plan: LaunchPlan, node: NodePlan, path: Path) -> Path:
 
 
 def write_scripts(plan: LaunchPlan, folder: Path, check: Callable[[], None]) -> Path:
-    """Write the script of every node into `folder`, named after it; raises as `write_script` does.
+    """Write the script of every node to `folder`, named after the node; raises as `write_script` does.
 
     Args:
-        plan: whose.
-        folder: that is there.
-        check: called between nodes; what it raises ends it.
+        plan: plan to export.
+        folder: an existing folder.
+        check: called between nodes; an exception from it ends the export.
     """
     for node in plan.nodes:
         check()
@@ -37,7 +37,7 @@ def write_scripts(plan: LaunchPlan, folder: Path, check: Callable[[], None]) -> 
 
 
 def write_job(plan: LaunchPlan, path: Path) -> Path:
-    """Write the one script that Slurm's sbatch starts all nodes with.
+    """Write the single script with which Slurm's sbatch starts all nodes.
 
     Raises:
         OSError: the file cannot be written.
@@ -47,5 +47,5 @@ def write_job(plan: LaunchPlan, path: Path) -> Path:
 
 
 def held_secrets(nodes: Iterable[NodePlan], is_secret: Callable[[str], bool]) -> tuple[str, ...]:
-    """Names of variables whose values a script of `nodes` holds although nobody should see them."""
+    """Return the names of variables whose secret values a script of `nodes` contains."""
     return tuple(sorted({name for node in nodes for name in node.env if is_secret(name)}))

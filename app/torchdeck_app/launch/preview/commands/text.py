@@ -1,4 +1,4 @@
-"""A node's command and environment as text, in pieces of one kind each. Without Qt."""
+"""Command and environment of a node as text, in pieces of one kind each. Without Qt."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import split
 
 HIDDEN = "••••••"
-"""Stands for a value that nobody should read over a shoulder."""
+"""Placeholder of a secret value."""
 _SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(^|_)KEY|_PASS)$")
 
 
 class Kind(Enum):
-    """What a piece of text is."""
+    """Kind of a piece of text."""
 
     PLAIN = 0
     NAME = 1
-    """Of a flag or variable."""
+    """Name of a flag or variable."""
     SLOT = 2
     """Filled in at launch."""
     COMMENT = 3
@@ -38,7 +38,7 @@ Line = tuple[Piece, ...]
 
 
 def node_lines(plan: LaunchPlan, node: NodePlan) -> tuple[Line, ...]:
-    """What `node` executes: argv, environment, what is unset, and what fills the slots."""
+    """Return what `node` executes: argv, environment, unset variables, and values of the slots."""
     unset = [Piece(", ".join(node.unset))] if node.unset else [Piece("nothing", Kind.COMMENT)]
     return (
         _comment(f"{_called(node)}, node {node.node_rank + 1:,} of {len(plan.nodes):,}, executes in"),
@@ -58,22 +58,22 @@ def node_lines(plan: LaunchPlan, node: NodePlan) -> tuple[Line, ...]:
 
 
 def command_line(node: NodePlan) -> str:
-    """All of argv as one line of a shell; slots stand in it as `@{name}`."""
+    """Return argv as one shell line, with slots as `@{name}`."""
     return shlex.join(node.argv)
 
 
 def plain(lines: Sequence[Line]) -> str:
-    """The text alone."""
+    """Return only the text."""
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable called so usually holds what is not to be seen."""
+    """Return whether a variable of this name usually has a secret value."""
     return _SECRET.search(name.upper()) is not None
 
 
 def _commented(pieces: Iterator[Piece]) -> Line:
-    """A value that goes on with a comment; its slots stay what they are."""
+    """Return a value followed by a comment; its slots stay slots."""
     plain = (piece._replace(kind=Kind.COMMENT) if piece.kind is Kind.PLAIN else piece for piece in pieces)
     return (Piece("#   ", Kind.COMMENT), *plain)
 
@@ -83,12 +83,12 @@ def _comment(text: str) -> Line:
 
 
 def _called(node: NodePlan) -> str:
-    """Its name, and its address where that is another."""
+    """Return its name, and its address if that is different."""
     return node.name if node.address == node.name else f"{node.name} ({node.address})"
 
 
 def _argv_lines(plan: LaunchPlan, argv: Sequence[str], *, indent: bool = False) -> Iterator[Line]:
-    """A line for the program, then one for each flag with its value."""
+    """Return a line for the program, then one for each flag with its value."""
     groups: list[list[str]] = []
     for before, word in itertools.pairwise(("", *argv)):
         if before.startswith("-") and not word.startswith("-") and groups:
@@ -106,7 +106,7 @@ def _argv_lines(plan: LaunchPlan, argv: Sequence[str], *, indent: bool = False) 
 
 
 def _pieces(plan: LaunchPlan, text: str, *, quoted: bool = False) -> Iterator[Piece]:
-    """`text` with its slots told apart, as words of a shell where `quoted`."""
+    """Split `text` at its slots, as shell words if `quoted`."""
     found = split(text)
     if not found and quoted:
         yield Piece("''")

@@ -1,4 +1,4 @@
-"""Commands: the argv and the environment of each node, to read, to copy and to export."""
+"""Commands tab: argv and environment of each node, to read, copy and export."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLOURS = {Kind.PLAIN: "text", Kind.NAME: "accent", Kind.SLOT: "text", Kind.COM
 
 
 class CommandsView(QWidget):
-    """What each node executes."""
+    """View of what each node executes."""
 
     def __init__(self, theme: Theme, operations: Operations, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -76,8 +76,8 @@ class CommandsView(QWidget):
         theme.changed.connect(self._show_node)
 
     def show_preview(self, preview: Preview | None, why: str = "") -> None:
-        """Show the commands of `preview`; `why` says why there is none."""
-        del why  # the pane says it above
+        """Show the commands of `preview`; `why` is the reason if there is none."""
+        del why  # the pane shows it above
         self._preview = preview
         self._stack.setCurrentIndex(0 if preview is None else 1)
         if preview is None:
@@ -94,7 +94,7 @@ class CommandsView(QWidget):
         self._show_node()
 
     def save_script(self) -> QFileDialog:
-        """Ask where the script of the node shown is to be written, and write it."""
+        """Ask for a file and write the script of the shown node."""
         name = "" if self._node() is None else f"{self.nodes.currentText()}.sh"
         dialog = QFileDialog(self, "Export script", name, "Scripts (*.sh)")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -104,7 +104,7 @@ class CommandsView(QWidget):
         return _opened(dialog)
 
     def save_all(self) -> QFileDialog:
-        """Ask for a folder, and write the script of every node there."""
+        """Ask for a folder and write the script of every node."""
         dialog = QFileDialog(self, "Export the scripts of all nodes into a folder")
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
@@ -112,7 +112,7 @@ class CommandsView(QWidget):
         return _opened(dialog)
 
     def save_job(self) -> QFileDialog:
-        """Ask where the script for Slurm is to be written, and write it."""
+        """Ask for a file and write the script for Slurm."""
         plan = None if self._preview is None else self._preview.plan
         name = "" if plan is None else f"{slug(plan.name)}.sbatch"
         dialog = QFileDialog(self, "Export a script for sbatch", name, "Scripts for Slurm (*.sbatch)")

@@ -1,1 +1,1 @@
-"""Who reads what, and how even that is."""
+"""Distribution of data among ranks, and its balance."""

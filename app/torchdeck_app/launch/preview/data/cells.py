@@ -1,4 +1,4 @@
-"""A table of ranks and microbatches, summed up to as many cells as can be seen. No Qt."""
+"""Table of ranks and microbatches, aggregated to a visible number of cells. No Qt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _LEAST_SPAN = 0.1
-"""Of the most: values closer together than that look alike."""
+"""Minimum span as a share of the maximum: values closer together look alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,31 +19,31 @@ class Cells:
     """Cells of neighbouring ranks and microbatches."""
 
     most: Values
-    """The largest value in each cell, shape (rows, columns)."""
+    """Largest value in each cell, shape (rows, columns)."""
     total: Values
-    """The sum, the same shape."""
+    """Sum of each cell, same shape."""
     rows: Ints
-    """Where the ranks of each row begin, and their end; shape (rows + 1,)."""
+    """First rank of each row, and the end; shape (rows + 1,)."""
     columns: Ints
-    """The same for microbatches, shape (columns + 1,)."""
+    """Same for microbatches, shape (columns + 1,)."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Return rows and columns."""
         return len(self.rows) - 1, len(self.columns) - 1
 
     def mean(self, row: int, column: int) -> float:
-        """Of what is in a cell."""
+        """Return the mean of a cell."""
         held = int(np.diff(self.rows)[row] * np.diff(self.columns)[column])
         return float(self.total[row, column]) / held
 
     def alike(self) -> bool:
-        """Whether all that is not empty is the same."""
+        """Return whether all non-empty cells are equal."""
         there = self.most[self.most > 0]
         return bool(there.size) and bool(there.min() == there.max())
 
     def span(self) -> tuple[float, float]:
-        """What the ends of a colour scale stand for; empty cells do not count, and one value has no scale."""
+        """Return the ends of the colour scale; empty cells are ignored, and a single value has no scale."""
         there = self.most[self.most > 0]
         if not there.size:
             return 0.0, 1.0
@@ -54,9 +54,10 @@ class Cells:
 
 
 def cut(length: int, parts: int) -> Ints:
-    """Where at most `parts` parts of `length` begin, and the end; each 1, 2, 4 … long, the last maybe less.
+    """Return the starts of at most `parts` parts of `length`, and the end; each 1, 2, 4 … long, the last
+    maybe less.
 
-    Powers of two, so that the ranks of a node mostly stay together.
+    With powers of two the ranks of a node mostly stay together.
     """
     each = 1
     while -(-length // each) > max(1, parts):
@@ -65,7 +66,7 @@ def cut(length: int, parts: int) -> Ints:
 
 
 def summed_up(values: Values, rows: int, columns: int) -> Cells:
-    """`values`, shape (ranks, microbatches), in at most `rows` × `columns` cells.
+    """Aggregate `values`, shape (ranks, microbatches), to at most `rows` × `columns` cells.
 
     Raises:
         ValueError: there are no values.
@@ -84,7 +85,7 @@ def summed_up(values: Values, rows: int, columns: int) -> Cells:
 
 
 def round_stride(least: float) -> int:
-    """The first of 1, 2, 5, 10, 20, 50 … that is not below `least`."""
+    """Return the first of 1, 2, 5, 10, 20, 50 … that is not below `least`."""
     decade = 1
     while True:
         for part in (1, 2, 5):
@@ -94,5 +95,5 @@ def round_stride(least: float) -> int:
 
 
 def ranks_named(first: int, last: int) -> str:
-    """`rank 3`, `ranks 0–7`."""
+    """Return `rank 3` or `ranks 0–7`."""
     return f"rank {first:,}" if first == last else f"ranks {first:,}–{last:,}"

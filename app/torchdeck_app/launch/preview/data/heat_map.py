@@ -1,4 +1,4 @@
-"""Microbatches over ranks as coloured cells."""
+"""Heat map of microbatches over ranks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from torchdeck_app.widgets.chart import Chart
 from torchdeck_app.widgets.colour_scale import LEVELS, levels, viridis
 
 _HEIGHT = 224
-"""Pixels that rows may take together."""
+"""Maximum height of all rows in pixels."""
 _ROW = (4, 24)
 _COLUMN = (10, 64)
-"""Least and most of a cell, pixels."""
+"""Minimum and maximum width of a cell in pixels."""
 _GRIDDED = 7
-"""Cells of so many pixels are told apart by a line between them."""
+"""Minimum cell size in pixels for lines between cells."""
 _GAP = 8
 _INSET = 4
-"""Room for the frame of the focus."""
+"""Space for the focus frame."""
 _AXIS = 20
 _LEGEND = 28
 _SCALE = 160
@@ -31,7 +31,7 @@ _SHORTENED = 1e5
 
 
 class HeatMap(Chart):
-    """Rows are ranks or groups of ranks; columns microbatches of steps that follow each other."""
+    """Chart whose rows are ranks or groups of ranks, and columns microbatches of consecutive steps."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Microbatches over ranks", parent)
@@ -48,7 +48,7 @@ class HeatMap(Chart):
         self.updateGeometry()
 
     def steps_in_sight(self, accumulation: int) -> int:
-        """How many steps there is room for; at least one."""
+        """Return how many steps fit; at least one."""
         return max(1, int(self._room().width()) // (_COLUMN[0] * accumulation))
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
@@ -140,7 +140,7 @@ class HeatMap(Chart):
         self._image = QImage(kept.tobytes(), columns, rows, 4 * columns, QImage.Format.Format_RGB32).copy()
 
     def _room(self) -> QRectF:
-        """What is right of the labels."""
+        """Return the area right of the labels."""
         return QRectF(self.rect()).adjusted(_INSET + self._labels() + _GAP, 0, -_INSET, 0)
 
     def _labels(self) -> int:
@@ -166,14 +166,14 @@ class HeatMap(Chart):
         return QRectF(left, top, right - left, bottom - top)
 
     def _draw_cursor(self, painter: QPainter, cell: QRectF) -> None:
-        """Two frames, one of which stands out on any colour."""
+        """Draw two frames, one of which contrasts with any colour."""
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for colour, out in (("surface", 0.0), ("text", 1.0)):
             painter.setPen(self._theme.colour(colour))
             painter.drawRect(cell.adjusted(-out, -out, out - 1, out - 1))
 
     def _draw_lines(self, painter: QPainter, field: QRectF, cells: Cells, table: MicrobatchTable) -> None:
-        """Between cells where these are large enough; wider between steps."""
+        """Draw lines between cells that are large enough; wider ones between steps."""
         ground = self._theme.colour("surface")
         rows, columns = cells.shape
         if field.height() / rows >= _GRIDDED:
@@ -204,7 +204,7 @@ class HeatMap(Chart):
         self._draw_steps(painter, field, table)
 
     def _draw_steps(self, painter: QPainter, field: QRectF, table: MicrobatchTable) -> None:
-        """Names of steps, as many as fit, at equal distances."""
+        """Draw the names of steps, as many as fit, at equal distances."""
         each = field.width() / table.steps
         widest = self.fontMetrics().horizontalAdvance(f"step {table.first_step + table.steps - 1:,}") + 1
         for step in range(0, table.steps, round_stride((widest + 2 * _GAP) / each)):
@@ -247,7 +247,7 @@ def _short(value: float) -> str:
 
 
 def _when(table: MicrobatchTable, parts: slice) -> str:
-    """`step 3, microbatch 1`; both from 0."""
+    """Return `step 3, microbatch 1`; both from 0."""
     step, index = divmod(parts.start, table.accumulation)
     last, last_index = divmod(parts.stop - 1, table.accumulation)
     if (step, index) != (last, last_index):
@@ -258,7 +258,7 @@ def _when(table: MicrobatchTable, parts: slice) -> str:
 
 
 def _what(table: MicrobatchTable, rank: int, part: int) -> str:
-    """`1,024 tokens in 8 samples, 12 % padding`."""
+    """Return `1,024 tokens in 8 samples, 12 % padding`."""
     samples = int(table.samples[rank, part])
     counted = f"{samples:,} sample{'' if samples == 1 else 's'}"
     if table.tokens is None:

@@ -1,4 +1,4 @@
-"""What every rank reads in the whole run, as bars."""
+"""Bars of the data each rank reads in the whole run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import Chart
 
 _LAID = 12
-"""So many ranks have a row each, with their numbers; more stand beside each other."""
+"""Maximum number of ranks with a row and numbers each; more are shown side by side."""
 _ROW = 28
 _BAR = 16
 _COLUMNS = 120
 _LEAST = 3
-"""Pixels of a column."""
+"""Minimum width of a column in pixels."""
 _GAP = 8
 _INSET = 4
-"""Room for the frame of the focus."""
+"""Space for the focus frame."""
 
 
 class RankBars(Chart):
-    """A bar a rank, or a group of them, from 0; the mean as a line."""
+    """Chart with a bar per rank, or group of ranks, from 0; the mean as a line."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "What each rank reads", parent)

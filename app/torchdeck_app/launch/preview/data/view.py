@@ -1,4 +1,4 @@
-"""Who reads what, and how even that is."""
+"""Distribution of data among ranks, and its balance."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _HINT = "Point at a cell, or move with the arrow keys, for its value."
 
 
 class DataView(PreviewTab):
-    """Microbatches over ranks, what each rank reads, and what the arithmetic of a step is."""
+    """Data tab: microbatches over ranks, data per rank, and the arithmetic of a step."""
 
     change_asked = Signal(dict)
-    """Keys of run.toml, dotted, to their new values."""
+    """Emitted with dotted keys of run.toml and their new values."""
     title = "Data"
     icon = "data"
 
@@ -185,7 +185,7 @@ def _read_out(chart: Chart, readout: QLabel, otherwise: str) -> None:
 
 
 class StepChoice(QWidget):
-    """The first step that is shown, from 0."""
+    """Choice of the first shown step, from 0."""
 
     chosen = Signal(int)
 
@@ -214,11 +214,11 @@ class StepChoice(QWidget):
 
     @property
     def step(self) -> int:
-        """The first one."""
+        """Return the first shown step."""
         return self.field.value()
 
     def set_range(self, steps: int, together: int) -> None:
-        """A run of `steps` steps, of which `together` are in sight."""
+        """Set the number of `steps` of the run, of which `together` are visible."""
         self._together = max(1, together)
         self.field.blockSignals(True)  # noqa: FBT003 - Qt's own signature
         self.field.setRange(0, max(0, steps - 1))
@@ -244,7 +244,7 @@ class StepChoice(QWidget):
         self.after.setEnabled(self.step + self._together <= self.field.maximum())
 
 
-# How even the ranks would be under each balance of a batch plan, and a button that takes it.
+# Balance of the ranks under each policy of a batch plan, with a button that applies it.
 
 _MEANS = {
     "none": "in the plan's order",
@@ -255,7 +255,7 @@ _HEADS = ("Balance", "", "Slowest of a step", "Fullest in all", "")
 
 
 class PolicyTable(QWidget):
-    """A row a policy."""
+    """Table with one row per policy."""
 
     def __init__(self, asked: Callable[[str], None], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -269,7 +269,7 @@ class PolicyTable(QWidget):
         self.buttons: dict[str, QPushButton] = {}
 
     def show_policies(self, policies: tuple[Policy, ...]) -> None:
-        """Show them; what is shown already stays, and keeps the focus."""
+        """Show policies; existing rows stay, and keep the focus."""
         if policies == self._shown:
             return
         self._shown = policies

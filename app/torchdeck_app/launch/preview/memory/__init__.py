@@ -1,1 +1,1 @@
-"""How full each device gets."""
+"""Memory use of each device."""

@@ -1,4 +1,4 @@
-"""A stacked bar in pixels. No Qt."""
+"""Stacked bar in pixels. No Qt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torchdeck.plan.preview.terms import by_family
 
 @dataclass(frozen=True)
 class Segment:
-    """One part of a bar, from `left` to before `right`."""
+    """Part of a bar, from `left` (inclusive) to `right` (exclusive)."""
 
     name: str
-    """Of `torchdeck.plan.preview.terms.TERMS`."""
+    """Name from `torchdeck.plan.preview.terms.TERMS`."""
     size: int
     """Bytes."""
     left: int
@@ -23,7 +23,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class BarLayout:
-    """A bar and its marks, in pixels from its left end; None where a mark is beyond the bar or not known."""
+    """Bar and its marks, in pixels from its left end; None if a mark is beyond the bar or unknown."""
 
     segments: tuple[Segment, ...]
     low: int
@@ -31,10 +31,10 @@ class BarLayout:
     high: int
     capacity: int | None
     free: int | None
-    """Where what is free now ends, if that is before the capacity."""
+    """End of the memory that is free now, if that is before the capacity."""
 
     def segment_at(self, x: float) -> int | None:
-        """The index of the segment at `x`; of one too thin to be hit, its neighbour."""
+        """Return the index of the segment at `x`; for one too thin to be hit, its neighbour."""
         for index, segment in enumerate(self.segments):
             if segment.left <= x < segment.right:
                 return index
@@ -42,7 +42,7 @@ class BarLayout:
 
 
 def lay_out(memory: PredictedMemory, scale: float, width: int) -> BarLayout:
-    """The bar of `memory`, `scale` bytes being `width` pixels wide; segments follow each other without gaps.
+    """Return the bar of `memory` with `scale` bytes per `width` pixels; segments are adjacent without gaps.
 
     Raises:
         ValueError: the scale is not above 0.

@@ -1,4 +1,4 @@
-"""Stacked bars below each other: name, bar, numbers, and a button where there is something to choose."""
+"""Rows of stacked bars: name, bar, numbers, and a button if there is a choice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NUMBERS = 128
-"""Pixels that numbers keep, so that bars do not move with them."""
+"""Pixels reserved for numbers, so that bars do not move with them."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class BarRow:
 
     name: str
     memory: PredictedMemory | None
-    """None where it cannot be said."""
+    """None if unknown."""
     below: str = ""
-    """What else is to be said, below the bar; in place of it where there is none."""
+    """Text below the bar, or in place of it if there is none."""
     chosen: bool = False
     choice: str = ""
-    """What the button chooses; empty: no button."""
+    """Choice of the button; empty: no button."""
 
 
 class BarRows(QWidget):
-    """Rows that share one scale. Widgets are kept from one preview to the next."""
+    """Rows that share one scale. Widgets are reused by the next preview."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class BarRows(QWidget):
 
     @property
     def bars(self) -> list[StackedBar]:
-        """Of the rows in sight."""
+        """Return the bars of the visible rows."""
         return [row.bar for row in self._rows if not row.bar.isHidden()]
 
     def button(self, choice: str) -> QPushButton | None:
-        """The button that makes `choice`."""
+        """Return the button for `choice`."""
         for row in self._rows:
             if row.choice == choice and not row.button.isHidden():
                 return row.button
@@ -108,7 +108,7 @@ class BarRows(QWidget):
 
 
 class _Row:
-    """The widgets of one row."""
+    """Widgets of one row."""
 
     def __init__(self, theme: Theme) -> None:
         self.choice, self.colour = "", "quiet"
@@ -175,11 +175,11 @@ _BAR = 18
 _RANGE = 3
 _ABOVE = 3
 _PARTED = 4
-"""Parts of so many pixels or more have a line of the ground behind them."""
+"""Minimum width in pixels of parts that are separated by a line."""
 
 
 class StackedBar(Chart):
-    """The parts of one group's peak; its marks are the parts."""
+    """Bar with the parts of one group's peak; its marks are the parts."""
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(theme, name, parent)
@@ -189,7 +189,9 @@ class StackedBar(Chart):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_memory(self, memory: PredictedMemory, scale: float, *, numbered: bool = True) -> None:
-        """Show `memory`; the whole width is `scale` bytes; `numbered`: with the capacity above its line."""
+        """Show `memory` with `scale` bytes as the full width; `numbered`: with the capacity above its
+        line.
+        """
         self._memory, self._scale = memory, max(scale, 1.0)
         if numbered != self._numbered:
             self._numbered = numbered
@@ -246,7 +248,7 @@ class StackedBar(Chart):
 
     @property
     def above(self) -> int:
-        """Pixels above the bar itself."""
+        """Return the pixels above the bar itself."""
         return self._top()
 
     def _layout(self) -> BarLayout | None:
@@ -261,7 +263,7 @@ class StackedBar(Chart):
         return _ABOVE + (self.fontMetrics().height() if self._numbered else 0)
 
     def _draw_taken(self, painter: QPainter, layout: BarLayout) -> None:
-        """Hatched: what others use of the device now."""
+        """Hatch the device memory that other processes use now."""
         if layout.free is None:
             return
         end = self._width() if layout.capacity is None else layout.capacity

@@ -1,4 +1,4 @@
-"""Colours of memory's parts."""
+"""Colours of the parts of memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from torchdeck_app.theme.palette import Palette
 
 
 def term_colour(name: str, palette: Palette) -> QColor:
-    """The colour of a part by its name."""
+    """Return the colour of a part by its name."""
     colours = {term.name: term.light if palette.scheme == "light" else term.dark for term in TERMS}
     return QColor(colours[name])

@@ -1,4 +1,4 @@
-"""How full each device gets, and what would make it less."""
+"""Memory use of each device, and changes that reduce it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _COMPARING = "Comparing strategies …"
 
 
 class MemoryView(PreviewTab):
-    """Bars of every group of ranks, strategies side by side, changes that help."""
+    """Memory tab: bars of every group of ranks, strategies side by side, and helpful changes."""
 
     change_asked = Signal(dict)
-    """Keys of run.toml, dotted, to their new values."""
+    """Emitted with dotted keys of run.toml and their new values."""
     title = "Memory"
     icon = "memory"
 
@@ -206,16 +206,16 @@ def _plain(text: QLabel) -> QLabel:
     return text
 
 
-# Strategies side by side: what each would need and send.
+# Strategies side by side: memory and traffic of each.
 
 COMPARED: tuple[Kind, ...] = ("ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
 
 
 def compared(preview: Preview) -> tuple[StrategyRow, ...]:
-    """Every strategy, the chosen one among them.
+    """Return every strategy, including the chosen one.
 
     Raises:
-        ValueError: nothing is known of the model.
+        ValueError: the model is unknown.
     """
     own = None if preview.spec is None else preview.spec.kind
     alone: tuple[Kind, ...] = ("single",) if own == "single" else ()
@@ -223,7 +223,7 @@ def compared(preview: Preview) -> tuple[StrategyRow, ...]:
 
 
 def strategy_rows(rows: Sequence[StrategyRow], *, can_apply: bool) -> list[BarRow]:
-    """How they are shown; `can_apply`: a strategy may be written into the run file."""
+    """Return their rows; `can_apply`: a strategy may be written to the run file."""
     return [
         BarRow(
             row.name,
@@ -237,7 +237,7 @@ def strategy_rows(rows: Sequence[StrategyRow], *, can_apply: bool) -> list[BarRo
 
 
 def _sends(row: StrategyRow) -> str:
-    """`12.0 GiB stay between steps; sends 1.2 GiB a step, 0.4 GiB between nodes, 80 ms`."""
+    """Return `12.0 GiB stay between steps; sends 1.2 GiB a step, 0.4 GiB between nodes, 80 ms`."""
     group = row.compared.worst
     text = "" if group is None else f"{size(sum(group.state.values()))} stay between steps"
     if row.traffic is None:
@@ -249,7 +249,7 @@ def _sends(row: StrategyRow) -> str:
 
 
 class SuggestionList(QWidget):
-    """A sentence and a button for each."""
+    """List with a sentence and a button for each suggestion."""
 
     def __init__(self, asked: Callable[[Mapping[str, Any]], None], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -261,7 +261,7 @@ class SuggestionList(QWidget):
         self.buttons: list[QPushButton] = []
 
     def show_suggestions(self, suggestions: tuple[Suggestion, ...], *, can_apply: bool) -> None:
-        """Show them; what is shown already stays, and keeps the focus.
+        """Show suggestions; existing ones stay, and keep the focus.
 
         Args:
             suggestions: the cheapest first.
@@ -297,7 +297,7 @@ class SuggestionList(QWidget):
         return made
 
 
-# What the colours and marks of memory's bars mean, with how much of each the fullest rank has.
+# Legend of colours and marks of the memory bars, with the sizes of the fullest rank.
 
 Mark = Literal["range", "capacity", "taken"]
 _MARKS: tuple[tuple[Mark, str], ...] = (
@@ -309,7 +309,7 @@ _SIDE = 12
 
 
 class Swatch(QWidget):
-    """A small sample of a colour or a mark."""
+    """Small sample of a colour or a mark."""
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -334,7 +334,7 @@ class Swatch(QWidget):
 
 
 class Legend(QWidget):
-    """Six parts, always in the same colours and order; below, the marks that are in sight."""
+    """Legend with six parts, always in the same colours and order; below, the visible marks."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -348,7 +348,7 @@ class Legend(QWidget):
         row.addWidget(flow)
 
     def show_memory(self, memory: PredictedMemory, *, marks: set[str]) -> None:
-        """The parts of `memory`, and those of the marks that are in sight."""
+        """Show the parts of `memory`, and the visible marks."""
         parts = by_family(memory.terms)
         for name, entry in self._entries.items():
             entry.show_size(parts.get(name, 0))
@@ -357,7 +357,7 @@ class Legend(QWidget):
 
 
 class Entry(QWidget):
-    """A swatch and its name, with a size where it has one."""
+    """Swatch with its name, and a size if it has one."""
 
     def __init__(self, theme: Theme, name: str, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -370,7 +370,7 @@ class Entry(QWidget):
         row.addWidget(self.text)
 
     def show_size(self, count: int) -> None:
-        """Bytes of it; a part that there is none of stays, dim."""
+        """Show its size in bytes; a part of size 0 stays, dimmed."""
         self.text.setText(f"{self._name} {size(count)}" if count else self._name)
         self.text.setToolTip(f"{count:,} bytes")
         self.text.setEnabled(count > 0)

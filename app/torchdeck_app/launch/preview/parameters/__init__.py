@@ -1,1 +1,1 @@
-"""What the model is made of, and which rows of it each rank holds."""
+"""Parameters of the model, and the rows of them that each rank holds."""

@@ -1,4 +1,4 @@
-"""The tree of parameters as Qt's views ask for it: what is in sight, and no more."""
+"""Qt model of the parameter tree, which provides only what is visible."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 BAR = Qt.ItemDataRole.UserRole
-"""Of column `ROWS`: where what the rank holds begins and ends, as parts of the whole."""
+"""Data role of column `ROWS`: begin and end of the rank's rows, as fractions of the whole."""
 _NO_INDEX = QModelIndex()
 
 
 class Column(IntEnum):
-    """What stands where."""
+    """Column of the table."""
 
     NAME = 0
     SHAPE = 1
@@ -41,7 +41,7 @@ _RIGHT = (Column.SIZE, Column.SHARE, Column.HELD)
 
 
 class ParameterModel(QAbstractItemModel):
-    """Modules and tensors; an index carries the number of its node."""
+    """Model of modules and tensors; an index carries the number of its node."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -59,11 +59,11 @@ class ParameterModel(QAbstractItemModel):
 
     @property
     def held(self) -> HeldRows | None:
-        """What the chosen rank holds; None where that is not by rows."""
+        """Return what the chosen rank holds; None if that is not by rows."""
         return self._held
 
     def set_tree(self, tree: ParameterTree) -> None:
-        """Show other parameters, all of them."""
+        """Replace all parameters."""
         self.beginResetModel()
         self._tree = tree
         self._filter(None)
@@ -72,28 +72,28 @@ class ParameterModel(QAbstractItemModel):
         self.endResetModel()
 
     def set_held(self, held: HeldRows | None) -> None:
-        """What a rank holds of each tensor; None where that is not by rows."""
+        """Set what a rank holds of each tensor; None if that is not by rows."""
         if self._tree is None:
             return
         self._held = held
         self._held_sizes = np.zeros(0, np.int64) if held is None else self._tree.sums(held.sizes)
-        # of several indices views ask again for all that is in sight
+        # for several indices views query all visible rows again
         last = self.rowCount() - 1
         if last >= 0:
             self.dataChanged.emit(self.index(0, Column.ROWS), self.index(last, Column.HELD))
 
     def set_visible(self, visible: npt.NDArray[np.bool_] | None) -> None:
-        """Show some nodes only, shape (nodes,); a node in it has its parents in it. None: all."""
+        """Show only some nodes, shape (nodes,); a visible node's parents are visible too. None: all."""
         self.beginResetModel()
         self._filter(visible)
         self.endResetModel()
 
     def node(self, index: Index) -> int:
-        """The node that `index` stands for."""
-        return index.internalId()  # 0, the root, of the invalid index
+        """Return the node of `index`."""
+        return index.internalId()  # 0, the root, for the invalid index
 
     def index_of(self, node: int) -> QModelIndex:
-        """Where a node stands, which must be visible."""
+        """Return the index of a node, which must be visible."""
         if node == ROOT or self._tree is None:
             return QModelIndex()
         return self.createIndex(self._row(node), 0, node)
@@ -107,11 +107,11 @@ class ParameterModel(QAbstractItemModel):
         return _COLUMNS
 
     def hasChildren(self, parent: Index = _NO_INDEX) -> bool:  # noqa: N802 - Qt's name
-        # asked for each of the rows that are opened; Qt's own asks for their number and their columns
+        # called for each of the opened rows; Qt's own version queries their number and columns
         if self._tree is None or parent.column() > 0:
             return False
         node = parent.internalId()
-        # a module that a search leaves has something below that it leaves; the root may have nothing
+        # a module left by a search has something below that is left; the root may have nothing
         return bool(self._children(ROOT)) if node == ROOT else self._tree.has_children(node)
 
     def index(self, row: int, column: int, parent: Index = _NO_INDEX) -> QModelIndex:

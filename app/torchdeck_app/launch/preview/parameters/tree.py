@@ -1,7 +1,7 @@
-"""A model's parameters as a tree of modules, in columns, for models of a hundred thousand tensors. No Qt.
+"""Parameters of a model as a tree of modules, in columns, for models of a hundred thousand tensors. No Qt.
 
-Columns, as so many objects with references to each other would keep Python's collector, and with it every
-thread, for a third of a second at a time.
+Columns are used because that many linked objects would occupy Python's collector, and with it every thread,
+for a third of a second at a time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from torchdeck.plan.preview.tensors import TensorTable
 Ints = npt.NDArray[np.int64]
 T = TypeVar("T")
 ROOT = 0
-"""The node that holds all others."""
+"""Root node."""
 _NONE = -1
 _SLICE = 1000
 
 
 def nothing() -> None:
-    """A pause of no length."""
+    """Do nothing: a pause of no length."""
 
 
 def in_slices(values: Sequence[T], pause: Callable[[], None]) -> Iterator[tuple[int, T]]:
-    """`values` counted from 0, with a pause now and then, so that another thread gets its turn."""
+    """Enumerate `values` from 0, with a pause now and then to let other threads run."""
     for index, value in enumerate(values):
         if index % _SLICE == 0:
             pause()
@@ -38,51 +38,51 @@ def in_slices(values: Sequence[T], pause: Callable[[], None]) -> Iterator[tuple[
 
 @dataclass(frozen=True, eq=False)
 class ParameterTree:
-    """Nodes counted from 0, parents before their children; a node's tensors follow each other."""
+    """Tree of nodes counted from 0, parents before their children; a node's tensors are contiguous."""
 
     table: TensorTable
-    """The tensors, in the order of the tree."""
+    """Tensors in the order of the tree."""
     names: tuple[str, ...]
-    """Of each node, without those of the modules that hold it."""
+    """Name of each node, without those of its parent modules."""
     parents: tuple[int, ...]
-    """Of each node; −1 for the root."""
+    """Parent of each node; −1 for the root."""
     first: Ints
-    """The first tensor of each node, shape (nodes,)."""
+    """First tensor of each node, shape (nodes,)."""
     end: Ints
-    """Behind its last one."""
+    """Last tensor of each node, plus one."""
     rows: Ints
-    """The place of each among its parent's children; shape (nodes,)."""
+    """Position of each node among its parent's children; shape (nodes,)."""
     by_parent: Ints
-    """The nodes, those of one parent together, in order; shape (nodes,)."""
+    """Nodes grouped by parent, in order; shape (nodes,)."""
     starts: Ints
-    """Where the children of each node begin in `by_parent`, and the end; shape (nodes + 1,)."""
+    """First child of each node in `by_parent`, and the end; shape (nodes + 1,)."""
 
     def __len__(self) -> int:
-        """How many nodes."""
+        """Return the number of nodes."""
         return len(self.names)
 
     def children(self, node: int) -> tuple[int, ...]:
-        """The nodes right below."""
+        """Return the direct children."""
         return tuple(self.by_parent[self.starts[node] : self.starts[node + 1]].tolist())
 
     def has_children(self, node: int) -> bool:
-        """Whether it is a module that holds something."""
+        """Return whether it is a module with content."""
         return bool(self.starts[node + 1] > self.starts[node])
 
     def tensor(self, node: int) -> TensorInfo | None:
-        """What a leaf stands for; None for a module."""
+        """Return the tensor of a leaf; None for a module."""
         if node == ROOT or self.has_children(node):
             return None
         return self.table.tensors[int(self.first[node])]
 
     def sums(self, values: Ints) -> Ints:
-        """Of each node: the sum of its tensors' `values`, shape (tensors,) → (nodes,)."""
+        """Return for each node the sum of its tensors' `values`, shape (tensors,) → (nodes,)."""
         reached = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         totals: Ints = reached[self.end] - reached[self.first]
         return totals
 
     def hits(self, words: str, pause: Callable[[], None] = nothing) -> Ints:
-        """1 for each tensor whose whole name has every one of `words`, in any case, else 0; (tensors,)."""
+        """Return 1 for each tensor whose full name has all of `words`, ignoring case, else 0; (tensors,)."""
         wanted = words.lower().split()
         found = np.zeros(len(self.table.tensors), np.int64)
         for index, tensor in in_slices(self.table.tensors, pause):
@@ -92,13 +92,14 @@ class ParameterTree:
 
 
 def parameter_tree(tensors: Sequence[TensorInfo], pause: Callable[[], None] = nothing) -> ParameterTree:
-    """The tree of `tensors`, whose names are split at dots; modules in the order of their first tensor.
+    """Return the tree of `tensors`, whose names are split at dots; modules in the order of their first
+    tensor.
 
-    A module that holds nothing but one other, or one tensor, stands with it in one node.
+    A module whose only child is another module or a tensor is merged with it into one node.
 
     Args:
-        tensors: of the model.
-        pause: called now and then, for who builds it beside a thread that must not wait.
+        tensors: tensors of the model.
+        pause: called now and then, for callers next to a thread that must not wait.
     """
     growing = _Growing()
     for index, tensor in in_slices(tensors, pause):
@@ -123,7 +124,7 @@ def parameter_tree(tensors: Sequence[TensorInfo], pause: Callable[[], None] = no
 
 
 class _Growing:
-    """Modules and tensors as they come, each with its first child and the next of its parent's children."""
+    """Growing tree of modules and tensors, each with links to its first child and next sibling."""
 
     def __init__(self) -> None:
         self.names, self.tensors = [""], [_NONE]
@@ -131,10 +132,10 @@ class _Growing:
         self._places = {"": ROOT}
 
     def add(self, name: str, tensor: int) -> None:
-        """Put a tensor where its name says.
+        """Insert a tensor by its name.
 
-        "a" and "a.b" may both be tensors, and a name may be there twice: the second of them stands whole at
-        the root.
+        "a" and "a.b" may both be tensors, and a name may occur twice: the second of them is put at the root
+        with its full name.
         """
         parent = _NONE if name in self._places else self._module(name.rpartition(".")[0])
         if parent == _NONE:
@@ -143,7 +144,7 @@ class _Growing:
             self._places[name] = self._append(parent, name.rpartition(".")[2], tensor)
 
     def _module(self, path: str) -> int:
-        """The module at `path`, made where it is not there; −1 where a tensor is in the way."""
+        """Return the module at `path`, created if needed; −1 if a tensor has that path."""
         missing = []
         while path not in self._places:
             missing.append(path)
@@ -170,7 +171,7 @@ class _Growing:
 
 
 class _Flat:
-    """The columns of a `ParameterTree`, a node after the other, depth first."""
+    """Columns of a `ParameterTree`, depth first."""
 
     def __init__(self, growing: _Growing) -> None:
         self._growing = growing
@@ -178,11 +179,9 @@ class _Flat:
         self.order: list[int] = []
 
     def flatten(self, pause: Callable[[], None]) -> None:
-        """Everything below the root."""
+        """Append everything below the root."""
         growing = self._growing
-        waiting = [
-            (growing.child[ROOT], ROOT)
-        ]  # a place, and the node below which it and those next to it go
+        waiting = [(growing.child[ROOT], ROOT)]  # a place, and the parent node of it and its siblings
         while waiting:
             place, parent = waiting.pop()
             if place == _NONE:
@@ -195,7 +194,7 @@ class _Flat:
             waiting.append((growing.child[inside], node))
 
     def ends(self) -> list[int]:
-        """Behind the last tensor of each node."""
+        """Return the last tensor of each node, plus one."""
         ends = [*self.first[1:], len(self.order)]
         for node in range(len(ends) - 1, ROOT, -1):
             parent = self.parents[node]
@@ -203,7 +202,7 @@ class _Flat:
         return ends
 
     def _append(self, place: int, parent: int) -> int:
-        """A node for `place`, or for the only one that it holds; where that is."""
+        """Append a node for `place`, or for its only child; return the position of that."""
         growing = self._growing
         name = growing.names[place]
         while growing.child[place] != _NONE and growing.child[place] == growing.last[place]:

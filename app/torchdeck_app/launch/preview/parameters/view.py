@@ -1,4 +1,4 @@
-"""What the model is made of, and which rows of it each rank holds."""
+"""Parameters of the model, and the rows of them that each rank holds."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.search_line import SearchLine
 
 _TYPED = 120
-"""Milliseconds without a key after which a search begins."""
+"""Milliseconds without a keystroke before a search starts."""
 _OPENED = 300
-"""So many tensors found, or fewer, are shown with their modules open."""
+"""Maximum number of found tensors that are shown with their modules expanded."""
 _ZERO = "ZeRO cuts tensors into pieces without regard to rows, so a rank holds parts of rows."
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What a search has found in a tree."""
+    """Result of a search in a tree."""
 
     tree: ParameterTree
     tensors: int
     visible: npt.NDArray[np.bool_]
-    """Which nodes are to be seen, shape (nodes,)."""
+    """Whether each node is visible, shape (nodes,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class _Laid:
 
 
 class ParametersView(PreviewTab):
-    """A tree of modules and tensors, with what one rank holds of each."""
+    """Tab with a tree of modules and tensors, and what one rank holds of each."""
 
     title = "Parameters"
     icon = "parameters"
@@ -167,7 +167,7 @@ class ParametersView(PreviewTab):
         return content
 
     def copy_selected(self) -> None:
-        """Put the selected rows on the clipboard, or all where none is."""
+        """Copy the selected rows to the clipboard, or all if none is selected."""
         tree, held = self.model.tree, self.model.held
         if tree is None:
             return
@@ -188,7 +188,7 @@ class ParametersView(PreviewTab):
         self._show_rank()
 
     def _open_first(self) -> None:
-        """Open modules that are alone at their level: there is nothing to choose."""
+        """Expand modules without siblings: there is no choice."""
         index = self.model.index(0, 0)
         while index.isValid() and self.model.rowCount(index.parent()) == 1:
             self.tree.expand(index)
@@ -233,7 +233,7 @@ class ParametersView(PreviewTab):
 
     def _show_found(self, answer: _Found) -> None:
         if answer.tree is not self.model.tree:
-            return  # it is searched anew
+            return  # it is searched again
         found = answer.tensors
         self.model.set_visible(answer.visible)
         self.said.setText(f"{counted(found, 'tensor')} found." if found else "No name has these words.")
@@ -245,7 +245,7 @@ class ParametersView(PreviewTab):
 
 
 def _lay_out(tensors: tuple[TensorInfo, ...], before: _Laid | None) -> _Laid:
-    """In a worker, with what is computed once a tree; parameters that are the same keep their tree."""
+    """Build the tree in a worker, with values computed once per tree; equal parameters keep their tree."""
     if before is not None and before.tensors == tensors:
         return _Laid(tensors, before.tree)
     tree = parameter_tree(tensors, _pause)
@@ -261,11 +261,13 @@ def _search(tree: ParameterTree, words: str) -> _Found:
 
 
 def _pause() -> None:
-    """In a worker: long enough for the GUI thread to get the interpreter, which a busy one keeps for 5 ms."""
+    """Sleep in a worker, long enough for the GUI thread to get the GIL, which a busy thread keeps for 5
+    ms.
+    """
     time.sleep(0.001)
 
 
-# The tree as a table whose columns share the room there is.
+# Tree as a table whose columns share the available width.
 
 _LEAST = {
     Column.NAME: 128,
@@ -285,11 +287,11 @@ _ROOMY = {
     Column.HELD: 98,
     Column.SHARE: 92,
 }
-"""Pixels of each column where there is little room, and where there is enough."""
+"""Width of each column in pixels with little space, and with enough."""
 
 
 def column_widths(room: int) -> dict[Column, int]:
-    """All columns in `room` pixels, if they fit at all; what is left when all are roomy is the names'."""
+    """Return all column widths within `room` pixels, if they fit; the name column takes the rest."""
     least, roomy = sum(_LEAST.values()), sum(_ROOMY.values())
     part = min(1.0, max(0.0, (room - least) / (roomy - least)))
     widths = {column: int(_LEAST[column] + part * (_ROOMY[column] - _LEAST[column])) for column in Column}
@@ -298,7 +300,7 @@ def column_widths(room: int) -> dict[Column, int]:
 
 
 class ParameterTable(QTreeView):
-    """Shows a `ParameterModel`."""
+    """View of a `ParameterModel`."""
 
     def __init__(self, theme: Theme, model: ParameterModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -308,7 +310,7 @@ class ParameterTable(QTreeView):
             part.setFont(font(Type.SMALL))
         self.setUniformRowHeights(True)
         self.setIndentation(14)
-        self.setStyleSheet("QTreeView::item { padding: 0 5px; }")  # as much as the header's
+        self.setStyleSheet("QTreeView::item { padding: 0 5px; }")  # same as the header's
         self.setSelectionMode(QTreeView.SelectionMode.ExtendedSelection)
         self.setItemDelegateForColumn(Column.ROWS, RowsDelegate(theme, self))
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
@@ -328,7 +330,7 @@ class ParameterTable(QTreeView):
         self._sharing = False
 
     def _resized(self, column: int, _old: int, _new: int) -> None:
-        """A column that a person has drawn to a width keeps it."""
+        """Keep the width of a column that the user has resized."""
         if not self._sharing:
             self._own.add(column)
 
@@ -339,7 +341,7 @@ _ROW = 28
 
 
 class RowsDelegate(QStyledItemDelegate):
-    """Draws the column of held rows."""
+    """Delegate for the column of held rows."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)

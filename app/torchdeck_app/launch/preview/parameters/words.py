@@ -1,4 +1,4 @@
-"""Tensors and the rows that a rank holds of them, in words. No Qt."""
+"""Texts of tensors and of the rows that a rank holds of them. No Qt."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _HEAD = ("name", "shape", "dtype", "bytes", "first row held", "rows held", "byte
 
 
 def shape_text(tensor: TensorInfo) -> str:
-    """`4,096 × 1,024`; `scalar` for a tensor without dimensions."""
+    """Return `4,096 × 1,024`; `scalar` for a tensor without dimensions."""
     return " × ".join(f"{length:,}" for length in tensor.shape) or "scalar"
 
 
 def type_text(tensor: TensorInfo) -> str:
-    """`bfloat16`, `float32, frozen`."""
+    """Return `bfloat16` or `float32, frozen`."""
     return tensor.dtype if tensor.trainable else f"{tensor.dtype}, frozen"
 
 
 def rows_text(first: int, rows: int, length: int) -> str:
-    """`all 4,096`, `0–1,023 of 4,096`, `none of 10`."""
+    """Return `all 4,096`, `0–1,023 of 4,096` or `none of 10`."""
     if rows == length:
         return f"all {length:,}"
     if rows == 0:
@@ -35,12 +35,12 @@ def rows_text(first: int, rows: int, length: int) -> str:
 
 
 def share_text(share: float) -> str:
-    """`74 %`, `< 1 %`: short, for a column."""
+    """Return a short `74 %` or `< 1 %` for a column."""
     return "< 1 %" if 0 < share < _LEAST else f"{share * 100:.0f} %"
 
 
 def number_text(number: int) -> str:
-    """Of parameters, as models are named by it: `1,016`, `873.2k`, `6.48B`."""
+    """Return a parameter count as used in model names: `1,016`, `873.2k`, `6.48B`."""
     if number >= 10**9:
         return f"{number / 10**9:,.2f}B"
     if number >= 10**6:
@@ -49,7 +49,7 @@ def number_text(number: int) -> str:
 
 
 def as_text(tree: ParameterTree, held: HeldRows | None, nodes: Iterable[int]) -> str:
-    """The tensors below `nodes`, each once, as lines of columns with tabs between them, below a heading."""
+    """Return the tensors below `nodes`, each once, as tab-separated lines below a heading."""
     chosen = sorted({index for node in nodes for index in range(int(tree.first[node]), int(tree.end[node]))})
     lines = ["\t".join(_HEAD)]
     for index in chosen:

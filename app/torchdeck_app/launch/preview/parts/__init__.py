@@ -1,1 +1,1 @@
-"""What the views of the preview share."""
+"""Widgets shared by the views of the preview."""

@@ -1,4 +1,4 @@
-"""A number that matters, with what it is below."""
+"""Number with its caption below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck_app.widgets.panel import label
 
 
 class Figure(QWidget):
-    """The number over its caption."""
+    """Number over its caption."""
 
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,7 +24,7 @@ class Figure(QWidget):
             layout.addWidget(text)
 
     def show_number(self, text: str, caption: str, exact: str = "") -> None:
-        """Show it; `exact` is the tooltip."""
+        """Show the number; `exact` is the tooltip."""
         self.number.setText(text)
         self.caption.setText(caption)
         self.setToolTip(exact)

@@ -1,4 +1,4 @@
-"""One question whose answer changes with every edit: only the newest matters."""
+"""Background query whose answer changes with every edit: only the newest matters."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torchdeck_app.bridge.operations import Operation, Operations
 
 T = TypeVar("T")
 _NOTICED = 200
-"""Milliseconds after which a wait is said to be one."""
+"""Milliseconds after which a wait is reported."""
 
 
 class Latest(QObject, Generic[T]):
-    """Asks one thing at a time off the GUI thread; what was asked before the newest is forgotten."""
+    """Runner of one query at a time off the GUI thread; older queries are dropped for the newest."""
 
     answered = Signal(object)
     failed = Signal(Exception)
     waiting = Signal()
-    """The answer does not come at once."""
+    """Emitted if the answer does not come at once."""
     settled = Signal()
-    """Nothing is waited for any more."""
+    """Emitted when nothing is pending any more."""
 
     def __init__(self, operations: Operations, name: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class Latest(QObject, Generic[T]):
         self._late.timeout.connect(self.waiting)
 
     def ask(self, call: Callable[[], T]) -> None:
-        """Answer `call()`, which must touch no widget, as soon as what runs now is over."""
+        """Answer `call()`, which must touch no widget, as soon as the current query is over."""
         self._wanted = True
         if not self._late.isActive():
             self._late.start()
@@ -45,7 +45,7 @@ class Latest(QObject, Generic[T]):
         self._start(call)
 
     def forget(self) -> None:
-        """Nothing is asked any more."""
+        """Drop all queries."""
         self._wanted, self._next = False, None
         self._settle()
 

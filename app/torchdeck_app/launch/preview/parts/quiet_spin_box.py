@@ -1,4 +1,4 @@
-"""A number field that a page can be scrolled past."""
+"""Spin box that does not interfere with scrolling."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QSpinBox, QWidget
 
 _MARGIN = 7
-"""Pixels by which its text stands where that of other fields does: style sheets do not reach it."""
+"""Pixels that align its text with that of other fields, as style sheets do not affect it."""
 
 
 class QuietSpinBox(QSpinBox):
-    """The wheel changes it only while it has the focus, and else scrolls what it stands on."""
+    """Spin box that the wheel changes only with focus; otherwise the wheel scrolls its container."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -7,7 +7,7 @@ from torchdeck.use_cases.previewer import UNTRACED
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital and a full stop; empty stays empty."""
+    """Return `text` with a capital letter and a period; empty stays empty."""
     text = text.strip()
     if not text:
         return ""
@@ -15,7 +15,7 @@ def sentence(text: str) -> str:
 
 
 def once_traced(preview: Preview, what: str) -> str:
-    """Why a recipe's preview lacks `what`: its model is being traced, or something kept it from that."""
+    """Return why a recipe's preview lacks `what`: its model is being traced, or something prevented that."""
     if UNTRACED in preview.known.remarks:
         return "Available when the memory estimate is done (running)."
     said = " ".join(sentence(note) for note in preview.notes)

@@ -1,4 +1,4 @@
-"""A tab of the preview: a scrolled column of panels, or why there is nothing to see."""
+"""Tab of the preview: a scrolled column of panels, or the reason why it is empty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck_app.widgets.panel import GRID
 
 
 class PreviewTab(QWidget):
-    """Shows the newest preview, but only while it is seen: an edit costs what is in sight."""
+    """Tab that shows the newest preview only while visible, so that an edit updates no hidden tab."""
 
     title = ""
     icon = "launch"
@@ -29,7 +29,7 @@ class PreviewTab(QWidget):
         self._stack.addWidget(self._empty)
 
     def show_preview(self, preview: Preview | None, why: str = "") -> None:
-        """Show `preview`; `why` says why there is none."""
+        """Show `preview`; `why` is the reason if there is none."""
         self._preview, self._why, self._due = preview, why, True
         if self.isVisible():
             self._catch_up()
@@ -39,18 +39,18 @@ class PreviewTab(QWidget):
         self._catch_up()
 
     def missing(self, preview: Preview) -> str:
-        """Why `preview` has nothing for this tab, and what would help; empty where it has."""
+        """Return why `preview` has nothing for this tab, and the fix; empty if it has."""
         raise NotImplementedError
 
     def fill(self, preview: Preview) -> None:
-        """Show what there is."""
+        """Show the content."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Nothing is shown any more: forget what was asked."""
+        """Clear the tab and drop pending queries."""
 
     def add_content(self, content: QWidget) -> None:
-        """What is seen where there is something."""
+        """Add the widget that is shown if there is content."""
         self._stack.addWidget(content)
 
     def _catch_up(self) -> None:
@@ -69,7 +69,7 @@ class PreviewTab(QWidget):
 
 
 class Column(QScrollArea):
-    """Panels below each other, scrolled where they do not fit."""
+    """Column of panels that scrolls if they do not fit."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -85,5 +85,5 @@ class Column(QScrollArea):
         self.setWidget(inside)
 
     def add(self, widget: QWidget) -> None:
-        """Put `widget` below what is there."""
+        """Append `widget` at the bottom."""
         self._layout.insertWidget(self._layout.count() - 1, widget)

@@ -1,1 +1,1 @@
-"""Which rank sits where, as a board."""
+"""Placement of ranks, as a grid."""

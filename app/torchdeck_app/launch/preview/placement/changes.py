@@ -1,4 +1,4 @@
-"""What a click on the board asks for: new values of distributed.nodes, devices and nproc."""
+"""Changes requested by clicks on the grid: new values of distributed.nodes, devices and nproc."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridModel
 
 Change = dict[str | KeyPath, Any]
-"""Keys of run.toml, dotted or as paths, to new values."""
+"""Keys of run.toml, dotted or as paths, with new values."""
 
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 class RefusedError(Refusal):
-    """It cannot be done by a click; the message says why, and what can be done instead."""
+    """The change is not possible by a click; the message has the reason and an alternative."""
 
 
 def toggled_node(model: RankGridModel, config: RunConfig, at: int) -> Change:
-    """The node at position `at` used, or not any more.
+    """Return the change that adds or removes the node at position `at`.
 
     Raises:
         RefusedError: the run file lets the launch choose, or no node would be left.
@@ -37,13 +37,14 @@ def toggled_node(model: RankGridModel, config: RunConfig, at: int) -> Change:
 
 
 def moved_node(model: RankGridModel, config: RunConfig, at: int, before: int) -> Change:
-    """The node at position `at` in front of the one at `before`; behind all where that is their number.
+    """Return the change that moves the node at `at` before the one at `before`; to the end if `before` is
+    their number.
 
     Returns:
-        An empty change where the order stays.
+        An empty change if the order stays.
 
     Raises:
-        RefusedError: the order is not the run file's to say.
+        RefusedError: the order is not determined by the run file.
     """
     _check_list(model, config)
     if config.distributed.rendezvous.backend == "c10d":
@@ -60,12 +61,13 @@ def moved_node(model: RankGridModel, config: RunConfig, at: int, before: int) ->
 
 
 def toggled_device(model: RankGridModel, config: RunConfig, at: int, place: int) -> Change:
-    """The device at `place` of the node at `at` used, or not any more.
+    """Return the change that adds or removes the device at `place` of the node at `at`.
 
-    Machines that one [[cluster.nodes]] describes, and those that distributed.devices names, change together.
+    Machines described by one [[cluster.nodes]], and those named by distributed.devices, change together.
 
     Raises:
-        RefusedError: it is the CPU, the last device of a node, or of a node that the run does not use.
+        RefusedError: it is the CPU, the last device of a node, or a device of a node that the run does not
+            use.
     """
     node = model.nodes[at]
     slot = node.slots[place]
@@ -90,7 +92,7 @@ def toggled_device(model: RankGridModel, config: RunConfig, at: int, place: int)
 
 
 def shared_with(model: RankGridModel, config: RunConfig, at: int) -> int:
-    """How many other nodes a change to the devices of the node at `at` changes as well."""
+    """Return how many other nodes are affected by a change to the devices of the node at `at`."""
     node = model.nodes[at]
     if _devices_key(config, node) == "distributed.devices":
         return len(model.nodes) - 1
@@ -98,7 +100,7 @@ def shared_with(model: RankGridModel, config: RunConfig, at: int) -> int:
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """`names` with stretches of numbered ones as ranges: `gpu[00-15]`; `expand_all` gives them back."""
+    """Return `names` with ranges of numbered ones: `gpu[00-15]`; `expand_all` is the inverse."""
     texts: list[str] = []
     stretch: list[str] = []
     for name in names:
@@ -130,7 +132,7 @@ def _check_list(model: RankGridModel, config: RunConfig) -> None:
 
 
 def _follows(one: str, other: str) -> bool:
-    """Whether `other` is `one` with the next number, of the same width."""
+    """Return whether `other` is `one` with the next number, of the same width."""
     first, second = _NUMBERED.fullmatch(one), _NUMBERED.fullmatch(other)
     if first is None or second is None or first.group(1) != second.group(1):
         return False

@@ -1,4 +1,4 @@
-"""Where keyboard and selection are on the board when the board changes or a node is moved. Without Qt."""
+"""Position of keyboard and selection on the grid after it changes or a node is moved. Without Qt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridMode
 
 
 def same_spot(before: RankGridModel, spot: Spot, now: RankGridModel) -> Spot | None:
-    """Where the node or device of `spot` is now; None where it is gone."""
+    """Return the current position of the node or device of `spot`; None if it is gone."""
     if spot.node >= len(before.nodes):
         return None
     old = before.nodes[spot.node]
@@ -20,7 +20,7 @@ def same_spot(before: RankGridModel, spot: Spot, now: RankGridModel) -> Spot | N
 
 
 def past_neighbour(nodes: Sequence[ModelNode], at: int, *, up: bool) -> int | None:
-    """Before which node the one at `at` comes when it passes the next one that is in the run too."""
+    """Return before which node the one at `at` comes when it is moved past the next node of the run."""
     others = range(at - 1, -1, -1) if up else range(at + 1, len(nodes))
     other = next((number for number in others if nodes[number].is_on), None)
     if other is None:

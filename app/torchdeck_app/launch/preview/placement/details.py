@@ -1,4 +1,4 @@
-"""The strip below the board: who is selected, and what is to be said of it."""
+"""Strip below the grid: the selection and its facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _FACTS = 4
 
 
 class SpotDetails(Panel):
-    """A title, a button that switches it on or off, and four facts. Its size never changes."""
+    """Panel with a title, a button that switches the selection on or off, and four facts. Its size never
+    changes.
+    """
 
     switch_pressed = Signal()
 
@@ -55,11 +57,11 @@ class SpotDetails(Panel):
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What is shown."""
+        """Return the answers shown."""
         return tuple(value.text() for value in self._values)
 
     def show_run(self, title: str, facts: tuple[Fact, ...]) -> None:
-        """Nothing is selected: show the whole run."""
+        """Show the whole run, for an empty selection."""
         self._title.setText(title)
         self._title.setToolTip(plain_tip(title))
         self.switch.hide()
@@ -74,7 +76,7 @@ class SpotDetails(Panel):
         self.show_facts(facts)
 
     def show_facts(self, facts: tuple[Fact, ...]) -> None:
-        """Up to four facts."""
+        """Show up to four facts."""
         self.facts = facts
         for at, (name, value) in enumerate(zip(self._names, self._values, strict=True)):
             fact = facts[at] if at < len(facts) else Fact("", "")

@@ -1,4 +1,4 @@
-"""What is said of the rank or node that is selected. Without Qt."""
+"""Facts of the selected rank or node. Without Qt."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from torchdeck_app.launch.preview.rank_grid_model import ModelNode, Need, RankGr
 
 _UNKNOWN = "–"
 COMPUTED = 2
-"""The facts of a rank from this one on have to be computed."""
+"""Index of the first fact of a rank that has to be computed."""
 _SHOWN = 8
-"""Sample ids of the first microbatch."""
+"""Maximum sample ids shown of the first microbatch."""
 
 
 class Fact(NamedTuple):
-    """One thing that is said."""
+    """One fact."""
 
     name: str
     value: str
     more: str = ""
-    """For a tooltip: the exact value, or what it means."""
+    """Tooltip: the exact value, or an explanation."""
 
 
 def placed_facts(model: RankGridModel, slot: Slot) -> tuple[Fact, ...]:
-    """What is known of a slot's rank at once."""
+    """Return the facts of a slot's rank that need no computation."""
     return (_memory(slot.need), _part(model, slot.rank), Fact("reads", "…"), Fact("holds", "…"))
 
 
 def rank_facts(model: RankGridModel, slot: Slot, rank: RankPreview) -> tuple[Fact, ...]:
-    """The same facts with what had to be computed."""
+    """Return the same facts with the computed ones."""
     return (_memory(slot.need, rank), _part(model, slot.rank), _reads(rank), _holds(rank))
 
 
 def run_facts(model: RankGridModel) -> tuple[Fact, ...]:
-    """What is said of the whole run."""
+    """Return the facts of the whole run."""
     devices = [slot for node in model.nodes for slot in node.slots if slot.index is not None]
     unused = sum(slot.rank is None for slot in devices)
     used = sum(node.is_on for node in model.nodes)
@@ -53,7 +53,7 @@ def run_facts(model: RankGridModel) -> tuple[Fact, ...]:
 
 
 def node_facts(node: ModelNode) -> tuple[Fact, ...]:
-    """What is said of a node; the same number of facts."""
+    """Return the facts of a node; the same number of facts."""
     worst = max(
         (slot.need for slot in node.slots if slot.need is not None),
         key=lambda need: need.share or 0.0,
@@ -84,7 +84,7 @@ def _memory(need: Need | None, rank: RankPreview | None = None) -> Fact:
 
 
 def _whole(model: RankGridModel, text: str) -> Fact:
-    """Where ranks divide nothing."""
+    """Return the fact for ranks without sharding."""
     if model.is_known:
         return Fact("model", text, "Every rank holds the whole model")
     return Fact("model", _UNKNOWN, "Model size unknown")

@@ -1,4 +1,4 @@
-"""What tells shard groups apart: a colour, what it fills, and their number. Without Qt."""
+"""Look of shard groups: a colour, a fill, and their number. Without Qt."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from torchdeck_app.launch.preview.placement.layout import Box, Layout
 from torchdeck_app.launch.preview.rank_grid_model import ModelNode, RankGridModel
 
 COLOURS = 6
-"""Of the palette's series, as many as it has grounds for groups."""
+"""Number of the palette's series used: as many as it has backgrounds for groups."""
 PERIODS = (23, 19)
-"""After as many groups the looks begin anew. Primes: nodes, and groups a node, come in rows of 2, 4, 6, 8."""
+"""Numbers of groups after which looks repeat. Primes: nodes, and groups per node, come in rows of 2, 4, 6, 8.
+"""
 STRIPE = 5
-"""Pixels of the stripe that a cell with words has at its left."""
+"""Width in pixels of the stripe at the left of a cell with text."""
 INSET = STRIPE + 3
-"""How far the words make room for it."""
+"""Indent of the text for the stripe."""
 
 
 class Fill(Enum):
-    """Which part of its cell a colour fills."""
+    """Part of the cell that is filled with colour."""
 
     WHOLE = 0
     RING = 1
@@ -28,21 +29,21 @@ class Fill(Enum):
 
 
 class GroupLook(NamedTuple):
-    """How a group looks from far away, where there is no room for its number."""
+    """Look of a group when zoomed out, if there is no room for its number."""
 
     colour: int
-    """0 to COLOURS - 1."""
+    """Index from 0 to COLOURS - 1."""
     fill: Fill
 
 
 def group_look(group: int, period: int = PERIODS[0]) -> GroupLook:
-    """The look of the group of that number; of `period` in a row no two are alike."""
+    """Return the look of a group; no two of `period` consecutive ones are equal."""
     fill, colour = divmod(group % period, COLOURS)
     return GroupLook(colour, Fill(fill))
 
 
 def period_of(model: RankGridModel, layout: Layout) -> int:
-    """The period with which cards below each other differ."""
+    """Return the period with which cards below each other differ."""
     below = next((at for at, card in enumerate(layout.cards) if card.top != layout.cards[0].top), None)
     if below is None:
         return PERIODS[0]
@@ -51,7 +52,7 @@ def period_of(model: RankGridModel, layout: Layout) -> int:
 
 
 def pieces(box: Box, fill: Fill) -> tuple[Box, ...]:
-    """What of `box` is filled."""
+    """Return the filled parts of `box`."""
     if fill is Fill.WHOLE:
         return (box,)
     if fill is Fill.RING:
@@ -61,7 +62,7 @@ def pieces(box: Box, fill: Fill) -> tuple[Box, ...]:
 
 
 def group_words(model: RankGridModel, node: ModelNode) -> str:
-    """`group 3`, or `groups 2–3`: whose ranks a node has; empty where there is one group."""
+    """Return `group 3`, or `groups 2–3`, for a node's ranks; empty if there is only one group."""
     found = sorted({slot.group for slot in node.slots if slot.rank is not None})
     if not model.is_grouped or not found:
         return ""
@@ -73,7 +74,7 @@ def _first_group(node: ModelNode) -> int:
 
 
 def _ring(box: Box) -> tuple[Box, ...]:
-    """Its border, about as wide as what is left free in the middle."""
+    """Return the border, about as wide as the free middle."""
     across, down = (max(1, length // 3) for length in (box.width, box.height))
     thick = min(across, down)
     inside = box.height - 2 * thick

@@ -1,4 +1,4 @@
-"""Nodes and groups of the node inventory against the nodes that a run names. Without Qt."""
+"""Nodes and groups of the node inventory, compared with the nodes that a run names. Without Qt."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from torchdeck_app.launch.preview.placement.changes import shortened
 
 @dataclass(frozen=True)
 class InventoryItem:
-    """A node of the book, or a group of them."""
+    """Node of the inventory, or a group of nodes."""
 
     name: str
     nodes: tuple[str, ...]
-    """The nodes that it names: itself, or those of the group."""
+    """Its nodes: itself, or those of the group."""
     used: int
-    """How many of these the run names."""
+    """Number of these that the run names."""
     is_group: bool = False
     where: str = ""
     """Address of a node, or the nodes of a group."""
 
     @property
     def is_used(self) -> bool:
-        """All of it is in the run."""
+        """Return whether all of it is in the run."""
         return self.used == len(self.nodes)
 
     @property
     def state(self) -> str:
-        """Whether it is in the run, in words."""
+        """Return in words whether it is in the run."""
         if self.is_used:
             return "in the run"
         return f"{self.used} of {len(self.nodes)} in the run" if self.used else "not in the run"
 
 
 def inventory_items(node_inventory: NodeInventory, texts: Iterable[str]) -> tuple[InventoryItem, ...]:
-    """Groups first, then nodes, as the book has them.
+    """Return groups first, then nodes, in inventory order.
 
     Args:
-        book: which there are.
-        texts: what distributed.nodes lists.
+        book: the inventory.
+        texts: entries of distributed.nodes.
     """
     chosen = {name for text in texts for name in nodes_of(node_inventory, text)}
     groups = {name: nodes_of(node_inventory, name) for name in node_inventory.groups}
@@ -58,13 +58,13 @@ def inventory_items(node_inventory: NodeInventory, texts: Iterable[str]) -> tupl
 
 
 def added(node_inventory: NodeInventory, texts: Sequence[str], name: str, before: str = "") -> list[str]:
-    """`texts` with a node or group of the book.
+    """Return `texts` with a node or group of the inventory added.
 
     Args:
-        book: what names mean.
-        texts: of distributed.nodes.
-        name: of the node or group.
-        before: the node that it comes before; behind all where none is named.
+        book: defines the names.
+        texts: entries of distributed.nodes.
+        name: name of the node or group.
+        before: the node before which it is inserted; at the end if empty.
     """
     own = set(nodes_of(node_inventory, name))
     rest = without(node_inventory, texts, own) if own else list(texts)
@@ -73,7 +73,9 @@ def added(node_inventory: NodeInventory, texts: Sequence[str], name: str, before
 
 
 def without(node_inventory: NodeInventory, texts: Iterable[str], gone: Iterable[str]) -> list[str]:
-    """`texts` that name none of the nodes `gone`; what names several is replaced where it named one."""
+    """Return `texts` without the nodes `gone`; entries with several nodes are expanded if they included
+    one.
+    """
     out = set(gone)
     kept: list[str] = []
     for text in texts:
@@ -84,11 +86,11 @@ def without(node_inventory: NodeInventory, texts: Iterable[str], gone: Iterable[
 
 
 def nodes_of(node_inventory: NodeInventory, text: str) -> tuple[str, ...]:
-    """What one text of distributed.nodes names; the text itself where nobody knows."""
+    """Return the nodes that an entry of distributed.nodes names; the entry itself if unknown."""
     try:
         return tuple(dict.fromkeys(members(node_inventory, text)))
     except NodeNamesError:
-        pass  # a machine that [cluster] describes, this one, or one that is not there yet
+        pass  # a machine of [cluster], this one, or one not added yet
     try:
         return expand(text)
     except NodeNameError:

@@ -1,4 +1,4 @@
-"""Items of the node inventory as a model of Qt, each to be dragged by its name."""
+"""Qt model of the node inventory's items, each draggable by its name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-torchdeck-book-node"
-"""What is dragged: a name, as UTF-8."""
+"""MIME type of a dragged name, as UTF-8."""
 ITEM_ROLE = Qt.ItemDataRole.UserRole
-"""A InventoryItem."""
+"""Role of the InventoryItem."""
 _SHOWN = 12
-"""Nodes of a group that its tooltip names."""
+"""Maximum number of nodes in a group's tooltip."""
 
 
 class InventoryModel(QAbstractListModel):
-    """What is in the run already cannot be dragged into it."""
+    """Model in which items that are already in the run are not draggable."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -32,7 +32,7 @@ class InventoryModel(QAbstractListModel):
         return self._items
 
     def show_items(self, items: tuple[InventoryItem, ...]) -> None:
-        """Show these; the selection stays where the names are the same."""
+        """Show these items; the selection stays if the names are the same."""
         is_same = [item.name for item in items] == [item.name for item in self._items]
         if is_same and items:
             self._items = items
@@ -73,7 +73,7 @@ class InventoryModel(QAbstractListModel):
 
 
 def dragged_name(data: QMimeData) -> str:
-    """The name of what is dragged; empty where it is not of the node inventory."""
+    """Return the dragged name; empty if it is not from the node inventory."""
     return bytes(data.data(MIME).data()).decode(errors="replace") if data.hasFormat(MIME) else ""
 
 

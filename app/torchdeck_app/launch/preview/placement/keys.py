@@ -1,4 +1,4 @@
-"""Where the keyboard goes on the board. Without Qt."""
+"""Keyboard navigation on the grid. Without Qt."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from torchdeck_app.launch.preview.placement.layout import Box, Detail, Layout, S
 
 
 def moved(layout: Layout, spot: Spot, direction: str) -> Spot:
-    """The node or slot that is reached from `spot`; itself where there is none.
+    """Return the node or slot reached from `spot`; itself if there is none.
 
     Args:
-        layout: with at least one card.
-        spot: where the keyboard is.
-        direction: `left` and `right` go through nodes and their slots in order, `up` and `down` to what lies
+        layout: a layout with at least one card.
+        spot: current position.
+        direction: `left` and `right` go through nodes and their slots in order, `up` and `down` to the
+            nearest item
             there; `first` and `last`.
     """
     if direction == "first":
@@ -45,7 +46,9 @@ def _previous(layout: Layout, spot: Spot) -> Spot:
 
 
 def _vertically(layout: Layout, spot: Spot, sign: int) -> Spot:
-    """The nearest below (1) or above (-1), sideways counting twice; of a card its heading or its cells."""
+    """Return the nearest item below (1) or above (-1), with double weight for sideways distance; a card's
+    heading or cells.
+    """
     here = _box(layout, spot)
     x, y = here.left + here.width / 2, here.top + here.height / 2
 
@@ -70,7 +73,7 @@ def _spots(layout: Layout, node: int) -> list[Spot]:
 
 
 def _box(layout: Layout, spot: Spot) -> Box:
-    """Of a node whose slots are shown only its heading."""
+    """Return the box of a spot; only the heading for a node whose slots are shown."""
     if spot.slot is not None:
         return layout.cell(spot.node, spot.slot)
     card = layout.cards[spot.node]

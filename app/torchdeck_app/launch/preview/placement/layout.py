@@ -1,4 +1,4 @@
-"""Where cards, cells and tiles lie on the board, at each step of zoom. Pixels, from the board's top left."""
+"""Positions of cards, cells and tiles on the grid at each zoom step. Pixels, from the grid's top left."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import NamedTuple
 
 
 class Detail(Enum):
-    """What there is room for."""
+    """Level of detail that fits."""
 
     TILES = 0
-    """A tile a node."""
+    """One tile per node."""
     CELLS = 1
-    """A cell a rank, without words."""
+    """One cell per rank, without text."""
     NUMBERS = 2
-    """A cell a rank with its number."""
+    """One cell per rank with its number."""
     WORDS = 3
-    """A cell a rank with number, device and memory."""
+    """One cell per rank with number, device and memory."""
 
 
 class Step(NamedTuple):
-    """A step of zoom: sizes in pixels."""
+    """Zoom step: sizes in pixels."""
 
     detail: Detail
     width: int
-    """Of a cell, or of a tile."""
+    """Width of a cell, or of a tile."""
     height: int
     gap: int
-    """Between cells."""
+    """Gap between cells."""
     padding: int
-    """Inside a card."""
+    """Padding inside a card."""
     header: int
     """Height of a card's heading; 0 without one."""
     margin: int
-    """Between cards."""
+    """Margin between cards."""
     least: int = 0
-    """Width of a card, so that its heading has room."""
+    """Minimum width of a card, to fit its heading."""
 
 
 STEPS = (
@@ -55,13 +55,13 @@ STEPS = (
     Step(Detail.WORDS, 148, 52, 8, 12, 40, 16, 288),
     Step(Detail.WORDS, 184, 60, 8, 12, 40, 16, 384),
 )
-"""From far away to near by."""
+"""Zoom steps, from far to near."""
 SWITCH = 16
-"""Width and height of the box that switches a node or a device on and off."""
+"""Width and height of the checkbox that switches a node or a device on and off."""
 
 
 class Box(NamedTuple):
-    """A rectangle; right and bottom are outside of it."""
+    """Rectangle; right and bottom are exclusive."""
 
     left: int
     top: int
@@ -80,7 +80,7 @@ class Box(NamedTuple):
         return self.left <= x < self.right and self.top <= y < self.bottom
 
     def meets(self, other: Box) -> bool:
-        """Whether the two overlap."""
+        """Return whether the two overlap."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -90,7 +90,7 @@ class Box(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Something that can be pointed at: a node, or one of its slots."""
+    """Selectable item: a node, or one of its slots."""
 
     node: int
     slot: int | None = None
@@ -98,19 +98,19 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Cards in rows from left to right."""
+    """Layout of cards in rows from left to right."""
 
     step: Step
     cards: tuple[Box, ...]
     columns: tuple[int, ...]
-    """Cells beside each other in each card."""
+    """Number of columns of cells in each card."""
     slots: tuple[int, ...]
-    """Cells of each card."""
+    """Number of cells of each card."""
     width: int
     height: int
 
     def cell(self, node: int, slot: int) -> Box:
-        """Where a slot lies; the whole tile where slots are not shown."""
+        """Return the box of a slot; the whole tile if slots are not shown."""
         step, card = self.step, self.cards[node]
         if step.detail is Detail.TILES:
             return card
@@ -123,7 +123,7 @@ class Layout:
         )
 
     def switch(self, spot: Spot) -> Box | None:
-        """Where a node or device is switched on and off; None where there is no room for that."""
+        """Return the box of a node's or device's checkbox; None if it does not fit."""
         step, card = self.step, self.cards[spot.node]
         if spot.slot is None:
             if not step.header:
@@ -135,7 +135,7 @@ class Layout:
         return Box(cell.right - SWITCH - 8, cell.top + 6, SWITCH, SWITCH)
 
     def spot_at(self, x: float, y: float) -> Spot | None:
-        """What lies under a point; a slot before its node."""
+        """Return the item at a point; a slot takes precedence over its node."""
         for node in self.cards_between(y, y + 1):
             if not self.cards[node].holds(x, y):
                 continue
@@ -147,14 +147,16 @@ class Layout:
         return None
 
     def cards_between(self, top: float, bottom: float) -> range:
-        """The cards of the rows that meet the stretch from `top` to `bottom`; few others."""
+        """Return the cards of the rows between `top` and `bottom`, with few others."""
         first = max(0, bisect_right(self._row_tops, top) - 1)
         last = bisect_right(self._row_tops, bottom - 1e-9)
         starts = self._row_starts
         return range(starts[first], starts[last]) if first < last else range(0)
 
     def gap_at(self, x: float, y: float) -> int:
-        """Before which card something would be put that is dropped at a point; their number: behind all."""
+        """Return the card before which an item dropped at a point is inserted; the number of cards: at the
+        end.
+        """
         rows = max(0, min(bisect_right(self._row_tops, y) - 1, len(self._row_tops) - 1))
         for node in range(self._row_starts[rows], self._row_starts[rows + 1]):
             card = self.cards[node]
@@ -172,7 +174,7 @@ class Layout:
 
     @cached_property
     def _row_starts(self) -> tuple[int, ...]:
-        """First card of each row, and the number of cards."""
+        """Return the first card of each row, and the number of cards."""
         starts = [at for at, card in enumerate(self.cards) if at == 0 or card.top != self.cards[at - 1].top]
         return (*starts, len(self.cards))
 
@@ -182,12 +184,12 @@ class Layout:
 
 
 def lay_out(slots: Sequence[int], step: Step, room: int) -> Layout:
-    """Put cards side by side as far as `room` goes, then below.
+    """Lay out cards side by side within `room`, wrapping to rows.
 
     Args:
         slots: number of slots of each node.
         step: sizes.
-        room: width of the board; one card may be wider.
+        room: width of the grid; one card may be wider.
     """
     across = {count: _columns(count, step, room) for count in set(slots)}
     sizes = {count: _card_size(count, columns, step) for count, columns in across.items()}
@@ -206,16 +208,18 @@ def lay_out(slots: Sequence[int], step: Step, room: int) -> Layout:
 
 
 def lay_out_in(slots: Sequence[int], step: Step, width: int, height: int, bar: int) -> Layout:
-    """As `lay_out`, with room for a scroll bar of width `bar` at the side where one is needed."""
+    """Same as `lay_out`, with space for a scroll bar of width `bar` at the side if one is needed."""
     laid = lay_out(slots, step, width)
     return laid if laid.height <= height else lay_out(slots, step, width - bar)
 
 
 def fitting_step(slots: Sequence[int], width: int, height: int, *, most: int = len(STEPS) - 1) -> int:
-    """The nearest step, at most `most`, at which the whole board is in sight; the farthest where none is."""
+    """Return the nearest step, at most `most`, at which the whole grid is visible; the farthest if there is
+    none.
+    """
     for number in range(most, 0, -1):
         if _area(slots, STEPS[number], width) > width * height:
-            continue  # without laying out thousands
+            continue  # avoids laying out thousands
         laid = lay_out(slots, STEPS[number], width)
         if laid.width <= width and laid.height <= height:
             return number
@@ -223,7 +227,7 @@ def fitting_step(slots: Sequence[int], width: int, height: int, *, most: int = l
 
 
 def _area(slots: Sequence[int], step: Step, room: int) -> int:
-    """Pixels that the cards take, each with the margin on two of its sides."""
+    """Return the pixels of the cards, each with the margin on two of its sides."""
     area = 0
     for count, cards in Counter(slots).items():
         width, height = _card_size(count, _columns(count, step, room), step)
@@ -232,12 +236,12 @@ def _area(slots: Sequence[int], step: Step, room: int) -> int:
 
 
 def _above(step: Step) -> int:
-    """From a card's top to its first cell."""
+    """Return the distance from a card's top to its first cell."""
     return step.header or step.padding
 
 
 def _columns(count: int, step: Step, room: int) -> int:
-    """Cells beside each other: nearly square for many, and no more than there is room for."""
+    """Return the number of columns: nearly square for many cells, and no more than fit."""
     wanted = next((most for most in (1, 2, 4, 8) if count <= most * 2), 16)
     fits = (room - 2 * (step.margin + step.padding) + step.gap) // max(1, step.width + step.gap)
     return max(1, min(count, max(wanted, 2 if count > 1 else 1), fits))

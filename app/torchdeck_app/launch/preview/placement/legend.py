@@ -1,4 +1,4 @@
-"""What the colours and signs of the board mean."""
+"""Legend of the grid's colours and symbols."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _LINE = 20
 
 
 class Entry(NamedTuple):
-    """One thing that is explained."""
+    """Entry of the legend."""
 
     colours: tuple[str, ...]
-    """#rrggbb, a chip each."""
+    """#rrggbb, one per chip."""
     shape: str
     """`ground`, `bar`, `dot`, `dashed`, or `group` for numbered groups."""
     text: str
     fills: tuple[Fill, ...] = ()
-    """Of groups, one a chip."""
+    """Fills of groups, one per chip."""
 
 
 def entries(
     model: RankGridModel, theme: Theme, detail: Detail, period: int = PERIODS[0]
 ) -> tuple[Entry, ...]:
-    """What there is on `model` to be explained; `period` is after how many groups looks begin anew."""
+    """Return the legend entries for `model`; `period` is the number of groups after which looks repeat."""
     palette = theme.palette
     grounds = palette.groups if detail in (Detail.NUMBERS, Detail.WORDS) else palette.series
     found = []
@@ -64,7 +64,7 @@ def entries(
 
 
 class Legend(QWidget):
-    """A line of explanations, two where one does not suffice, below a line of groups where there are some."""
+    """Legend of one line, two if needed, below a line of groups if there are some."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,7 +75,7 @@ class Legend(QWidget):
         self.setFixedHeight(2 * _LINE)
 
     def show_entries(self, shown: tuple[Entry, ...]) -> None:
-        """Explain `shown`."""
+        """Show these entries."""
         self._entries = shown
         self.setFixedHeight((3 if any(entry.fills for entry in shown) else 2) * _LINE)
         self.setAccessibleDescription("; ".join(entry.text for entry in shown))
@@ -108,7 +108,7 @@ class Legend(QWidget):
             left += width
 
     def _paint_groups(self, painter: QPainter, entry: Entry, metrics: QFontMetrics) -> None:
-        """The marks of groups with their numbers, as many as the first line has room for."""
+        """Paint the marks of groups with their numbers, as many as fit in the first line."""
         left = 0
         more = metrics.horizontalAdvance("…") + _GAP
         for number, (colour, fill) in enumerate(zip(entry.colours, entry.fills, strict=True)):

@@ -1,4 +1,4 @@
-"""What is marked on the board: what is pointed at, selected or dragged, and who shares a model with whom."""
+"""Markers on the grid: hovered, selected and dragged items, and ranks that share a model."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _ROUND = 5
 
 
 class Markers(NamedTuple):
-    """What is marked besides what there is."""
+    """Markers on top of the model."""
 
     hovered: Spot | None = None
     selected: Spot | None = None
     focused: Spot | None = None
-    """Where the keyboard is; None without the focus."""
+    """Keyboard position; None without focus."""
     drop: int | None = None
-    """Before which node the one that is dragged would come."""
+    """Node before which the dragged one would be inserted."""
     leaves: int | None = None
-    """The node that is dragged off the board, out of the run."""
+    """Node that is dragged off the grid, out of the run."""
 
     @property
     def drags(self) -> bool:
-        """Something is being dragged."""
+        """Return whether something is being dragged."""
         return self.drop is not None or self.leaves is not None
 
 
 class MarkerShape:
-    """Paints marks over one board at one step of zoom."""
+    """Painter of markers over one grid at one zoom step."""
 
     def __init__(self, palette: Palette, model: RankGridModel, layout: Layout) -> None:
         self._palette = palette
@@ -45,7 +45,7 @@ class MarkerShape:
         self._stripe = INSET if model.is_grouped and not far else 0
 
     def paint(self, painter: QPainter, shown: range, marks: Markers) -> None:
-        """Mark what `marks` says of the cards `shown`."""
+        """Paint `marks` on the cards `shown`."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         if marks.selected is not None:
@@ -62,7 +62,9 @@ class MarkerShape:
             self._paint_leaving(painter, marks.leaves)
 
     def _paint_peers(self, painter: QPainter, shown: range, selected: Spot) -> None:
-        """Who holds the other parts of the selected rank's model, and who holds the same part."""
+        """Paint the ranks with the other shards of the selected rank's model, and those with the same
+        shard.
+        """
         rank = self._rank_of(selected)
         if rank is None or self._model.shard == 1 or self._layout.step.detail is Detail.TILES:
             return
@@ -98,7 +100,7 @@ class MarkerShape:
         painter.drawRoundedRect(rectangle, radius, radius)
 
     def _paint_leaving(self, painter: QPainter, node: int) -> None:
-        """As what is not in the run is drawn, and struck out."""
+        """Paint a node as unused, and struck out."""
         card = self._layout.cards[node]
         veil = QColor(self._palette.window)
         veil.setAlpha(176)

@@ -1,4 +1,4 @@
-"""The nodes and groups of the node inventory as chips, to be taken into the run."""
+"""Strip with the inventory's nodes and groups as chips that can be added to the run."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 
 _HIGH = 3 * GRID
-"""A chip."""
+"""Height of a chip."""
 _BETWEEN = GRID // 2
 _ROWS = 2
-"""Rows of chips in sight; the others are scrolled to."""
+"""Visible rows of chips; the others scroll."""
 _WIDEST = 24 * GRID
 _ADD = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space, Qt.Key.Key_Insert})
 _REMOVE = frozenset({Qt.Key.Key_Delete, Qt.Key.Key_Backspace})
 
 
 class NodeStrip(QListView):
-    """Hidden while the book is empty. Dragged, double-clicked, or chosen by Enter or the menu."""
+    """List hidden while the inventory is empty. Items are dragged, double-clicked, or chosen by Enter or the
+    menu.
+    """
 
     add_asked = Signal(str)
-    """Name of a node or group that is to be in the run."""
+    """Emitted with the name of a node or group to add to the run."""
     remove_asked = Signal(str)
-    """Name of one that is not to be in it any more."""
+    """Emitted with the name of a node or group to remove from the run."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -74,11 +76,11 @@ class NodeStrip(QListView):
 
     @property
     def items(self) -> tuple[InventoryItem, ...]:
-        """What is shown."""
+        """Return the answers shown."""
         return self._chips.items
 
     def show_items(self, items: tuple[InventoryItem, ...]) -> None:
-        """Show these; nothing at all where there are none."""
+        """Show these items; hide if there are none."""
         self._chips.show_items(items)
         self.setVisible(bool(items))
         self._fit()
@@ -113,7 +115,7 @@ class NodeStrip(QListView):
         )
 
     def startDrag(self, actions: Qt.DropAction) -> None:  # noqa: N802
-        """The chip itself goes with the pointer, and not a picture of its row."""
+        """Drag a picture of the chip itself instead of its row."""
         index = self.currentIndex()
         if not index.flags() & Qt.ItemFlag.ItemIsDragEnabled:
             return
@@ -128,7 +130,7 @@ class NodeStrip(QListView):
         self.add_asked.emit(item.name)
 
     def _fit(self) -> None:
-        """As high as the chips need, at most `_ROWS` rows: the board has the rest."""
+        """Fit the height to the chips, at most `_ROWS` rows: the grid has the rest."""
         self.doItemsLayout()
         last = self._chips.index(len(self.items) - 1) if self.items else None
         bottom = 0 if last is None else self.visualRect(last).bottom() + 1 + self.verticalOffset()
@@ -139,7 +141,7 @@ class NodeStrip(QListView):
 
 
 class _Chip(QStyledItemDelegate):
-    """Name, and what is to be said of it by a sign: + to be had, ✓ in the run."""
+    """Delegate for a chip with name and symbol: + available, ✓ in the run."""
 
     def __init__(self, theme: Theme, view: QListView) -> None:
         super().__init__(view)
@@ -188,7 +190,7 @@ def _sign(item: InventoryItem) -> str:
 
 
 def _detail(item: InventoryItem) -> str:
-    """How many nodes a group has, and how many of them are in the run."""
+    """Return how many nodes a group has, and how many of them are in the run."""
     if not item.is_group:
         return ""
     return f"{item.used} of {len(item.nodes)}" if 0 < item.used < len(item.nodes) else f"{len(item.nodes)}"

@@ -1,4 +1,4 @@
-"""How the board is painted: cards, cells and tiles."""
+"""Painting of the grid: cards, cells and tiles."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.palette import Palette
 
 BAR_COLOURS = {**VERDICT_COLOURS, "fits": "busy"}
-"""What fits is not worth a colour of its own: a board of green would hide the rest."""
+"""A rank that fits has no colour of its own: a green grid would hide the rest."""
 SIGNS = {verdict: f"{VERDICT_SIGNS[verdict]} " for verdict in ("tight", "does not fit")}
 _ROUND = 4
 _BAR = 4
 _INSET = 8
 _PICTURES = 300
-"""Cards that are kept as pictures: more than a screen shows."""
+"""Maximum number of cards cached as pictures: more than a screen shows."""
 
 
 class RankGridPainter:
-    """Paints one board at one step of zoom."""
+    """Painter of one grid at one zoom step."""
 
     def __init__(self, palette: Palette, model: RankGridModel, layout: Layout) -> None:
         self._palette = palette
@@ -58,7 +58,7 @@ class RankGridPainter:
         self._many = cache(self._rectangles)
 
     def paint(self, painter: QPainter, area: Box, marks: Markers) -> None:
-        """Paint what lies in `area`, the painter's origin being the board's."""
+        """Paint the content of `area`; the painter's origin is the grid's."""
         shown = self._layout.cards_between(area.top, area.bottom)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if self._layout.step.detail in (Detail.TILES, Detail.CELLS):
@@ -72,7 +72,7 @@ class RankGridPainter:
                     )
         self._marker.paint(painter, shown, marks)
 
-    # far away: rectangles of one colour at a time
+    # zoomed out: rectangles of one colour at a time
 
     def _paint_many(self, painter: QPainter, shown: range) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
@@ -99,29 +99,29 @@ class RankGridPainter:
         return list(found.items())
 
     def _tile_slot(self, node: ModelNode) -> Slot | None:
-        """The slot that a node is shown by: the one that needs most."""
+        """Return the slot that represents a node: the one with the highest memory use."""
         if not node.is_on:
             return None
         return max(node.slots, key=lambda slot: -1.0 if slot.need is None else slot.need.share or 0.0)
 
     def _add(self, found: dict[str, list[QRect]], box: Box, slot: Slot | None) -> None:
-        """Add what is seen of a slot at `box`."""
+        """Add the visible parts of a slot at `box`."""
         if slot is None or slot.rank is None:
             found[self._palette.line].append(QRect(*box))
         elif slot.need is not None and slot.need.verdict in SIGNS:
             found[str(getattr(self._palette, BAR_COLOURS[slot.need.verdict]))].append(QRect(*box))
         else:
-            # the pale grounds of groups are too faint without words on them
+            # the pale backgrounds of groups are too faint without text on them
             look = self._look(slot)
             found[self._palette.series[look.colour]] += [QRect(*part) for part in pieces(box, look.fill)]
 
     def _look(self, slot: Slot) -> GroupLook:
         return group_look(slot.group, self._period)
 
-    # near by: cards with words
+    # zoomed in: cards with text
 
     def _picture(self, at: int, ratio: float) -> QPixmap:
-        """The card, painted once: words are slow to paint."""
+        """Return the card painted once: text is slow to paint."""
         picture = self._pictures.pop(at, None)
         if picture is None:
             card = self._layout.cards[at]
@@ -133,7 +133,7 @@ class RankGridPainter:
             painter.translate(-card.left, -card.top)
             self._paint_card(painter, at)
             painter.end()
-        self._pictures[at] = picture  # the last one used stands last
+        self._pictures[at] = picture  # the last one used is at the end
         while len(self._pictures) > _PICTURES:
             del self._pictures[next(iter(self._pictures))]
         return picture
@@ -242,7 +242,8 @@ class RankGridPainter:
         self._text(painter, "_bold", "text", first, title)
         used = self._metrics["_bold"].horizontalAdvance(title) + _INSET
         beside = first._replace(left=first.left + used, width=first.width - used)
-        if self._metrics["_small"].horizontalAdvance(slot.device) <= beside.width:  # half of it says nothing
+        # a truncated name is useless
+        if self._metrics["_small"].horizontalAdvance(slot.device) <= beside.width:
             self._text(painter, "_small", "secondary", beside, slot.device)
         if slot.need is not None:
             self._paint_need(painter, slot.need, second)
@@ -281,5 +282,5 @@ def _pen(colour: str, *, dashed: bool = False) -> QPen:
 
 
 def _inner(box: Box) -> QRect:
-    """The rectangle whose line of one pixel lies inside `box`."""
+    """Return the rectangle whose line of one pixel is inside `box`."""
     return QRect(box.left, box.top, box.width - 1, box.height - 1)

@@ -1,4 +1,4 @@
-"""The board as it is used: pointed at, dragged on, and moved on by keys."""
+"""Interactive grid: hovering, dragging and keyboard navigation."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
 
-# What is seen of the board: painted, laid out in the room there is, and zoomed.
+# Visible area of the grid: painting, layout within the available space, and zoom.
 
 
 class PannedArea(QAbstractScrollArea):
-    """What is painted is moved by `shift`."""
+    """Scroll area whose painting is moved by `shift`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,11 +47,11 @@ class PannedArea(QAbstractScrollArea):
 
     @property
     def shift(self) -> QPoint:
-        """What lies in the upper left corner, in pixels of the whole area."""
+        """Return the position of the upper left corner, in pixels of the whole area."""
         return QPoint(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
 
     def set_extent(self, width: int, height: int) -> None:
-        """How large the whole area is, in pixels."""
+        """Set the size of the whole area, in pixels."""
         view = self.viewport().size()
         for bar, whole, seen in (
             (self.verticalScrollBar(), height, view.height()),
@@ -61,12 +61,12 @@ class PannedArea(QAbstractScrollArea):
             bar.setRange(0, max(0, whole - seen))
 
     def pan(self, by: QPoint) -> None:
-        """Move on by so many pixels, as far as there is anything."""
+        """Scroll by this many pixels, within the area."""
         self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + by.x())
         self.verticalScrollBar().setValue(self.verticalScrollBar().value() + by.y())
 
     def reveal(self, box: Box, margin: int) -> None:
-        """Bring `box` into sight from above or below, with `margin` pixels around it."""
+        """Scroll `box` into view vertically, with `margin` pixels around it."""
         bar, seen = self.verticalScrollBar(), self.viewport().height()
         if box.top < bar.value():
             bar.setValue(box.top - margin)
@@ -78,7 +78,7 @@ _NOTHING = RankGridModel((), 0, 1)
 
 
 class RankGridArea(PannedArea):
-    """Nodes as cards with their devices and the ranks on them; far away a tile a node."""
+    """Area with nodes as cards with their devices and ranks; zoomed out, one tile per node."""
 
     zoomed = Signal()
 
@@ -100,31 +100,31 @@ class RankGridArea(PannedArea):
 
     @property
     def step(self) -> int:
-        """The step of zoom, as `STEPS` has them."""
+        """Return the zoom step, an index into `STEPS`."""
         return STEPS.index(self._layout.step)
 
     @property
     def model(self) -> RankGridModel:
-        """What is shown."""
+        """Return the answers shown."""
         return self._model
 
     @property
     def layout_now(self) -> Layout:
-        """Where everything lies, as long as neither room nor zoom changes."""
+        """Return the layout for the current space and zoom."""
         return self._layout
 
     @property
     def marks(self) -> Markers:
-        """What is marked."""
+        """Return the current markers."""
         return self._marks
 
     def zoom(self, steps: int) -> None:
-        """Nearer by so many steps, or farther where negative."""
+        """Zoom in by this many steps, or out if negative."""
         self._step = max(0, min(len(STEPS) - 1, self.step + steps))
         self._lay_out()
 
     def fit(self) -> None:
-        """As near as all of it can be seen, from now on."""
+        """Zoom to fit, from now on."""
         self._step = None
         self._lay_out()
 
@@ -199,7 +199,7 @@ class RankGridArea(PannedArea):
             self.viewport().update()
 
     def _describe(self) -> None:
-        """Tell those who cannot see the board where the keyboard is."""
+        """Announce the keyboard position to assistive tools."""
         if self._cursor.node < len(self._model.nodes):
             self.setAccessibleDescription(spot_text(self._model, self._cursor))
 
@@ -213,25 +213,25 @@ _ARROWS = {
     Qt.Key.Key_End: "last",
 }
 _EDGE = 16
-"""Pixels beyond the board that still belong to it for who drags a node."""
+"""Pixels beyond the grid that still belong to it when dragging a node."""
 _ZOOMS = {Qt.Key.Key_Plus: 1, Qt.Key.Key_Equal: 1, Qt.Key.Key_Minus: -1}
 
 
 class PlacementGrid(RankGridArea):
-    """Says what is asked for; what becomes of it is for others."""
+    """Grid that emits requests; others carry them out."""
 
     selected = Signal(object)
-    """A Spot, or None."""
+    """Emitted with a Spot, or None."""
     toggle_asked = Signal(object)
-    """A Spot: a node or device to switch on or off."""
+    """Emitted with a Spot: a node or device to switch on or off."""
     move_asked = Signal(int, int)
-    """Position of a node, and before which one it is to come."""
+    """Emitted with a node's position and the position before which to move it."""
     remove_asked = Signal(int)
-    """Position of a node that was dragged off the board, or that Delete was pressed on."""
+    """Emitted with the position of a node that was dragged off the grid, or deleted by the Delete key."""
     leaving = Signal(bool)
-    """Whether a node is off the board, and would go if it was let go of."""
+    """Emitted with whether a dragged node is off the grid and would be removed if dropped."""
     menu_asked = Signal(object, QPoint)
-    """A Spot whose menu is wanted, and where on the screen."""
+    """Emitted with a Spot and the screen position for its context menu."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, parent)
@@ -240,7 +240,7 @@ class PlacementGrid(RankGridArea):
         """Whether a node can be dragged off the board."""
 
     def show_model(self, model: RankGridModel) -> None:
-        """Show another board; what was selected stays selected where it is still there."""
+        """Show another model; the selection is kept if it still exists."""
         before, self._model = self._model, model
         self._cursor = same_spot(before, self._cursor, model) or Spot(0)
         selected = self._marks.selected
@@ -299,10 +299,10 @@ class PlacementGrid(RankGridArea):
         self.menu_asked.emit(spot, below if by_key else event.globalPos())
 
     def mark_drop(self, position: QPointF | None) -> str:
-        """Show where something would come that is dropped here; the name of the node that it comes before.
+        """Mark where an item dropped here would be inserted; return the name of the node after it.
 
         Args:
-            position: in the viewport; None: nothing is dragged any more.
+            position: in the viewport; None: the drag has ended.
         """
         if position is None or not self._model.nodes:
             self._mark(self._marks._replace(drop=None))
@@ -330,7 +330,7 @@ class PlacementGrid(RankGridArea):
             super().keyPressEvent(event)
 
     def select(self, spot: Spot | None) -> None:
-        """Mark a node or slot, and say so."""
+        """Select a node or slot, and emit the selection."""
         if spot is not None:
             self._cursor = spot
         self._mark(self._marks._replace(selected=spot))
@@ -338,7 +338,7 @@ class PlacementGrid(RankGridArea):
         self._describe()
 
     def _key(self, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> bool:
-        """Do what `key` asks for; whether it does anything."""
+        """Handle `key`; return whether it had an effect."""
         control = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
         if modifiers & Qt.KeyboardModifier.AltModifier:
             return self._move_by_key(key)
@@ -363,7 +363,7 @@ class PlacementGrid(RankGridArea):
         return True
 
     def _drag(self, node: int, position: QPointF) -> None:
-        """Mark where a node would come that is dragged to `position`; off the board it leaves the run."""
+        """Mark where a node dragged to `position` would be inserted; off the grid it leaves the run."""
         room = self.viewport().rect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
         off = self.can_remove and self._model.nodes[node].is_on and not room.contains(position.toPoint())
         at = position + QPointF(self.shift)
@@ -380,7 +380,7 @@ class PlacementGrid(RankGridArea):
             self.leaving.emit(False)  # noqa: FBT003 - Qt's
 
     def _move_by_key(self, key: Qt.Key) -> bool:
-        """Move the node of the keyboard past the next one that is in the run too."""
+        """Move the focused node past the next one that is in the run too."""
         if key not in (Qt.Key.Key_Up, Qt.Key.Key_Down):
             return False
         at = self._cursor.node

@@ -1,4 +1,4 @@
-"""Which nodes of the node inventory the document names, and what it says when one comes or goes."""
+"""Nodes of the inventory that the document names, and changes that add or remove one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "distributed.nodes"
 
 
 class HasInventory(Protocol):
-    """What is needed of NodeNames."""
+    """Interface of NodeNames as used here."""
 
     changed: SignalInstance
 
@@ -32,17 +32,17 @@ class HasInventory(Protocol):
 
 
 class NodeChange(NamedTuple):
-    """What is to be changed, and what a person would not expect of it."""
+    """Change, with a note on its unexpected effects."""
 
     change: Change
     note: str = ""
 
 
 class RunNodes(QObject):
-    """Goes by the text as it is now: a preview of it may take as long as its nodes take to answer."""
+    """Nodes of the current text: a preview of it may take as long as its nodes take to respond."""
 
     changed = Signal()
-    """Other items, or others of them in the run."""
+    """Emitted when the items, or their use in the run, have changed."""
 
     def __init__(self, document: RunDocument, names: HasInventory, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -53,15 +53,15 @@ class RunNodes(QObject):
 
     @property
     def items(self) -> tuple[InventoryItem, ...]:
-        """Groups and nodes of the book; of the document as it was checked last."""
+        """Return groups and nodes of the inventory, compared with the last checked document."""
         return self._items
 
     def added(self, name: str, before: str = "") -> NodeChange:
-        """A node or group of the book in the run.
+        """Return the change that adds a node or group of the inventory to the run.
 
         Args:
-            name: which.
-            before: the node of the run that it comes before; behind all where none is named.
+            name: name of the node or group.
+            before: the node of the run before which it is inserted; at the end if empty.
 
         Raises:
             RefusedError: the run file lets the launch choose, or it is in the run already.
@@ -76,7 +76,7 @@ class RunNodes(QObject):
         return NodeChange({KEY: added(node_inventory, texts, name, before)}, note if is_first else "")
 
     def removed(self, name: str) -> NodeChange:
-        """A node, or those of a group, not in the run any more.
+        """Return the change that removes a node, or the nodes of a group, from the run.
 
         Raises:
             RefusedError: the run file lets the launch choose, or names no nodes, or not this one.
@@ -96,11 +96,11 @@ class RunNodes(QObject):
         return NodeChange({KEY: None}, "No node is named any more: the run is on this machine")
 
     def _texts(self) -> list[str]:
-        """What is written in the document or in one that it extends, else what [cluster] describes."""
+        """Return the entries of the document or of one that it extends, else the nodes of [cluster]."""
         path, newest = ("distributed", "nodes"), self._document.newest
         written = _within(self._document.table, *path)
         if written is None and newest is not None and _within(newest.table or {}, *path) is None:
-            written = _within(newest.written, *path)  # which is then what the other document says
+            written = _within(newest.written, *path)  # which then comes from the other document
         if isinstance(written, str):
             raise RefusedError(
                 f'{KEY} = "{written}" lets the launch choose; to choose here, write names: {KEY} = ["…"]'
@@ -123,7 +123,7 @@ class RunNodes(QObject):
 
 
 def _within(table: Mapping[str, Any], *path: str) -> Any:
-    """What stands at `path`; None where nothing does."""
+    """Return the value at `path`; None if there is none."""
     found: Any = table
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None

@@ -1,4 +1,4 @@
-"""Placement: nodes and devices as a board with the ranks on them."""
+"""Placement tab: grid of nodes and devices with their ranks."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class PlacementView(QWidget):
-    """The board, what its colours mean, and what is selected on it."""
+    """View with the grid, its legend, and the selection."""
 
-    change_asked = Signal(object)  # a dict of Qt's has no tuples for keys
-    """A dict: keys of run.toml, dotted or as paths, to their new values."""
+    change_asked = Signal(object)  # Qt's dicts do not support tuples as keys
+    """Emitted with a dict: keys of run.toml, dotted or as paths, to their new values."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class PlacementView(QWidget):
         *,
         run_nodes: RunNodes | None = None,
     ) -> None:
-        """
-        Args:
-            theme: of the window.
-            operations: for what takes time.
-            parent: Qt's owner.
-            run_nodes: the node inventory against the document; without it nodes do not come and go here.
+        """Args:
+        theme: theme of the window.
+        operations: runs slow work.
+        parent: Qt parent.
+        run_nodes: compares the node inventory with the document; without it nodes cannot be added or
+            removed here.
         """
         super().__init__(parent)
         self._run_nodes = run_nodes
@@ -99,7 +99,7 @@ class PlacementView(QWidget):
             self._offer(run_nodes)
 
     def show_state(self, state: PreviewState) -> None:
-        """Show where the ranks of its preview are."""
+        """Show the placement of its preview's ranks."""
         self._stack.setCurrentIndex(0 if state.preview is None else 1)
         if state.preview is None or state.preview is self._preview:
             return
@@ -138,7 +138,7 @@ class PlacementView(QWidget):
         return filled
 
     def _offer(self, run_nodes: RunNodes) -> None:
-        """Let nodes of the node inventory come, and nodes of the run go."""
+        """Enable adding nodes of the inventory and removing nodes of the run."""
         self.board.can_remove = True
         self.board.remove_asked.connect(self._remove_at)
         self.board.leaving.connect(self._tell_leaving)
@@ -175,7 +175,7 @@ class PlacementView(QWidget):
             return
         title = f"rank {slot.rank}, {slot.device} of {node.name}"
         facts = placed_facts(model, slot)
-        if title == self.details.title:  # what has to be computed stays until it is there anew
+        if title == self.details.title:  # computed facts stay until they are computed again
             facts = (*facts[:COMPUTED], *self.details.facts[COMPUTED:])
         self.details.show_spot(title, facts, can_switch=has_device, is_on=is_on)
         number = slot.rank
@@ -242,13 +242,13 @@ class PlacementView(QWidget):
         menu.popup(where)
 
     def _toggle_what_was(self, spot: Spot, seen: RankGridModel) -> None:
-        """Switch what stood at `spot` when the menu was opened: the board may show something else by now."""
+        """Toggle the item at `spot` as of opening the menu: the grid may have changed since."""
         now = None if self._model is None else same_spot(seen, spot, self._model)
         if now is not None and now.slot == spot.slot:
             self._toggle(now)
 
     def _ask_noted(self, change: Callable[[], NodeChange]) -> None:
-        """As `_ask`, and say what a person would not expect of it."""
+        """Same as `_ask`, and show the note on unexpected effects."""
         notes: list[str] = []
 
         def asked() -> Change:
@@ -260,7 +260,7 @@ class PlacementView(QWidget):
             self._say("".join(notes))
 
     def _ask(self, change: Callable[[], Change]) -> bool:
-        """Ask for what `change` returns, or say why not."""
+        """Request the result of `change`, or show why it is not possible."""
         try:
             asked = change()
         except RefusedError as error:
@@ -287,10 +287,12 @@ def _button(text: str, name: str, tip: str, pressed: Callable[[], None]) -> QToo
 
 
 class InventoryDrop(QObject):
-    """Takes nothing else: files are the window's, and nodes of the board are moved without Qt's dragging."""
+    """Drop handler for inventory items only: files belong to the window, and nodes of the grid move without
+    Qt's dragging.
+    """
 
     dropped = Signal(str, str)
-    """Name of a node or group, and the node of the board that it comes before; empty: behind all."""
+    """Emitted with a node or group name, and the grid node before which to insert it; empty: at the end."""
 
     def __init__(self, board: PlacementGrid) -> None:
         super().__init__(board)
@@ -302,7 +304,7 @@ class InventoryDrop(QObject):
         if event.type() is QEvent.Type.DragLeave:
             self._board.mark_drop(None)
             return True
-        if not isinstance(event, QDropEvent):  # a drag that enters or moves is one too
+        if not isinstance(event, QDropEvent):  # enter and move events are subclasses
             return super().eventFilter(watched, event)
         name = dragged_name(event.mimeData())
         if not name:

@@ -1,4 +1,4 @@
-"""What stands on the board, in words: for tooltips, and for those who hear it."""
+"""Grid content in words: for tooltips and screen readers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torchdeck_app.launch.preview.rank_grid_model import ModelNode, Need, RankGr
 
 
 def spot_text(model: RankGridModel, spot: Spot) -> str:
-    """A node or slot in a line or two."""
+    """Return a node or slot in a line or two."""
     node = model.nodes[spot.node]
     return node_text(node) if spot.slot is None else slot_text(model, node, node.slots[spot.slot])
 
 
 def node_text(node: ModelNode) -> str:
-    """`gpu00: 8 × H100, ranks 0 to 7`."""
+    """Return `gpu00: 8 × H100, ranks 0 to 7`."""
     devices = sum(slot.index is not None for slot in node.slots)
     kind = f"{devices} × {node.kind}" if devices else node.kind
     ranks = [slot.rank for slot in node.slots if slot.rank is not None]
@@ -26,7 +26,7 @@ def node_text(node: ModelNode) -> str:
 
 
 def slot_text(model: RankGridModel, node: ModelNode, slot: Slot) -> str:
-    """`rank 3: cuda:3 of gpu00`, which group it shards a model with, and below that its memory."""
+    """Return `rank 3: cuda:3 of gpu00`, with its shard group, and its memory on the next line."""
     if slot.rank is None:
         return f"{slot.device} of {node.name}: not used"
     where = f"rank {slot.rank}: {slot.device} of {node.name}"
@@ -36,14 +36,14 @@ def slot_text(model: RankGridModel, node: ModelNode, slot: Slot) -> str:
 
 
 def need_text(need: Need) -> str:
-    """`29.8 GiB of 40.0 GiB, 74 %: fits`."""
+    """Return `29.8 GiB of 40.0 GiB, 74 %: fits`."""
     if need.share is None or need.capacity_bytes is None:
         return f"{size(need.peak_bytes)} at its peak"
     return f"{size(need.peak_bytes)} of {size(need.capacity_bytes)}, {percent(need.share)}: {need.verdict}"
 
 
 def of_capacity(need: Need) -> str:
-    """`29.8/40.0 GiB`, in one unit where both have it; the peak alone where no capacity is known."""
+    """Return `29.8/40.0 GiB`, in one unit if both have it; only the peak if the capacity is unknown."""
     peak = size(need.peak_bytes)
     if need.capacity_bytes is None:
         return peak

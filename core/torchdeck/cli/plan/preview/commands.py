@@ -1,4 +1,4 @@
-"""What each node executes: argv, environment, slots."""
+"""Commands of each node: argv, environment, slots."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def rows(data: DataPreview) -> list[Row]:
 
 
 def _bar_lines(data: DataPreview, shown: list[Row], width: int) -> list[Text]:
-    """Bars of one scale, with columns of one width beside them."""
+    """Bars of one scale, with columns of equal width next to them."""
     label = max(_LABEL, *(len(row.label) for row in shown))
     amounts = [amount(data, row.rank) for row in shown]
     deviations = [deviation(data, row.rank) for row in shown]

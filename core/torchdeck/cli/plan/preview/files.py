@@ -32,7 +32,7 @@ def _shown(name: str) -> str:
 
 
 def code_line(code: CodeTree) -> str:
-    """What happens to them, in one sentence."""
+    """Describe what happens to them, in one sentence."""
     count = f"{len(code.files):,} file{'' if len(code.files) == 1 else 's'} of yours"
     if code.folder:
         return f"each run executes a copy of its own of {code.folder}: {count}, {size(code.size)}"

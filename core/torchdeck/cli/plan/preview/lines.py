@@ -14,7 +14,7 @@ from torchdeck.plan.preview.terms import VERDICT_SIGNS
 
 
 def head(preview: Preview, *, judged: bool = True) -> Iterator[Text]:
-    """What it is, where it runs, and, if `judged`, whether it fits."""
+    """Headline: the run, where it runs, and, if `judged`, whether it fits."""
     plan = preview.plan
     yield Text.assemble((plan.name, "bold"), f"  {plan.kind} {plan.target}")
     yield Text(placement_line(preview))

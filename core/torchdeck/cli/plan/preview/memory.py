@@ -37,7 +37,7 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
 
 
 def _bar_lines(groups: Sequence[PredictedMemory], scale: float, width: int) -> list[Text]:
-    """Bars of one scale, with numbers in one column beside them."""
+    """Bars of one scale, with numbers in one column next to them."""
     label = max(_LABEL, *(len(ranks_text(group)) for group in groups))
     numbers = [_numbers(group, scale) for group in groups]
     beside = max(map(len, numbers))

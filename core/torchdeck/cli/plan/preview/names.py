@@ -1,4 +1,4 @@
-"""Names of nodes, shortened so that they can still be told apart."""
+"""Node names, shortened but still distinct."""
 
 from __future__ import annotations
 

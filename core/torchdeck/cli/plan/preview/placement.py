@@ -11,11 +11,11 @@ from torchdeck.cli.plan.preview.names import node_name
 from torchdeck.plan.preview.rank_grid import RankGrid, RankGridNode
 
 SHOWN_ALIKE = 3
-"""Of many nodes that are alike, so many and the last are drawn."""
+"""Number of identical nodes that are drawn, besides the last one."""
 SHOWN_NODES = 12
 _NAME = 24
 _BESIDE = 8
-"""So many ranks stand in one line before what the node has may stand beside them."""
+"""Most ranks in one line for which the node's devices fit next to them."""
 
 
 def placement_lines(board: RankGrid, width: int) -> list[Text]:
@@ -50,7 +50,7 @@ def _drawn(board: RankGrid) -> Iterator[RankGridNode | int]:
 
 
 def _node_lines(board: RankGrid, node: RankGridNode, label: int, cell: int, width: int) -> list[Text]:
-    """Ranks after the node's name; its kind beside the first of them, or below where there is no room."""
+    """Ranks after the node's name; its kind next to the first of them, or below if there is no space."""
     kind = kind_line(node)
     room = width - label - 4
     beside = (min(node.nproc, _BESIDE) * (cell + 1)) <= room - len(kind) - 2

@@ -1,4 +1,4 @@
-"""What a step sends where, in sentences."""
+"""Communication of a step, in sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchdeck.quantities import brief, size
 
 
 def traffic_lines(traffic: Traffic) -> list[str]:
-    """What each rank sends, what crosses the network, how long that takes."""
+    """Lines on what each rank sends, what crosses the network, and how long that takes."""
     if not traffic.sent:
         return ["nothing is sent: there is one rank"]
     parts = ", ".join(map(_collective, traffic.collectives))

@@ -27,7 +27,7 @@ def print_preview(preview: Preview, console: Console) -> None:
 
 
 def checkpoint_lines(plan: LaunchPlan) -> list[str]:
-    """When a recipe run saves, where, and what it goes on from."""
+    """Lines on when and where a recipe run saves, and what it resumes from."""
     if plan.kind != "recipe":
         return []
     policy = plan.checkpoint
@@ -75,7 +75,7 @@ def _sections(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:
 
 
 def _predicted(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:
-    """What only a known model or data has; of a script nothing of this is imported."""
+    """Sections for which model or data must be known; for a script nothing of this is imported."""
     if preview.data is not None:
         from torchdeck.cli.plan.preview.data import data_lines
 

@@ -80,7 +80,7 @@ def _legend(canvas: Canvas, group: PredictedMemory, x: float, y: float, width: f
 
 
 def _marks(canvas: Canvas, x: float, y: float, *, capacity: bool) -> float:
-    """What the lines beside a bar mean; the height that it takes."""
+    """Draw the meaning of the lines next to a bar; return the height it takes."""
     left, base = x, y + _LEGEND - 2
     canvas.rect(left, base - 5, 12, _RANGE, "text")
     label = "where the peak is expected"

@@ -25,13 +25,13 @@ from torchdeck.data.batch_plan.files.length_files import (
 _CHUNK = 1 << 22
 """Bytes read at a time."""
 _KEYS = ("length", "input_ids", "tokens", "text", "response")
-"""What may say how long a sample in a `.jsonl` is; the first that the first line has counts for all."""
+"""Keys that may hold the length of a sample in a `.jsonl`; the first one in the first line counts for all."""
 _NEWLINE = 10
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredDataset:
-    """What a batch plan needs to know of a data set.
+    """Measurements of a data set that a batch plan needs.
 
     Attributes:
         lengths: of each sample, shape (n,).
@@ -165,7 +165,7 @@ class _JsonLines:
         return "bytes" if self._key in ("text", "response") else "tokens"
 
     def length(self, line: bytes) -> int:
-        """Of the sample in `line`; a ValueError when that is none."""
+        """Return the length of the sample in `line`; raise ValueError if it is none."""
         value = json_object(line)
         if self._key is None:
             self._key = next((key for key in _KEYS if key in value), None)

@@ -1,4 +1,4 @@
-"""The JSON files beside a batch plan, as they are read."""
+"""Reads the JSON files next to a batch plan."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import parsed_json
 
 LARGEST = 512 << 20
-"""Bytes; names and token counts of millions of samples may be in it."""
+"""Size limit in bytes; the file may hold names and token counts of millions of samples."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in the file `path`.
+    """Return the object in the file `path`.
 
     Raises:
-        BatchPlanError: it is no JSON, or no object.
+        BatchPlanError: it is not JSON, or not an object.
         OSError: it cannot be read.
     """
     try:
@@ -30,10 +30,11 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path, form: str, version: int, otherwise: str) -> dict[str, Any]:
-    """The object in the file `path`, which says that it is a `form` of that `version`.
+    """Return the object in the file `path`, which must declare the format `form` and the given `version`.
 
     Raises:
-        BatchPlanError: it is not, or is none; `otherwise` says what a file of another form is not.
+        BatchPlanError: it does not, or is not an object; `otherwise` names what a file of another format is
+            not.
         OSError: it cannot be read.
     """
     value = read_object(path)

@@ -1,12 +1,12 @@
-"""The layout `meta.json` + `epoch_N.jsonl`, as chuk-lazarus writes it (its version "1.0").
+"""The layout `meta.json` + `epoch_N.jsonl`, as written by chuk-lazarus (its version "1.0").
 
 An epoch's file has a header line (`epoch`, `seed`, `total_samples`, `total_tokens`, `num_microbatches`) and
-then one microbatch a line: `samples` (names), `packs` (lists of names, or null), `bucket_id`, `max_len`,
-`index`. That reader allows no further keys, so what else a Torchdeck plan knows lies beside it in
+then one microbatch per line: `samples` (names), `packs` (lists of names, or null), `bucket_id`, `max_len`,
+`index`. Its reader rejects further keys, so the other data of a Torchdeck plan is stored next to it in
 `torchdeck.json`.
 
 Reading is lenient: keys in any order, unknown ones skipped, `sample_ids` for `samples`, `mb_idx` for `index`,
-numbers for names, `tokens` where there are some. Without them a microbatch counts as full.
+numbers for names, and optional `tokens`. Without them a microbatch counts as full.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def write_jsonl(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
         "pack_config": None,
         "num_epochs": plan.epochs,
         "base_seed": settings.seed,
-        "created_at": "",  # the same plan is the same file
+        "created_at": "",  # the same plan gives the same file
         "version": LAYOUT_VERSION,
     }
     _write(folder / META_FILE, [meta], durable=durable)
@@ -62,10 +62,11 @@ def write_jsonl(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
 
 
 def read_jsonl(folder: Path) -> BatchPlan:
-    """The plan in `folder`.
+    """Return the plan in `folder`.
 
     Raises:
-        BatchPlanError: it is not whole, a line is no microbatch (with file and line), or it was edited since
+        BatchPlanError: it is incomplete, a line is not a microbatch (with file and line), or it was edited
+            since
             Torchdeck wrote it.
     """
     value = read_object(folder / META_FILE)
@@ -84,7 +85,7 @@ def read_jsonl(folder: Path) -> BatchPlan:
 
 
 def _with_extras(folder: Path, epochs: Sequence[EpochLines], extras: dict[str, Any]) -> BatchPlan:
-    """A plan that Torchdeck wrote: exactly as it was."""
+    """Return a plan written by Torchdeck, restored exactly."""
     path = folder / EXTRAS_FILE
     if extras.get("v") != 1:
         raise BatchPlanError(f"{path} has version {extras.get('v')!r}; this Torchdeck reads version 1")
@@ -158,7 +159,7 @@ def _columns(lines: EpochLines, ids: list[int], size: int, *, packed: bool) -> E
 
 
 def _names(epochs: Sequence[EpochLines]) -> list[str] | None:
-    """The names of the samples in order; None when they are all numbers."""
+    """Return the names of the samples in order; None if they are all numbers."""
     found = {sample for lines in epochs for sample in lines.samples if isinstance(sample, str)}
     if not found:
         return None
@@ -217,19 +218,19 @@ def _write(path: Path, *groups: Any, durable: bool) -> None:
         sync_file(file, durable=durable)
 
 
-# The lines of one `epoch_N.jsonl`, checked.
+# Validated lines of one `epoch_N.jsonl`.
 
 Sample = int | str
-"""A sample's number, or its name where this is no number."""
+"""A sample's number, or its name if that is not a number."""
 _SAMPLES = ("samples", "sample_ids", "ids")
 _INDEX = ("index", "mb_idx", "microbatch_idx")
 _LONGEST_NUMBER = 18
-"""Digits of a sample's number."""
+"""Maximum digits of a sample's number."""
 
 
 @dataclass
 class EpochLines:
-    """Microbatches in order; each list but `samples` has one item a microbatch."""
+    """Microbatches in order; each list except `samples` has one item per microbatch."""
 
     samples: list[Sample] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -250,10 +251,10 @@ class _Line:
 
 
 def read_epoch(path: Path, epoch: int) -> EpochLines:
-    """The microbatches in `path`, by ascending index where they have one.
+    """Return the microbatches in `path`, by ascending index if they have one.
 
     Raises:
-        BatchPlanError: a line is none, an index occurs twice, or the header counts others.
+        BatchPlanError: a line is not a microbatch, an index occurs twice, or the header has other counts.
     """
     header: Mapping[str, Any] = {}
     lines: list[_Line] = []
@@ -330,7 +331,7 @@ def _sample(value: Any) -> Sample:
     if not isinstance(value, str):
         raise BatchPlanError(f"a sample must be a name or a whole number from 0, not {value!r}")
     plain = value.isascii() and value.isdecimal() and len(value) <= _LONGEST_NUMBER
-    # "007" is a name: as a number it would be written back as another
+    # "007" is a name: as a number it would be written back differently
     return int(value) if plain and str(int(value)) == value else value
 
 

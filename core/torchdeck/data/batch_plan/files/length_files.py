@@ -1,4 +1,4 @@
-"""Lengths from a file: `.npy`, `.jsonl` with "length", or text with a whole number a line."""
+"""Lengths from a file: `.npy`, `.jsonl` with "length", or text with a whole number per line."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from torchdeck.data.batch_plan.lengths import as_lengths
 from torchdeck.data.batch_plan.meta import parsed_json
 
 Progress = Callable[[str, int, int], None]
-"""Told what was done, how much of it, and out of how much."""
+"""Called with the activity, the amount done, and the total."""
 NPY_FAULTS = (
     *(ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError),
     tokenize.TokenError,
 )
-"""What numpy raises of a damaged `.npy`, whose header is Python's text."""
+"""Exceptions that numpy raises for a damaged `.npy`, whose header is a Python literal."""
 _MOST_DIGITS = 18
 _LINES = 1 << 16
-"""Between two reports of progress."""
+"""Lines between two progress reports."""
 
 
 def read_lengths(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Column:
-    """Tokens of each sample, shape (n,).
+    """Return the tokens of each sample, shape (n,).
 
     Args:
         path: ends with .npy (one list of whole numbers), .jsonl (objects with "length"), or is text.
-        progress: called now and then with bytes read.
+        progress: called periodically with the bytes read.
 
     Raises:
-        BatchPlanError: the file holds something else; for lines, with their number.
+        BatchPlanError: the file has other content; for lines, with their number.
         OSError: it cannot be read.
     """
     file = Path(path)
@@ -47,7 +47,7 @@ def read_lengths(path: str | os.PathLike[str], *, progress: Progress | None = No
 
 
 def read_npy(path: Path) -> Column:
-    """The list of whole numbers in a `.npy` file, mapped; errors as of `read_lengths`."""
+    """Return the list of whole numbers in a `.npy` file, memory-mapped; same errors as `read_lengths`."""
     why = why_unreadable(path)
     if why:
         raise BatchPlanError(f"{path} {why}")
@@ -58,10 +58,11 @@ def read_npy(path: Path) -> Column:
 
 
 def parsed_lines(path: Path, parse: Callable[[bytes], int], progress: Progress | None) -> Ints:
-    """What `parse` makes of each line, shape (n,); blank lines at the end are no samples.
+    """Return the results of `parse` for each line, shape (n,); blank lines at the end are not samples.
 
     Raises:
-        BatchPlanError: there is no line, or `parse` raised a ValueError, which is told with file and line.
+        BatchPlanError: there is no line, or `parse` raised a ValueError, which is reported with file and
+            line.
     """
     lengths = np.fromiter(_parsed(path, parse, progress), dtype=np.int64)
     if len(lengths) == 0:
@@ -70,7 +71,7 @@ def parsed_lines(path: Path, parse: Callable[[bytes], int], progress: Progress |
 
 
 def json_object(line: bytes) -> Mapping[str, Any]:
-    """The object in `line`; a ValueError when there is none."""
+    """Return the object in `line`; raises ValueError if there is none."""
     value = parsed_json(line)
     if not isinstance(value, Mapping):
         raise BatchPlanError(f"it must be an object, not {type(value).__name__}")
@@ -78,7 +79,7 @@ def json_object(line: bytes) -> Mapping[str, Any]:
 
 
 def json_length(value: Mapping[str, Any]) -> int:
-    """Its "length"; a ValueError when that is no whole number."""
+    """Return its "length"; raises ValueError if that is not a whole number."""
     length = value.get("length")
     if type(length) is not int or abs(length) >= 10**_MOST_DIGITS:
         raise BatchPlanError(f'"length" must be a whole number, not {length!r}')

@@ -1,4 +1,4 @@
-"""Open and write batch plans, whatever their layout."""
+"""Opens and writes batch plans in any layout."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def save_batch_plan(
 
 
 def write_plan(plan: BatchPlan, folder: Path, layout: Layout, *, durable: bool = True) -> None:
-    """Write `plan` into the empty folder `folder`; see `save_batch_plan` for errors."""
+    """Write `plan` into the empty folder `folder`; same errors as `save_batch_plan`."""
     writers = {"columns": write_columns, "jsonl": write_jsonl}
     if layout not in writers:
         raise BatchPlanError(f"layout must be one of {', '.join(writers)}, not {layout!r}")

@@ -41,8 +41,8 @@ def save_shards(
         progress: called after each rank.
 
     Raises:
-        BatchPlanError: an argument is out of range, or something is there already.
-        OSError: it cannot be written; nothing is left then.
+        BatchPlanError: an argument is out of range, or `path` exists already.
+        OSError: it cannot be written; nothing is left behind.
     """
     world_size = check_world_size(world_size)
     check_place(path, overwrite=overwrite)
@@ -55,7 +55,7 @@ def save_shards(
             write_plan(shard, place, layout, durable=False)
             if progress is not None:
                 progress("shards written", rank + 1, world_size)
-        # once for all: to wait for the disk at each of thousands of files would take minutes
+        # one sync for all: syncing each of thousands of files would take minutes
         os.sync()
 
     written_whole(Path(path), write, overwrite=overwrite)
@@ -99,7 +99,7 @@ def _shard(folder: Path, rank: int, dataset: str | None, tokenizer: str | None) 
 
 
 def _part_of(folder: Path, rank: int, plan: BatchPlan) -> tuple[str, int, str]:
-    """Which plan it is part of, of how many ranks, and how they are balanced."""
+    """Return the plan's fingerprint, the number of ranks, and the balance of a shard."""
     shard = plan.meta.shard
     if shard is None or shard.rank != rank:
         raise BatchPlanError(f"{folder / f'rank_{rank}'} is not the shard of rank {rank}")

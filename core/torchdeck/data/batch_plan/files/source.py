@@ -1,6 +1,6 @@
-"""Which data a batch plan was made from, in a file beside it that is no part of the plan itself.
+"""The data a batch plan was made from, in a file next to it that is not part of the plan itself.
 
-Sizes and times of files tell in a moment that nothing has changed; where they are others, content decides.
+Sizes and times of files show quickly that nothing has changed; if they differ, the content decides.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SOURCE_FILE = "source.json"
 FORMAT = "torchdeck-batch-plan-source"
 VERSION = 1
 TIME_LIMIT = 30.0
-"""Seconds for finding out whether data has changed: a plan from elsewhere may name any folder."""
+"""Time limit in seconds for checking whether data has changed: an external plan may name any folder."""
 
 
 class _TooLongError(BatchPlanError):
-    """It took longer than that."""
+    """The check exceeded the time limit."""
 
 
 @dataclass(frozen=True)
 class DataSource:
-    """A file or folder that a batch plan was made from, as it was then."""
+    """A file or folder that a batch plan was made from, in its state at that time."""
 
     path: str
     """Absolute."""
@@ -45,24 +45,25 @@ class DataSource:
     listing: str
     """SHA-256 over names, sizes and times of its files; see `listing_of`."""
     fingerprint: str
-    """Of its content, as it was read."""
+    """Fingerprint of its content, as it was read."""
 
     @property
     def build(self) -> str:
-        """The command that makes a plan from it, without its other options."""
+        """Return the command that makes a plan from it, without its other options."""
         return f"torchdeck batchplan build --{self.reading} {shlex.quote(self.path)}"
 
 
 def listing_of(path: str | os.PathLike[str], *, progress: Progress | None = None) -> str:
-    """SHA-256 in hexadecimal over name, size and time of each file of the data set `path`; nothing is read.
+    """Return the SHA-256 in hexadecimal over name, size and time of each file of the data set `path`; no
+    content is read.
 
     Args:
         path: the file or folder.
         progress: called for every file.
 
     Raises:
-        BatchPlanError: it is neither file nor folder of files.
-        OSError: it cannot be looked at.
+        BatchPlanError: it is neither a file nor a folder of files.
+        OSError: it cannot be accessed.
     """
     place = Path(path)
     if not place.is_dir() and not place.is_file():
@@ -88,7 +89,7 @@ def write_source(source: DataSource, folder: Path) -> None:
 
 
 def read_source(folder: Path) -> DataSource | None:
-    """What the batch plan in `folder` was made from; None where that is not known.
+    """Return the data that the batch plan in `folder` was made from; None if unknown.
 
     Raises:
         BatchPlanError: the file is damaged, or of a newer Torchdeck.
@@ -106,13 +107,14 @@ def read_source(folder: Path) -> DataSource | None:
 
 
 def changed_source(path: str | os.PathLike[str], *, progress: Progress | None = None) -> DataSource | None:
-    """The data that the batch plan in the folder `path` was made from, if that is another now.
+    """Return the data that the batch plan in the folder `path` was made from, if it has changed.
 
-    None also where nothing can be told: the plan does not say what it was made from, or that is not here.
-    Content is read only where sizes or times of files are others, for `TIME_LIMIT` at most.
+    Also None if that cannot be determined: the plan does not record its data, or the data is not here.
+    Content is read only if sizes or times of files differ, for `TIME_LIMIT` at most.
 
     Raises:
-        BatchPlanError: the file that says it is damaged, or there is too much data to compare in that time.
+        BatchPlanError: the file that records it is damaged, or there is too much data to compare in that
+            time.
         OSError: that file cannot be read.
     """
     source = read_source(Path(path))

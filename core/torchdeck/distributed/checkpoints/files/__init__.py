@@ -1,1 +1,1 @@
-"""The files of a checkpoint, written and read without trusting them."""
+"""The files of a checkpoint, written and read as untrusted data."""

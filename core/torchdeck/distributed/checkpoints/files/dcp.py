@@ -1,7 +1,8 @@
 """torch.distributed.checkpoint's files, written and read through its planners and storage.
 
 Its `save` and `load` are not used: ranks would unpickle what the others plan and wrote. A rank reads what its
-layout needs without asking the others; for a save rank 0 hears in JSON what each has (`written_plans.py`).
+layout needs without communication. For a save, each rank reports its items to rank 0 in JSON
+(`written_plans.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[s
     """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`; nothing is synced.
 
     Returns:
-        The names of all tensors that the ranks together gave.
+        The names of all tensors from all ranks.
 
     Raises:
         CheckpointError: on every rank.
@@ -44,14 +45,14 @@ def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[s
 
 
 class _Save:
-    """One save, as one rank sees it; `choose` and `finish` are rank 0's."""
+    """One save, as one rank sees it; `choose` and `finish` run on rank 0."""
 
     def __init__(self, folder: Path, tensors: dict[str, torch.Tensor], rank: int) -> None:
         self._tensors = tensors
         self._rank = rank
         self._writer = FileSystemWriter(folder, sync_files=False)
-        # what every rank holds whole comes from rank 0: replicas of running statistics differ and must not be
-        # mixed
+        # tensors that every rank holds whole come from rank 0: replicas of running statistics differ and must
+        # not be mixed
         self._planner = DefaultSavePlanner(
             flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True
         )
@@ -60,7 +61,7 @@ class _Save:
         self._metadata = Metadata({})
 
     def plan(self) -> Any:
-        """What this rank could write."""
+        """Return the items this rank could write."""
         first = self._rank == 0
         self._planner.set_up_planner(self._tensors, self._writer.storage_meta(), is_coordinator=first)
         self._writer.set_up_storage_writer(first)
@@ -68,7 +69,7 @@ class _Save:
         return plan_to_json(self._plan)
 
     def choose(self, plans: list[Any]) -> list[list[int]]:
-        """For each rank, which items of its plan it is to write: each is written once."""
+        """Return the items of each rank's plan that it must write: each is written once."""
         given = [plan_from_json(plan) for plan in plans]
         self._chosen, self._metadata = self._planner.create_global_plan(given)
         replies = []
@@ -80,13 +81,13 @@ class _Save:
     def write(self, kept: Any) -> Any:
         """Write the items that rank 0 chose."""
         items = [self._plan.items[at] for at in listed(count)(kept)]
-        # the storage names files by the place of a plan among those of all ranks
+        # the storage names files by the index of a plan among those of all ranks
         plans = [replace(self._plan, items=items)] * (self._rank + 1)
         plan = self._planner.finish_plan(self._writer.prepare_global_plan(plans)[self._rank])
         return results_to_json(plan, self._writer.write_data(plan, self._planner).wait())
 
     def finish(self, results: list[Any]) -> list[list[str]]:
-        """Write `.metadata`; for every rank, the names of all tensors."""
+        """Write `.metadata`; return, for every rank, the names of all tensors."""
         found = [
             results_from_json(value, plan, rank)
             for rank, (value, plan) in enumerate(zip(results, self._chosen, strict=True))
@@ -101,7 +102,7 @@ def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor],
 
 
 def fill(tensors: dict[str, torch.Tensor], reader: CheckedReader) -> None:
-    """Fill `tensors` in place by `reader`."""
+    """Fill `tensors` in place using `reader`."""
     metadata = reader.read_metadata()
     planner = _load_planner(tensors, metadata)
     reader.set_up_storage_reader(metadata, is_coordinator=True)
@@ -112,7 +113,7 @@ def fill(tensors: dict[str, torch.Tensor], reader: CheckedReader) -> None:
 def files_needed(
     folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], ranks: int = 1
 ) -> set[str]:
-    """Of a checkpoint's files, those that `read` reads to fill `tensors` on this rank."""
+    """Return the files of a checkpoint that `read` needs to fill `tensors` on this rank."""
     metadata = CheckedReader(folder, files, len(tensors) * ranks).read_metadata()
     places = metadata.storage_data or {}
     items = _load_planner(tensors, metadata).create_local_plan().items

@@ -1,9 +1,10 @@
-"""Pickles read as data: nothing that they ask for is called, looked up or made.
+"""Pickles read as data: nothing that they request is called, imported or created.
 
 A pickle is a program for a small machine (https://docs.python.org/3/library/pickletools.html lists its
-instructions). Here only those run that data needs. A class or function becomes a `Name`, calling it a
-`Record` of its arguments; whoever wants more builds it from them by value. The reader is pickle's own in
-Python, as that in C makes room for whatever memo index a file names, and would hash whatever stands as a key.
+instructions). Only the instructions that data needs run here. A class or function becomes a `Name`, a call of
+it a `Record` of its arguments; callers build further objects from them by value. The reader is pickle's own
+in Python. The C version allocates space for any memo index that a file names, and hashes any value used as a
+key.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ expensive ones take seconds, and less than 1 GiB."""
 INSTRUCTION_BYTES = 4
 """Bytes of a pickle for each of them. A shard takes 140."""
 _MOST_MARKS = 1_000
-"""Lists, tuples and mappings that a pickle may begin within one another."""
+"""Maximum nesting of lists, tuples and mappings in a pickle."""
 _SHARED = 10_000
-"""Values that a pickle may have beyond as many as it has instructions; one that stands in several places
-counts in each. Those of a checkpoint are two thirds of its instructions."""
+"""Values that a pickle may have in excess of its number of instructions; a shared one counts at each
+occurrence. A checkpoint has two thirds as many values as instructions.
+"""
 _INSTRUCTIONS = (
     pickle.PROTO + pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.BINFLOAT,
     pickle.BININT + pickle.BININT1 + pickle.BININT2 + pickle.LONG1,
@@ -37,14 +39,14 @@ _INSTRUCTIONS = (
 
 
 class Name(NamedTuple):
-    """A class, function or constant that a pickle names."""
+    """A class, function or constant named by a pickle."""
 
     module: str
     name: str
 
 
 class Record:
-    """What a call of `name` would have given."""
+    """Stands for the result of calling `name`."""
 
     __slots__ = ("args", "items", "name", "state")
 
@@ -65,7 +67,9 @@ _SMALLEST_KEY, _LARGEST_KEY = -(1 << 63), (1 << 63) - 1
 
 @contextmanager
 def no_garbage_collections() -> Iterator[None]:
-    """While millions of values are made, none of which is garbage: to look through them doubles the time."""
+    """Disable garbage collection while millions of live values are created: scanning them doubles the
+    time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -77,15 +81,15 @@ def no_garbage_collections() -> Iterator[None]:
 
 @no_garbage_collections()
 def read_pickle(content: bytes, allowed: Allowed, *, most: int = MOST_INSTRUCTIONS) -> Any:
-    """The value of a pickle: lists, tuples, dicts, texts, numbers, `Name` and `Record`.
+    """Return the value of a pickle: lists, tuples, dicts, strings, numbers, `Name` and `Record`.
 
     Args:
         content: the pickle.
-        allowed: says of a name whether the pickle may contain it.
-        most: instructions that it may have.
+        allowed: returns whether the pickle may contain a name.
+        most: maximum number of instructions.
 
     Raises:
-        ValueError: it is damaged, asks for what is not allowed, or claims more than its bytes can say.
+        ValueError: it is damaged, requests something not allowed, or claims more than its bytes can hold.
     """
     if len(content) > INSTRUCTION_BYTES * most:
         raise ValueError(f"it has {len(content)} bytes, {INSTRUCTION_BYTES * most} at most are read")
@@ -101,7 +105,7 @@ def read_pickle(content: bytes, allowed: Allowed, *, most: int = MOST_INSTRUCTIO
 
 
 def parts_of(value: Any) -> list[Any]:
-    """The values that `value` directly consists of."""
+    """Return the direct children of `value`."""
     if isinstance(value, Record):
         return [value.args, value.state, value.items]
     if isinstance(value, dict):
@@ -112,7 +116,7 @@ def parts_of(value: Any) -> list[Any]:
 
 
 def _check_size(value: Any, limit: int) -> None:
-    """Refuse lists of lists of … that share parts, or contain themselves: walking through them has no end."""
+    """Reject nested lists that share parts or contain themselves: traversing them would not terminate."""
     left, count = [value], 0
     while left:
         parts = parts_of(left.pop())
@@ -141,7 +145,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
         self._allowed = allowed
 
     def run(self, most: int) -> Any:
-        """The value, made by `most` instructions at most."""
+        """Return the value, created by `most` instructions at most."""
         read, dispatch = self.read, self.dispatch
         for self.instructions in range(most):
             instruction = read(1)
@@ -160,7 +164,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
         return Record(None, pid)
 
     def load_frame(self) -> None:
-        self.read(8)  # its length, of which only a reader of streams makes use
+        self.read(8)  # its length, used only by stream readers
 
     def load_mark(self) -> None:
         if len(self.metastack) == _MOST_MARKS:
@@ -179,7 +183,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
         self._remember(int.from_bytes(self.read(4), "little"))
 
     def _remember(self, at: int) -> None:
-        self.memo[at : at + 1] = [self.stack[-1]]  # what writes pickles counts them up from 0
+        self.memo[at : at + 1] = [self.stack[-1]]  # pickle writers number them from 0 upwards
         if at >= len(self.memo):
             raise ValueError("it is damaged: it leaves out an entry of its memo")
 
@@ -211,7 +215,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
         if type(target) is not dict:
             raise ValueError("it fills what is not a mapping")
         for key, value in zip(items[::2], items[1::2], strict=True):
-            # a tuple of tuples of … that share parts takes for ever to hash
+            # nested tuples that share parts take exponential time to hash
             if type(key) not in (str, int, Record):
                 raise ValueError("it has a key that is neither text, number nor object")
             # many long numbers have the same hash, so that each is compared with all before it

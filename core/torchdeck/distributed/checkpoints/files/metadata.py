@@ -1,8 +1,8 @@
-"""Reading torch.distributed.checkpoint's files without trusting them.
+"""Reads torch.distributed.checkpoint's files as untrusted data.
 
-`.metadata` is a pickle. It is read as data, from which DCP's metadata is made by value: tensors alone, whose
-shards lie within them and in the checkpoint's own files. Each shard is a small file of `torch.save`, looked
-at before DCP has torch read it with `weights_only=True`.
+`.metadata` is a pickle. It is read as data, from which DCP's metadata is built by value: only tensors, whose
+shards must be within them and in the checkpoint's own files. Each shard is a small file of `torch.save`,
+checked before DCP has torch read it with `weights_only=True`.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _ALLOWED = frozenset(
     }
 )
 _DIMENSIONS = 64
-"""No tensor of torch's has more."""
+"""Maximum dimensions of a torch tensor."""
 _SHARD_INSTRUCTIONS = 300
 """Instructions of the pickle for each shard that is to be expected: four times as many as it takes, as the
 checkpoint may be of more ranks."""
 _ALIKE = 16
-"""Shards whose names have the same hash."""
+"""Maximum number of shards whose names have the same hash."""
 _PATHS = frozenset({"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"})
-"""Of pathlib, or a module within it: where a checkpoint was saved, which is not looked at."""
+"""Classes of pathlib, or a module within it: the path of the saved checkpoint, which is ignored."""
 
 
 class CheckedReader(FileSystemReader):
@@ -85,10 +85,10 @@ class CheckedReader(FileSystemReader):
         self._files = frozenset(files)
 
     def read_metadata(self, *_args: Any, **_kwargs: Any) -> metadata.Metadata:
-        """DCP's metadata, made by value.
+        """Return DCP's metadata, built by value.
 
         Raises:
-            CheckpointError: it is not that of tensors, or names a file outside the checkpoint.
+            CheckpointError: it describes other values than tensors, or names a file outside the checkpoint.
         """
         path = self._folder / METADATA_NAME
         try:
@@ -118,7 +118,7 @@ def _metadata(value: Any, files: Collection[str]) -> metadata.Metadata:
     said = _state(value, metadata.Metadata)
     tensors, places = _typed(said.get("state_dict_metadata"), dict), _typed(said.get("storage_data"), dict)
     indices = {key: _index(key) for key in places}
-    # dicts compare what has the same hash one by one, and offsets can be chosen so that it is the same
+    # dicts compare keys of equal hash one by one, and crafted offsets can have equal hashes
     if indices and max(Counter(map(hash, indices.values())).values()) > _ALIKE:
         raise ValueError("its shards are named so that to find one takes for ever")
     where = {indices[key]: _place(item, files) for key, item in places.items()}
@@ -181,7 +181,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def _state(value: Any, kind: type, form: type = dict) -> Any:
-    """What an object of `kind` was filled with."""
+    """Return the state of an object of `kind`."""
     if not _is(value, kind) or type(value.state) is not form:
         raise ValueError(f"it is not the metadata of a checkpoint: there is no {kind.__name__}")
     return value.state

@@ -1,4 +1,4 @@
-"""The file each rank keeps of its own in a checkpoint: random state and local buffers."""
+"""A rank's own file in a checkpoint: random state and local buffers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def rank_file_name(rank: int) -> str:
 
 
 def render_rank_file(parts: TrainingTensors) -> bytes:
-    """The content of this rank's file, as of now."""
+    """Return the current content of this rank's file."""
     file = io.BytesIO()
     torch.save({"rng": rng_state(), "buffers": parts.buffers()}, file)
     return file.getvalue()
 
 
 def restore_rank(folder: Path, rank: int, parts: TrainingTensors) -> None:
-    """Continue exactly where this rank was, at the same world size.
+    """Restore this rank's exact state, at the same world size.
 
     Raises:
         CheckpointError: the file is not a rank's.
@@ -39,7 +39,7 @@ def restore_rank(folder: Path, rank: int, parts: TrainingTensors) -> None:
 
 
 def derive_rank(folder: Path, rank: int, world_size: int) -> None:
-    """Fresh random state by rule, at another world size.
+    """Derive fresh random state by a fixed rule, at another world size.
 
     Raises:
         CheckpointError: rank 0's file is not a rank's.
@@ -48,10 +48,10 @@ def derive_rank(folder: Path, rank: int, world_size: int) -> None:
 
 
 def read_rank_file(path: Path) -> dict[str, Any]:
-    """What a rank kept: `rng` as of `rng_state`, and `buffers` by name.
+    """Return a rank's state: `rng` as from `rng_state`, and `buffers` by name.
 
     Raises:
-        CheckpointError: the file is not a rank's, or holds more than tensors, numbers and texts.
+        CheckpointError: the file is not a rank's, or contains more than tensors, numbers and strings.
     """
     try:
         with open_regular(path) as file:

@@ -1,8 +1,8 @@
-"""What `torch.save` wrote, looked at before torch reads it.
+"""Checks files written by `torch.save` before torch reads them.
 
-`torch.load(weights_only=True)` executes nothing, but it does allocate what a file merely asks for: a
-`bytearray` of any length, entries that were compressed a thousandfold, a tensor of 10¹⁵ elements that all lie
-at the same place. A file as torch writes it is a zip archive of entries that are stored as they are
+`torch.load(weights_only=True)` executes nothing, but it allocates whatever a file requests: a `bytearray` of
+any length, entries compressed a thousandfold, a tensor of 10¹⁵ elements that all share one location. A file
+written by torch is a zip archive of uncompressed entries
 (https://pytorch.org/docs/stable/notes/serialization.html): one pickle, and a storage for each of its tensors.
 """
 
@@ -24,9 +24,9 @@ _PICKLE = "/data.pkl"
 _LARGEST_PICKLE = 32 << 20
 """Bytes; it has 120 for each tensor."""
 _MOST_INSTRUCTIONS = 4_000_000
-"""Of a pickle, which torch reads again; it has 35 for each tensor."""
+"""Maximum instructions of a pickle, which torch reads again; it has 35 for each tensor."""
 _DIMENSIONS = 64
-"""No tensor of torch's has more."""
+"""Maximum dimensions of a torch tensor."""
 _REBUILT = frozenset({Name("torch._utils", "_rebuild_tensor_v2"), Name("torch._utils", "_rebuild_tensor_v3")})
 _PLAIN = frozenset(
     {
@@ -40,13 +40,13 @@ _PLAIN = frozenset(
 
 
 def check_archive(file: IO[bytes] | Span) -> None:
-    """Raise unless `file` holds tensors and plain values, all of which fit into its bytes.
+    """Raise unless `file` contains tensors and plain values, all of which fit into its bytes.
 
     Args:
-        file: that can be sought in; it is read from its beginning, and left there.
+        file: a seekable file; it is read from its beginning, and rewound.
 
     Raises:
-        ValueError: what is wrong with it, as part of a sentence.
+        ValueError: the fault, as part of a sentence.
         OSError: it cannot be read.
     """
     size = file.seek(0, os.SEEK_END)
@@ -65,7 +65,7 @@ def check_archive(file: IO[bytes] | Span) -> None:
 
 
 class Span(io.RawIOBase):
-    """`length` bytes of `file` from `offset` on, as a file of their own.
+    """`length` bytes of `file` from `offset` on, as a separate file.
 
     Raises:
         ValueError: the file ends before.
@@ -103,13 +103,13 @@ class Span(io.RawIOBase):
 
 
 def is_dtype(name: Name) -> bool:
-    """Whether it names one of torch's kinds of numbers; nothing is imported to find out."""
+    """Return whether it names one of torch's dtypes; nothing is imported for this."""
     return name.module == "torch" and isinstance(vars(torch).get(name.name), torch.dtype)
 
 
 def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
     entries = {info.filename: info.file_size for info in archive.infolist()}
-    # torch looks entries up regardless of case, so that it would read another than was looked at here
+    # torch finds entries case-insensitively, so it could read another entry than the one checked here
     if len({name.casefold() for name in entries}) != len(entries):
         raise ValueError("it has entries whose names are equal but for case, which torch.save never writes")
     if any(info.orig_filename != info.filename for info in archive.infolist()):
@@ -152,7 +152,7 @@ def _check_tensor(args: tuple[Any, ...], entries: Mapping[str, int], storages: s
 
 
 def _elements(storage: Record, entries: Mapping[str, int], storages: str) -> int:
-    """How many numbers a storage has: as many as it says, and no more than its entry has bytes."""
+    """Return the number of elements in a storage: as declared, but no more than its entry has bytes."""
     said = storage.args
     if storage.name is not None or type(said) is not tuple or len(said) != 5 or said[0] != "storage":
         raise ValueError("it refers to an object outside itself")

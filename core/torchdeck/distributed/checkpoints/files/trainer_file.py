@@ -16,15 +16,15 @@ from torchdeck.distributed.checkpoints.tensors.model_state import Listing, listi
 TRAINER_NAME = "trainer.json"
 _VERSION = 1
 _LARGEST = 96 << 20
-"""Bytes of the file; that of a model with a hundred thousand tensors has a tenth."""
+"""Maximum bytes of the file; that of a model with a hundred thousand tensors has a tenth."""
 _DIMENSIONS = 64
-"""No tensor of torch's has more; the product of any number of numbers of any length would take its time."""
+"""Maximum dimensions of a torch tensor; an unbounded product of large numbers would take too long."""
 _PARTS = ("position", "scheduler", "scaler", "extra")
 
 
 @dataclass(frozen=True)
 class TrainerFile:
-    """The content of `trainer.json`."""
+    """Content of `trainer.json`."""
 
     step: int
     position: dict[str, Any]
@@ -33,14 +33,13 @@ class TrainerFile:
     extra: dict[str, Any]
     model: Listing
     optimizers: list[dict[str, Any]]
-    """As `optimizer_state.describe_optimizers` gives it."""
+    """As returned by `optimizer_state.describe_optimizers`."""
 
     def render(self) -> bytes:
-        """The file's content.
+        """Return the file's content.
 
         Raises:
-            CheckpointError: a part holds something that JSON would not give back as it is; the message names
-                it.
+            CheckpointError: a part contains something that JSON cannot round-trip; the message names it.
         """
         for part in _PARTS:
             _check_json(part, getattr(self, part))
@@ -54,7 +53,7 @@ class TrainerFile:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
 
     def check_sizes(self, available: int) -> None:
-        """Refuse what cannot be in files of `available` bytes, before memory is taken for it.
+        """Reject tensors that cannot be in files of `available` bytes, before allocating memory for them.
 
         Raises:
             CheckpointError: a tensor of the model or of an optimizer's state has more elements than there are
@@ -68,7 +67,7 @@ class TrainerFile:
                 raise CheckpointError(f"{name} cannot have the shape {shown} in {available} bytes of files")
 
     def _shapes(self) -> list[tuple[str, Any]]:
-        """Of every tensor of the model and of the optimizers' state, by name."""
+        """Return the shapes of every tensor of the model and of the optimizers' state, by name."""
         shapes: list[tuple[str, Any]] = [(name, shape) for name, (shape, _) in self.model.items()]
         try:
             for optimizer in self.optimizers:
@@ -82,11 +81,11 @@ class TrainerFile:
 
 
 def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
-    """The trainer file of a checkpoint whose hashes were checked.
+    """Read the trainer file of a checkpoint whose hashes were checked.
 
     Args:
-        folder: of the checkpoint.
-        name: of the file in it.
+        folder: folder of the checkpoint.
+        name: name of the file in it.
 
     Raises:
         CheckpointError: it is not one, or is from a newer Torchdeck.

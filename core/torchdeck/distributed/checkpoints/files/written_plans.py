@@ -1,4 +1,4 @@
-"""What a rank writes of a checkpoint, and where it wrote it: as JSON, and checked as it is read. Pure."""
+"""JSON form of what a rank writes of a checkpoint and where, validated when read. Pure."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from torchdeck.distributed.checkpoints.files.inert_pickle import Name
 from torchdeck.distributed.checkpoints.files.tensor_archive import is_dtype
 
 _DIMENSIONS = 64
-"""No tensor of torch's has more."""
+"""Maximum dimensions of a torch tensor."""
 _WHOLE, _SHARD = "whole", "shard"
 _FILE = "__{}_[0-9]{{1,9}}[.]distcp"
-"""A file of a rank, as torch's storage names it."""
+"""File name of a rank, as torch's storage names it."""
 
 
 def plan_to_json(plan: SavePlan) -> list[list[Any]]:
-    """Raises ValueError if something in `plan` is not a tensor."""
+    """Convert `plan` to JSON. Raises ValueError if something in it is not a tensor."""
     return [_item_to_json(item) for item in plan.items]
 
 
 def plan_from_json(value: Any) -> SavePlan:
-    """Raises ValueError if `value` is not the plan of a rank."""
+    """Convert JSON to a plan. Raises ValueError if `value` is not the plan of a rank."""
     return SavePlan([_item(*_fields(item, 8)) for item in listed(_anything)(value)])
 
 
 def results_to_json(plan: SavePlan, results: Sequence[WriteResult]) -> list[list[Any]]:
-    """For each item of `plan`, in order: bytes, file, offset and length."""
+    """Return bytes, file, offset and length for each item of `plan`, in order."""
     by_index = {result.index: result for result in results}
     found = [by_index[item.index] for item in plan.items]
     return [
@@ -49,7 +49,7 @@ def results_to_json(plan: SavePlan, results: Sequence[WriteResult]) -> list[list
 
 
 def results_from_json(value: Any, plan: SavePlan, rank: int) -> list[WriteResult]:
-    """What `rank` wrote of `plan`. Raises ValueError if `value` is something else."""
+    """Return what `rank` wrote of `plan`. Raises ValueError if `value` is something else."""
     found = listed(_anything)(value)
     if len(found) != len(plan.items):
         raise ValueError(f"rank {rank} wrote {len(found)} of {len(plan.items)} tensors")

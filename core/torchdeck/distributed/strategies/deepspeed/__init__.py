@@ -1,1 +1,1 @@
-"""The strategy deepspeed: ZeRO through DeepSpeed's engine."""
+"""Strategy `deepspeed`: ZeRO through DeepSpeed's engine."""

@@ -1,4 +1,4 @@
-"""The state that an optimizer keeps under DeepSpeed: of flat pieces of parameters, a group stepped as one."""
+"""Optimizer state under DeepSpeed: flat pieces of parameters, with one step count per group."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torchdeck.distributed.strategies.deepspeed.partitions import Partitions
 
 
 def is_spread(value: object) -> bool:
-    """A state has one number for each element, other than a step count."""
+    """Return whether a state has one number per element, unlike a step count."""
     return isinstance(value, Tensor) and value.dim() > 0
 
 
 def states_by_group(partitions: Partitions) -> dict[int, dict[str, Any]]:
-    """What the optimizer keeps for the first of each group's partitions; nothing before its first step."""
+    """Return the optimizer state of the first partition of each group; empty before the first step."""
     found: dict[int, dict[str, Any]] = {}
     for index, flat in enumerate(partitions.flat):
         state = partitions.state.get(flat)
@@ -42,10 +42,10 @@ def made_state(
     saved: Mapping[str, Mapping[str, Mapping[str, Any]]],
     tensors: Mapping[str, Tensor],
 ) -> dict[str, Any]:
-    """State for a partition of the parameters `names`: zeros to be filled, and what they all have in common.
+    """Create the state of a partition of the parameters `names`: zeros to be filled, and their common values.
 
     Raises:
-        CheckpointError: they have nothing in common, where DeepSpeed steps them as one.
+        CheckpointError: the parameters have no common values, although DeepSpeed steps them as one.
     """
     if not names:
         return {}

@@ -1,9 +1,10 @@
-"""Where the pieces of each parameter lie in DeepSpeed's flat fp32 partitions, alike for all stages of ZeRO.
+"""Layout of each parameter's pieces in DeepSpeed's flat fp32 partitions, uniform for all stages of ZeRO.
 
-Stages 1 and 2 cut the concatenation of a parameter group's parameters into equal parts, one a rank
-(`stage_1_and_2.py`); stage 3 cuts every parameter so (`stage3.py`, `set_grad_positions`). Read in DeepSpeed
-0.19.8; its own functions for this (`deepspeed.utils.safe_get_full_fp32_param` and its like) give every rank
-the whole tensor, and cannot set optimizer state before the first step has made it.
+Stages 1 and 2 cut the concatenation of a parameter group's parameters into equal parts, one per rank
+(`stage_1_and_2.py`). Stage 3 cuts every parameter this way (`stage3.py`, `set_grad_positions`). Derived from
+the source of DeepSpeed 0.19.8. Its own functions for this (`deepspeed.utils.safe_get_full_fp32_param` and
+similar) give every rank the whole tensor. They cannot set optimizer state before the first step has created
+it.
 """
 
 # ruff: noqa: SLF001 - there is no public way to what lies where
@@ -22,23 +23,23 @@ STAGE_3 = 3
 
 @dataclass(frozen=True)
 class Fragment:
-    """A piece of a parameter that lies on this rank."""
+    """Piece of a parameter held by this rank."""
 
     partition: int
-    """Which flat tensor it lies in."""
+    """Index of the flat tensor that holds it."""
     start: int
-    """Its first element there."""
+    """Offset of its first element in the flat tensor."""
     at: int
-    """Its first element in the flattened parameter."""
+    """Offset of its first element in the flattened parameter."""
     size: int
-    """Elements."""
+    """Number of elements."""
 
     def of(self, flat: Tensor) -> Tensor:
-        """The piece of a flat tensor."""
+        """Return this piece of a flat tensor."""
         return flat.narrow(0, self.start, self.size)
 
     def of_whole(self, parameter: Tensor) -> Tensor:
-        """The piece of the whole parameter."""
+        """Return this piece of the whole parameter."""
         return parameter.reshape(-1).narrow(0, self.at, self.size)
 
 
@@ -46,8 +47,8 @@ class Partitions:
     """This rank's master weights and optimizer state.
 
     Args:
-        engine: DeepSpeed's.
-        parameters: the model's trainable ones that have elements, by name, each once.
+        engine: DeepSpeed's engine.
+        parameters: the model's non-empty trainable parameters by name, each once.
     """
 
     def __init__(self, engine: Any, parameters: Mapping[str, Tensor]) -> None:
@@ -58,33 +59,33 @@ class Partitions:
 
     @property
     def flat(self) -> list[Tensor]:
-        """The fp32 tensors that the optimizer steps, shape (elements,)."""
+        """Return the fp32 tensors that the optimizer steps, shape (elements,)."""
         name = "fp32_partitioned_groups_flat" if self._stage == STAGE_3 else "single_partition_of_fp32_groups"
         return list(getattr(self._zero, name))
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """The optimizer's, by the tensors of `flat`."""
+        """Return the optimizer's state, by the tensors of `flat`."""
         return self._zero.optimizer.state  # type: ignore[no-any-return]
 
     @property
     def groups(self) -> list[dict[str, Any]]:
-        """The optimizer's parameter groups, with options as they are now."""
+        """Return the optimizer's parameter groups with their current options."""
         return list(self._zero.optimizer.param_groups)
 
     def group_of(self, partition: int) -> int:
-        """The parameter group that a flat tensor is of."""
+        """Return the parameter group of a flat tensor."""
         if self._stage != STAGE_3:
             return partition
         trained = self._zero.sub_group_to_group_id[partition]
         return int(self._zero.trainable_param_groups[trained]["_ds_source_param_group_id"])
 
     def fragments(self, name: str) -> list[Fragment]:
-        """The pieces of a parameter that lie here; none where its elements are all on other ranks."""
+        """Return the pieces of a parameter on this rank; empty if all its elements are on other ranks."""
         return self._fragments[name]
 
     def gradients(self) -> list[Tensor]:
-        """Averaged gradients of this rank's partitions between backward and step; padding is zeros."""
+        """Return averaged gradients of this rank's partitions between backward and step; padding is zeros."""
         if self._offloaded:
             return [flat.grad for flat in self.flat if flat.grad is not None]
         found = self._zero.averaged_gradients.values()
@@ -92,19 +93,20 @@ class Partitions:
 
     @torch.no_grad()
     def pieces(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Of each parameter: its name, and what of master weight and gradient lies here, shape (elements,).
+        """Yield each parameter's name with this rank's piece of master weight and gradient, shape
+        (elements,).
 
-        Between backward and step; a gradient is None in a group that has none.
+        Valid between backward and step. The gradient is None if its group has none.
         """
         weights = [flat.detach() for flat in self.flat]
         gradients = [self._flat_gradient(partition) for partition in range(len(weights))]
         for name, fragments in self._fragments.items():
             if not fragments:
-                # whether there is a gradient is the group's to say, as it is on ranks that have a piece
+                # the group decides whether there is a gradient, as on ranks that hold a piece
                 partition = self._lies_in[name]
                 nothing = weights[partition][:0]
                 yield name, nothing, None if gradients[partition] is None else nothing
-            for fragment in fragments:  # one, as a partition is a stretch of what it is cut from
+            for fragment in fragments:  # at most one: a partition is contiguous
                 gradient = gradients[fragment.partition]
                 piece = None if gradient is None else fragment.of(gradient)
                 yield name, fragment.of(weights[fragment.partition]), piece
@@ -114,7 +116,7 @@ class Partitions:
         return bool(self._zero.cpu_offload if self._stage != STAGE_3 else self._zero.offload_optimizer)
 
     def _flat_gradient(self, partition: int) -> Tensor | None:
-        """Laid out as the flat tensor that it is of."""
+        """Return the gradient laid out as its flat tensor."""
         if self._offloaded:
             return self.flat[partition].grad
         parts = self._zero.averaged_gradients.get(partition)
@@ -122,7 +124,7 @@ class Partitions:
 
     @torch.no_grad()
     def publish(self) -> None:
-        """Make the model's weights what the master weights are, as after a step."""
+        """Copy the master weights into the model's weights, as after a step."""
         if self._stage != STAGE_3:
             self._zero.update_lp_params()
             return
@@ -134,7 +136,7 @@ class Partitions:
             kept[0].all_gather(kept)
 
     def _partition_of(self, parameter: Any) -> int:
-        """Which flat tensor a parameter's pieces lie in, on this rank or another."""
+        """Return the index of the flat tensor that holds a parameter's pieces, on this rank or another."""
         zero = self._zero
         if self._stage == STAGE_3:
             return int(zero.grad_position[zero.get_param_id(parameter)][0])

@@ -1,4 +1,6 @@
-"""State, gradients and weights divided among the ranks by DeepSpeed: ZeRO (Rajbhandari et al., 2020)."""
+"""Optimizer state, gradients and weights partitioned over the ranks by DeepSpeed: ZeRO (Rajbhandari et al.,
+2020).
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ class DeepSpeedSettings:
 class DeepSpeedStrategy(DistributedStrategy):
     """ZeRO stage 1, 2 or 3, with fp32 master weights.
 
-    Under bf16 the engine keeps the whole model in bf16 beside them, inputs of it are cast, and autocast holds
-    for the loss alone.
+    Under bf16 the engine also keeps the whole model in bf16 and casts its inputs. Autocast applies to the
+    loss only.
     """
 
     name = "deepspeed"
@@ -83,7 +85,7 @@ class DeepSpeedStrategy(DistributedStrategy):
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002
         begin_alike(self.group, model)
-        # the engine moves it to the device when it is made: partitions are cut in the machine's memory
+        # the engine moves it to the device at construction: partitions are cut in host memory
         self._whole = Whole.of(model)
         return EngineModel(model, self.precision.dtype, self.device)
 
@@ -92,7 +94,7 @@ class DeepSpeedStrategy(DistributedStrategy):
             raise TypeError("give prepare_optimizer what wrap_model returned")
         model = wrapped.module
         self._whole.add_optimizer(model, optimizer)
-        # as they are before the engine rounds them
+        # their values before the engine rounds them
         weights = {bare_name(name): param.data for name, param in model.named_parameters()}
         self._engine = make_engine(
             self.settings, self._options, self.precision, self.device, model, optimizer
@@ -119,14 +121,14 @@ class DeepSpeedStrategy(DistributedStrategy):
 
     @property
     def weight_parts(self) -> int:
-        # what a rank holds of the model itself: all of it, but where stage 3 partitions that too
+        # a rank's share of the model itself: all of it, unless stage 3 partitions that too
         return self.world_size if self._options.zero_stage == 3 else 1
 
     def parameters_here(
         self,
         model: nn.Module,  # noqa: ARG002 - the engine's
     ) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Of those that are trained: pieces of the fp32 master weights, and of their averaged gradients."""
+        """Yield pieces of the trained parameters' fp32 master weights and of their averaged gradients."""
         return self._prepared.pieces()
 
     @property
@@ -137,12 +139,12 @@ class DeepSpeedStrategy(DistributedStrategy):
         return self._prepared.gradients()
 
     def local_square(self, gradients: list[Tensor]) -> float:
-        # under bf16 they are of it, and a sum in it would have 8 bits
+        # under bf16 they are bf16, and a sum in it would have 8 bits
         squares = [torch.linalg.vector_norm(part, dtype=torch.float32).square() for part in gradients]
         return float(torch.stack(squares).sum()) if squares else 0.0
 
     def total_square(self, local: float) -> float:
-        # each element lies on one rank, and padding is zeros
+        # each element is on one rank, and padding is zeros
         return self.group.sum([local])[0]
 
     @property
@@ -159,10 +161,11 @@ class DeepSpeedStrategy(DistributedStrategy):
 
 
 class EngineOptimizer(Optimizer):
-    """Steps an engine's partitions. Groups and state are those of the optimizer that the engine was given,
-    with flat partitions in place of parameters."""
+    """Optimizer that steps an engine's partitions. Groups and state are those of the optimizer passed to the
+    engine, with flat partitions in place of parameters.
+    """
 
-    def __init__(self, engine: Any) -> None:  # not an optimizer of tensors: torch's own has nothing to set up
+    def __init__(self, engine: Any) -> None:  # not over tensors: torch's own __init__ has nothing to do
         self._engine = engine
 
     @property
@@ -177,10 +180,10 @@ class EngineOptimizer(Optimizer):
         self._engine.optimizer.zero_grad(set_to_none=set_to_none)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ARG002 - torch's signature
-        """One step of the engine.
+        """Step the engine once.
 
         Raises:
-            RecipeError: the gradient is not finite, so that DeepSpeed left the step out.
+            RecipeError: the gradient is not finite, so that DeepSpeed skipped the step.
         """
         self._engine.step()
         if self._engine.optimizer.overflow:
@@ -191,7 +194,7 @@ class EngineOptimizer(Optimizer):
 
 
 class EngineModel(nn.Module):
-    """The model to call; DeepSpeed's engine runs it once it is there, which asks for the optimizer first."""
+    """The model to call. DeepSpeed's engine runs it once created, which needs the optimizer first."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
@@ -201,7 +204,7 @@ class EngineModel(nn.Module):
         self._device = device
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        # the engine's own work around the model is not for the compiler
+        # the engine's own code around the model must not be compiled
         self.module.compile(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -212,7 +215,9 @@ class EngineModel(nn.Module):
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """`value` with its floating-point tensors in `dtype`, in mappings, tuples and lists to any depth."""
+    """Return `value` with its floating-point tensors in `dtype`, in mappings, tuples and lists to any
+    depth.
+    """
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, Mapping):
@@ -224,16 +229,16 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
     return value
 
 
-# DeepSpeed's engine, made to do the partitioning alone: the trainer accumulates, scales, clips, says when.
-#
-# Read in DeepSpeed 0.19.8: `runtime/engine.py`, `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
-# Without a GPU it computes on the CPU over gloo. Nothing of it is imported before an engine is asked for.
+# DeepSpeed's engine, reduced to partitioning: the trainer accumulates, scales, clips and decides when.
+# Derived from DeepSpeed 0.19.8: `runtime/engine.py`, `runtime/zero/stage_1_and_2.py`,
+# `runtime/zero/stage3.py`. Without a GPU it runs on the CPU over gloo. DeepSpeed is imported only when an
+# engine is requested.
 
 _MIB = 1 << 20
 
 
 def check_installed() -> None:
-    """Raises RecipeError with what to install unless this Python has DeepSpeed."""
+    """Raise RecipeError with install instructions unless DeepSpeed is installed."""
     if importlib.util.find_spec("deepspeed") is None:
         raise RecipeError(
             f'distributed.strategy is "deepspeed", and there is no DeepSpeed in {sys.executable}: '
@@ -242,12 +247,12 @@ def check_installed() -> None:
 
 
 def bucket_elements(settings: DeepSpeedSettings, precision: Precision) -> int:
-    """Elements of a bucket of `bucket_size_mb`; gradients are of the run's precision."""
+    """Return the elements in a bucket of `bucket_size_mb`; gradients have the run's precision."""
     return max(1, int(settings.bucket_size_mb * _MIB) // precision.dtype.itemsize)
 
 
 def engine_config(settings: DeepSpeedSettings, precision: Precision, device: torch.device) -> dict[str, Any]:
-    """DeepSpeed's configuration; what it does not name has DeepSpeed's default."""
+    """Return DeepSpeed's configuration; keys not set keep DeepSpeed's defaults."""
     offload = {"device": "cpu", "pin_memory": device.type == "cuda"}
     zero: dict[str, Any] = {
         "stage": settings.zero_stage,
@@ -258,11 +263,11 @@ def engine_config(settings: DeepSpeedSettings, precision: Precision, device: tor
     if settings.offload_parameters:
         zero["offload_param"] = offload
     return {
-        # the trainer says which backward is a step's last, and weighs every loss itself
+        # the trainer decides which backward is the last of a step, and weighs every loss itself
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "gradient_clipping": 0.0,
-        # the optimizer is torch's, where it steps on the CPU too: DeepSpeed's own is compiled at first use
+        # torch's optimizer, also when it steps on the CPU: DeepSpeed's own is compiled at first use
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": zero,
@@ -278,17 +283,18 @@ def make_engine(
     model: nn.Module,
     optimizer: Optimizer,
 ) -> Any:
-    """A `DeepSpeedEngine` around `model`, whose parameters are partitioned or cast in place, and `optimizer`.
+    """Create a `DeepSpeedEngine` from `model`, whose parameters are partitioned or cast in place, and
+    `optimizer`.
 
-    The ranks must have joined each other: DeepSpeed uses their process group and looks for none.
+    The process group must be initialised: DeepSpeed uses it and does not create one.
     """
-    # a name of torch's own that DeepSpeed has yet to replace; said in every rank at every first gather
+    # a torch API that DeepSpeed has yet to replace; the warning appears in every rank at every first gather
     warnings.filterwarnings("ignore", message=".*all_gather_into_tensor.*", category=FutureWarning)
     with _in_its_environment(device), contextlib.redirect_stdout(sys.stderr):
-        # what it says goes to stderr: its logger keeps the stream it finds when it is imported
+        # send its output to stderr: its logger keeps the stream found at import
         deepspeed = importlib.import_module("deepspeed")
         if device.type == "cpu":
-            # would be compiled for shared memory; gloo does without
+            # would be compiled for shared memory; gloo works without
             deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
         deepspeed.init_distributed(
             dist_backend=settings.backend,
@@ -308,7 +314,7 @@ def make_engine(
 
 @contextlib.contextmanager
 def _in_its_environment(device: torch.device) -> Iterator[None]:
-    """Variables by which DeepSpeed finds the device it is to use, instead of guessing."""
+    """Set the variables by which DeepSpeed finds its device instead of guessing."""
     wanted = {"DS_ACCELERATOR": device.type, "LOCAL_RANK": str(device.index or 0)}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

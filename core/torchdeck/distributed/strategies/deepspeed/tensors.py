@@ -1,6 +1,6 @@
-"""A training under DeepSpeed as checkpoints see it: whole fp32 tensors by name, as under any other strategy.
+"""A DeepSpeed training as checkpoints see it: whole fp32 tensors by name, as under any other strategy.
 
-Of DeepSpeed's own checkpoints, which are pickles, nothing is written or read.
+DeepSpeed's own checkpoints, which are pickles, are neither written nor read.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from torchdeck.distributed.strategies.deepspeed.whole import Whole
 
 
 class DeepSpeedTensors:
-    """Weights and optimizer state that lie in an engine's partitions.
+    """Weights and optimizer state held in an engine's partitions.
 
-    A save puts each tensor together on one rank, names dealt out in turn, so a rank holds 1/N of it all in
-    the machine's memory. A load reads every tensor whole on every rank, which then keeps its pieces.
+    A save gathers each tensor on one rank, with names assigned round-robin, so a rank holds 1/N of the total
+    in host memory. A load reads every tensor whole on every rank, which then keeps its pieces.
     """
 
     def __init__(self, model: nn.Module, engine: Any, whole: Whole, rank: int, world_size: int) -> None:
@@ -53,16 +53,20 @@ class DeepSpeedTensors:
         self._partitions = Partitions(engine, {name: self._params[name] for name in self._trained})
 
     def gradients(self) -> list[Tensor]:
-        """This rank's part of the averaged gradients."""
+        """Return this rank's part of the averaged gradients."""
         return self._partitions.gradients()
 
     def pieces(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Name, and this rank's piece of master weight and averaged gradient, of each that is trained."""
+        """Yield the name and this rank's piece of master weight and averaged gradient of each trained
+        parameter.
+        """
         return self._partitions.pieces()
 
     @torch.no_grad()
     def set_master_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy this rank's pieces of `weights` into what the optimizer steps; the model's own stay."""
+        """Copy this rank's pieces of `weights` into the optimizer's tensors; the model's own weights are
+        unchanged.
+        """
         flat = self._partitions.flat
         for name in self._trained:
             self._scatter(name, weights[name], flat)
@@ -105,7 +109,7 @@ class DeepSpeedTensors:
         return found
 
     def alike(self) -> tuple[Collection[str], Collection[str]]:
-        return (), ()  # dealt out already
+        return (), ()  # already distributed
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
         return describe_optimizers(self._whole.skeleton, [self._whole.described(self._partitions)])
@@ -161,11 +165,13 @@ class DeepSpeedTensors:
     def _gather(
         self, name: str, sources: Sequence[Tensor], shape: tuple[int, ...], owner: int
     ) -> Tensor | None:
-        """The whole of what `sources`, like the partitions, hold of a parameter; on `owner` alone."""
+        """Gather all of a parameter from `sources`, which are laid out like the partitions; on `owner`
+        alone.
+        """
         whole = torch.zeros(shape, dtype=sources[0].dtype, device=self._device)
         for fragment in self._partitions.fragments(name):
             fragment.of_whole(whole).copy_(fragment.of(sources[fragment.partition].detach()))
-        # every byte is zero on all ranks but one, so that the sum keeps it, whatever number it belongs to
+        # every byte is zero on all ranks but one, so the sum preserves it whatever number it belongs to
         dist.reduce(whole.view(-1).view(torch.uint8), dst=owner)
         return whole if owner == self._rank else None
 
@@ -187,7 +193,7 @@ class DeepSpeedTensors:
             param.copy_(value)
 
     def _restore_state(self, tensors: Mapping[str, Tensor], saved: Mapping[str, Any]) -> None:
-        """Give each partition the state of the parameters in it, made where there is none yet."""
+        """Give each partition the state of its parameters, creating it if there is none yet."""
         flat, state = self._partitions.flat, self._partitions.state
         state.clear()
         for index, partition in enumerate(flat):

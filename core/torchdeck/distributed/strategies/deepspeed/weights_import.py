@@ -1,6 +1,6 @@
-"""Weights out of a checkpoint that DeepSpeed wrote by itself: pickles, which a run of ours never reads.
+"""Weights from a checkpoint written by DeepSpeed itself: pickles, which a Torchdeck run never reads.
 
-Its folder, as `engine.save_checkpoint` leaves it: `latest`, with the name of a folder beside it, in which lie
+Its folder, as `engine.save_checkpoint` leaves it: `latest`, which names a sibling folder containing
 `mp_rank_…_model_states.pt` (or `zero_pp_rank_…_model_states.pt` of stage 3) and `…_optim_states.pt`.
 """
 
@@ -25,21 +25,21 @@ _LONGEST_NAME = 4096
 
 
 def is_deepspeed(folder: Path) -> bool:
-    """Whether `folder` looks like one that DeepSpeed saved into, or like one of its steps."""
+    """Return whether `folder` appears to be a DeepSpeed save folder, or one of its step folders."""
     return any(folder.glob(_STATES)) or any(folder.glob(f"*/{_STATES}"))
 
 
 def read_deepspeed(folder: Path, *, trusted: bool) -> dict[str, torch.Tensor]:
-    """The fp32 weights of a checkpoint of ZeRO 1, 2 or 3, by name, whole and on the CPU.
+    """Return the full fp32 weights of a ZeRO 1, 2 or 3 checkpoint, by name and on the CPU.
 
-    DeepSpeed's own code puts them together out of its ranks' partitions.
+    DeepSpeed's own code assembles them from its ranks' partitions.
 
     Args:
-        folder: where DeepSpeed saved, the newest step is then read; or the folder of one step.
-        trusted: the user knows who wrote it: reading executes what is in it.
+        folder: DeepSpeed's save folder, of which the newest step is read; or the folder of one step.
+        trusted: the user knows who wrote it: reading executes code in it.
 
     Raises:
-        CheckpointError: it is not trusted, DeepSpeed is not installed, or there is nothing to be read.
+        CheckpointError: it is not trusted, DeepSpeed is not installed, or nothing can be read.
     """
     folder = folder.absolute()
     if not is_deepspeed(folder):
@@ -55,7 +55,7 @@ def read_deepspeed(folder: Path, *, trusted: bool) -> dict[str, torch.Tensor]:
             "`pip install 'torchdeck[deepspeed]'` there"
         )
     try:
-        # it tells on stdout how far it is
+        # it prints progress to stdout
         with contextlib.redirect_stdout(sys.stderr):
             weights = _consolidate(*_place(folder))
     except CheckpointError:
@@ -66,7 +66,7 @@ def read_deepspeed(folder: Path, *, trusted: bool) -> dict[str, torch.Tensor]:
 
 
 def _place(folder: Path) -> tuple[Path, str]:
-    """The folder DeepSpeed saved into, and the name of a step in it."""
+    """Return DeepSpeed's save folder, and the name of a step in it."""
     if any(folder.glob(_STATES)):
         return folder.parent, folder.name
     latest = folder / "latest"

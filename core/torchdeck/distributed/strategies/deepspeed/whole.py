@@ -1,4 +1,4 @@
-"""What model and optimizer were before DeepSpeed took them apart."""
+"""Description of model and optimizer before DeepSpeed partitioned them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from torchdeck.distributed.strategies.deepspeed.partitions import Partitions
 
 @dataclass
 class Whole:
-    """Model and optimizer before the engine took them apart: names, shapes and types, without memory."""
+    """Model and optimizer before the engine partitioned them: names, shapes and dtypes, without memory."""
 
     listing: Listing
     skeleton: nn.Module
-    """Its parameters are the model's, on no device."""
+    """The model's parameters on the meta device."""
     optimizer: Optimizer | None = None
-    """Over the parameters of `skeleton`."""
+    """Optimizer over the parameters of `skeleton`."""
     option_names: list[list[str]] = field(default_factory=list)
-    """What each of its groups says besides its parameters."""
+    """Option names of each of its groups, without the parameters."""
 
     @classmethod
     def of(cls, model: nn.Module) -> Whole:
-        """That of a model that is whole still."""
+        """Describe a model that is not partitioned yet."""
         return cls(listing_of(model_tensors(model)), _Skeleton(model))
 
     def add_optimizer(self, model: nn.Module, optimizer: Optimizer) -> None:
-        """Remember the groups of `optimizer`, which is over the parameters of `model`."""
+        """Record the groups of `optimizer`, which is over the parameters of `model`."""
         names: dict[Tensor, str] = {param: name for name, param in model.named_parameters()}
         twins = dict(self.skeleton.named_parameters())
         self.optimizer = copy.copy(optimizer)
-        self.optimizer.state = defaultdict(dict)  # a copy shares it with the optimizer that trains
+        self.optimizer.state = defaultdict(dict)  # a copy shares it with the training optimizer
         self.optimizer.param_groups = [
             {**group, "params": [_twin(twins, names, param) for param in group["params"]]}
             for group in optimizer.param_groups
@@ -48,10 +48,10 @@ class Whole:
         self.option_names = [[key for key in group if key != "params"] for group in optimizer.param_groups]
 
     def described(self, partitions: Partitions) -> Optimizer:
-        """The optimizer with its options and state as they are now, tensors on no device.
+        """Return the optimizer with its current options and state, with tensors on the meta device.
 
         Raises:
-            CheckpointError: a state that is not one number for each element of a parameter.
+            CheckpointError: a state does not have one number per element of a parameter.
         """
         if self.optimizer is None:
             raise RuntimeError("prepare_optimizer comes before a checkpoint")
@@ -70,7 +70,7 @@ class Whole:
 
 
 class _Skeleton(nn.Module):
-    """Names, shapes and types of a model's parameters under its own names, on no device."""
+    """A model's parameters under its own names on the meta device: names, shapes and dtypes only."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""What a training reports of itself, and what it watches for."""
+"""Reporting and monitoring of a training."""

@@ -1,4 +1,4 @@
-"""Whether ranks that should hold the same weights do, asked at a cadence before it is suffered."""
+"""Periodic check that ranks which should hold the same weights do."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WORD = 1 << 32
 class DivergenceCheck:
     """Compares replicas of the weights by checksums of their bits.
 
-    Where all agree it is one reduction of four numbers for each part the weights are divided into. Buffers
-    are left out: running statistics are each rank's own under DDP.
+    If all agree, it costs one reduction of four numbers for each part the weights are divided into. Buffers
+    are excluded: under DDP each rank has its own running statistics.
 
     Args:
-        strategy: says which ranks hold the same.
-        model: whose weights.
+        strategy: determines which ranks hold the same part.
+        model: model whose weights are compared.
     """
 
     def __init__(self, strategy: DistributedStrategy, model: nn.Module) -> None:
@@ -37,14 +37,14 @@ class DivergenceCheck:
 
     @property
     def compares(self) -> bool:
-        """Whether any two ranks hold the same weights."""
+        """Return whether any two ranks hold the same weights."""
         return self._strategy.world_size > self._strategy.weight_parts
 
     def run(self, step: int) -> None:
-        """Every rank calls it after `step` steps.
+        """Check the replicas after `step` steps; every rank calls it.
 
         Raises:
-            RecipeError: replicas differ; on every rank, naming the tensor and the rank that has another.
+            RecipeError: replicas differ; on every rank, naming the tensor and the rank that differs.
         """
         if not self.compares:
             return
@@ -56,7 +56,7 @@ class DivergenceCheck:
         self._same_at = step
 
     def _differs(self, mine: Sequence[float]) -> bool:
-        """Whether any part's replicas differ, from this rank's numbers."""
+        """Return whether any part's replicas differ, from this rank's numbers."""
         strategy = self._strategy
         part, parts = strategy.rank % strategy.weight_parts, strategy.weight_parts
         numbers = [math.inf] * (4 * parts)
@@ -95,7 +95,7 @@ class DivergenceCheck:
 
 
 def _combined(checksums: Sequence[Tensor]) -> tuple[float, float]:
-    """All checksums in one, as numbers that float64 holds."""
+    """Combine all checksums into one, as numbers that float64 represents exactly."""
     stacked = torch.stack(list(checksums))
     factors = torch.arange(len(stacked), dtype=torch.int64, device=stacked.device) * 2 + 1
     return _halves(int((stacked * factors).sum()))

@@ -1,4 +1,4 @@
-"""What every run tells of its training: progress for the agent, metrics for views, lines for people."""
+"""Reporting of every run: progress for the agent, metrics for views, log lines for users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torchdeck.telemetry.writer import MetricsWriter
 
 
 class ProgressHook(Callback):
-    """Keeps the rank's progress file, by which the agent sees a hang."""
+    """Writes the rank's progress file, by which the agent detects a hang."""
 
     def __init__(self, path: Path) -> None:
         self._file = ProgressFile(path)
@@ -42,7 +42,7 @@ class ProgressHook(Callback):
 
 
 class MetricsHook(Callback):
-    """Writes metrics: rank 0 what holds for all ranks, every rank what is its own."""
+    """Writes metrics: rank 0 those of all ranks, every rank its own."""
 
     def __init__(self, folder: Path, rank: int, device: torch.device) -> None:
         self._writer = MetricsWriter(folder, source="trainer")
@@ -85,7 +85,7 @@ class MetricsHook(Callback):
 
 
 class SamplesHook(Callback):
-    """Records which samples this rank uses; where that fails it is said once, and training goes on."""
+    """Records which samples this rank uses. A failure is reported once, and training continues."""
 
     def __init__(self, path: Path, rank: int, world_size: int) -> None:
         self._path = path
@@ -111,7 +111,7 @@ class SamplesHook(Callback):
                 self._give_up(error)
 
     def phase(self, phase: RankPhase, step: int, total: int | None) -> None:  # noqa: ARG002 - only what comes next counts
-        # what a checkpoint relies on must be on disk no later than it
+        # data that a checkpoint relies on must be on disk before it
         if phase in (RankPhase.SAVING, RankPhase.STOPPING, RankPhase.DONE) and self._writer is not None:
             try:
                 self._writer.sync()
@@ -131,7 +131,7 @@ class SamplesHook(Callback):
 
 
 class LinesHook(Callback):
-    """Prints a line now and then; losses with all their digits, so that runs can be compared bit for bit."""
+    """Prints a line periodically; losses with all their digits, so that runs can be compared bit for bit."""
 
     def __init__(self) -> None:
         self._total: int | None = None
@@ -173,12 +173,12 @@ def make_hooks(
     device: torch.device,
     profile_steps: tuple[int, int] | None = None,
 ) -> list[Callback]:
-    """What tells of a rank's training: files where there is a run directory, lines on rank 0."""
+    """Create the hooks that report a rank's training: files if there is a run directory, lines on rank 0."""
     hooks: list[Callback] = []
     if layout is not None:
         hooks += [
             ProgressHook(layout.progress),
-            # before metrics: a row that is there is of a step whose samples are
+            # before metrics: if a row exists, the samples of its step do too
             SamplesHook(layout.samples, place.rank, place.world_size),
             MetricsHook(layout.metrics, place.rank, device),
         ]
@@ -194,14 +194,14 @@ def make_hooks(
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 _CLEAR_PEAK = "5"
-"""Sets VmHWM back to VmRSS; see proc_pid_clear_refs(5)."""
+"""Resets VmHWM to VmRSS; see proc_pid_clear_refs(5)."""
 
 
 class RankMemory:
-    """What this rank holds: torch's allocations on a GPU, the resident set on the CPU.
+    """Memory held by this rank: torch's allocations on a GPU, the resident set on the CPU.
 
     Args:
-        device: of the rank.
+        device: device of the rank.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -209,9 +209,9 @@ class RankMemory:
         self._before: float | None = None
 
     def mark(self) -> None:
-        """From here on the resident set's growth is counted; for the moment before the model is built.
+        """Start counting the resident set's growth; call it before the model is built.
 
-        It is not where its peak cannot be set back, as on macOS: what came before would be in it.
+        Growth is not counted if the peak cannot be reset, as on macOS: it would include earlier use.
         """
         if self._device.type != "cuda":
             with suppress(OSError):
@@ -219,10 +219,10 @@ class RankMemory:
                 self._before, _ = _resident()
 
     def read(self) -> dict[str, float]:
-        """memory_bytes and memory_peak_bytes; on the CPU, marked, memory_growth_peak_bytes too.
+        """Return memory_bytes and memory_peak_bytes; on the CPU after `mark`, memory_growth_peak_bytes too.
 
-        The last is the peak less what was resident at the mark: interpreter, libraries and data. It is of the
-        resident set, which holds what allocators keep for themselves, too.
+        The last is the peak minus the resident size at the mark: interpreter, libraries and data. It measures
+        the resident set, which also includes memory retained by allocators.
         """
         if self._device.type == "cuda":
             return {
@@ -237,7 +237,9 @@ class RankMemory:
 
 
 def _resident() -> tuple[float, float]:
-    """The resident set in bytes, now and at its largest since the mark (or the start, where none can be)."""
+    """Return the resident set in bytes: current, and peak since the mark (since the start if it cannot be
+    reset).
+    """
     with suppress(OSError, ValueError, IndexError):
         status = _STATUS.read_text()
         return _kibibytes(status, "VmRSS:") * 1024.0, _kibibytes(status, "VmHWM:") * 1024.0

@@ -1,4 +1,4 @@
-"""What a rank is doing, told to the hooks."""
+"""Current phase of a rank, reported to the hooks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torchdeck.distributed.trainer.callback import Callback
 
 
 class Phases:
-    """Tells hooks of phases, with the step and how many there are.
+    """Reports phases to hooks, with the step and the total.
 
     Args:
-        hooks: who is told.
+        hooks: hooks to notify.
         compiles: the model is compiled, so the first batch of each shape may take minutes.
     """
 
@@ -23,14 +23,14 @@ class Phases:
         self.total: int | None = None
 
     def enter(self, phase: RankPhase, step: int) -> None:
-        """`phase` began, or is alive still."""
+        """Report that `phase` began or is still alive."""
         for hook in self._hooks:
             hook.phase(phase, step, self.total)
 
     def compute(self, phase: RankPhase, step: int, shapes: Callable[[], Iterable[Hashable]]) -> None:
-        """Forward passes are next, in TRAINING or EVALUATING; `shapes` tells their batches apart.
+        """Report that forward passes follow, in TRAINING or EVALUATING; `shapes` distinguishes their batches.
 
-        If torch.compile will be at work, the phase is COMPILING, which no watchdog takes for a hang.
+        If torch.compile will run, the phase is COMPILING, which no watchdog treats as a hang.
         """
         if self._compiles:
             new = {(phase, shape) for shape in shapes()} - self._shapes_seen

@@ -1,4 +1,4 @@
-"""A trace of some steps, as torch.profiler makes it."""
+"""A torch.profiler trace of some steps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _COMPUTING = frozenset({RankPhase.TRAINING, RankPhase.COMPILING})
 
 
 class ProfileHook(Callback):
-    """Records what this rank does in some steps: operators, kernels, and the time of each.
+    """Records this rank's work in some steps: operators, kernels, and the time of each.
 
-    The trace is in Chrome's format (chrome://tracing, Perfetto), gzipped. It begins later where an attempt
-    goes on inside those steps, and ends early where training does. Outside them it costs a comparison a step.
+    The trace is in Chrome's format (chrome://tracing, Perfetto), gzipped. It begins later if an attempt
+    resumes inside those steps, and ends early if training does. Outside them it costs one comparison per
+    step.
 
     Args:
-        path: of the trace.
-        steps: first and last step that is recorded.
-        device: of the rank.
+        path: path of the trace.
+        steps: first and last step recorded.
+        device: device of the rank.
     """
 
     def __init__(self, path: Path, steps: tuple[int, int], device: torch.device) -> None:
@@ -48,7 +49,7 @@ class ProfileHook(Callback):
             self._finish(self._profile)
 
     def close(self) -> None:
-        # training ended inside the window, or failed there: what there is, is worth having
+        # training ended or failed inside the window: a partial trace is worth keeping
         if self._profile is not None:
             self._finish(self._profile)
 

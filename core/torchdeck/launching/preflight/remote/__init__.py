@@ -1,1 +1,1 @@
-"""Checks of nodes that are reached over SSH: what each said of itself, laid beside the plan and its peers."""
+"""Checks of nodes reached over SSH: facts of each compared with the plan and its peers."""

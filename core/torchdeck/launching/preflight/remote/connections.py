@@ -9,7 +9,7 @@ from torchdeck.plan.check import Check, failed, ok
 
 
 def check_connections(connected: list[Connected], addresses: Mapping[str, str]) -> Iterator[Check]:
-    """One check for each node that others connect to."""
+    """Yield one check for each node that others connect to."""
     for node, address in addresses.items():
         ways = [way for way in connected if way.target == node]
         bad = [way for way in ways if not way.ok]

@@ -1,4 +1,4 @@
-"""The disks of one node: what the run writes to must be writable and have room."""
+"""Disk checks of one node: folders the run writes to must be writable and have enough space."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torchdeck.plan.check import Check, failed
 
 
 def check_disks(config: RunConfig, name: str, facts: NodeFacts, checkpoint: int) -> Iterator[Check]:
-    """Its home for runs, checkpoint.directory, and the working directory of the node inventory.
+    """Check its home for runs, checkpoint.directory, and the working directory of the node inventory.
 
     Args:
-        config: what is asked for.
-        name: of the node.
-        facts: what it said.
-        checkpoint: bytes that one checkpoint takes on its disk; 0 where unknown.
+        config: config of the run.
+        name: name of the node.
+        facts: facts of the node.
+        checkpoint: bytes that one checkpoint takes on its disk; 0 if unknown.
     """
     folder = config.checkpoint.directory
     for disk in facts.disks:
@@ -35,6 +35,6 @@ def check_disks(config: RunConfig, name: str, facts: NodeFacts, checkpoint: int)
 def _room(config: RunConfig, name: str, disk: Disk, what: str, fix: str, checkpoint: int) -> Check:
     if not disk.writable:
         return failed(what, name, f"{disk.path} cannot be written", fix)
-    if not disk.total:  # /proc and its like, where root may write and nothing stays
+    if not disk.total:  # /proc and the like: root may write, nothing is stored
         return failed(what, name, f"{disk.path} is on no disk: nothing can be kept there", fix)
     return check_free(config, Room(disk.path, disk.free, checkpoint, disk.inodes), name)

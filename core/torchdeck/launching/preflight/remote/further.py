@@ -1,4 +1,4 @@
-"""What `check` does beyond the checks of every launch: a few seconds of real torchrun on the nodes."""
+"""Extended checks of `check` beyond those of every launch: a few seconds of real torchrun on the nodes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def check_further(
     again: bool = False,
     limits: Limits | None = None,
 ) -> list[Check]:
-    """One check for each node: the all-reduce between all of them, with what was measured.
+    """Return one check for each node: the all-reduce between all of them, with its measurements.
 
     Args:
-        plan: of several ranks.
-        found: what the nodes have said.
-        reach: how they are connected to.
-        before: the quick checks; where one of them failed, nothing is started.
-        again: measure even where nothing has changed since the last time.
-        limits: how long nothing may happen.
+        plan: plan with several ranks.
+        found: facts of the nodes.
+        reach: connector to the nodes.
+        before: the quick checks; if one of them failed, nothing is started.
+        again: measure even if nothing has changed since the last time.
+        limits: timeouts without progress.
     """
     names = [node.name for node in plan.nodes]
     bad = next((check for check in before if check.status == "failed"), None)
@@ -54,7 +54,7 @@ def check_further(
     if measured.why:
         fix = "look at its interface, firewall and libraries (`torchdeck nodes probe --deep`)"
         return [failed(NAME, measured.node, measured.why, fix)]
-    with contextlib.suppress(OSError):  # it is measured again next time
+    with contextlib.suppress(OSError):  # measured again next time
         remember(reach.home, key, measured)
     return [ok(NAME, name, _said(measured, plan)) for name in names]
 

@@ -1,4 +1,4 @@
-"""What a node's machine has against what the run needs, and how it treats processes."""
+"""Compare a node's machine with the run's needs, and check its limits on processes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.plan.check import Check, failed, ok, warning
 
 CLOCK_SKEW = 1.0
-"""Seconds by which a clock may differ before it is said: logs of nodes are laid beside each other."""
+"""Clock difference in seconds from which it is reported: logs of nodes are compared by time."""
 CLOCK_WRONG = 300.0
-"""Seconds beyond which certificates and file times go wrong."""
+"""Clock difference in seconds beyond which certificates and file times fail."""
 
 
 def check_machine(
     name: str, facts: NodeFacts, clock: ClockOffset | None, node: NodePlan | None
 ) -> Iterator[Check]:
-    """Everything about one node's machine that needs no other node; disks and memory are looked at apart.
+    """Run all checks of one node's machine that need no other node, except disks and memory.
 
     Args:
-        name: of the node.
-        facts: what it said.
-        clock: its clock against ours.
-        node: its part of the plan; None where none could be made, and a rank for each GPU is then meant.
+        name: name of the node.
+        facts: facts of the node.
+        clock: offset of its clock from ours.
+        node: its entry in the plan; None if no plan could be made, then a rank for each GPU is assumed.
     """
     yield _devices(name, facts, node)
     if clock is not None:
@@ -66,7 +66,7 @@ def _clock(name: str, clock: ClockOffset) -> Check:
         )
     what = f"its clock is {off:.1f} s {'ahead' if clock.seconds > 0 else 'behind'}"
     fix = "set it by NTP there: `timedatectl set-ntp true`, or chrony"
-    wrong = off - clock.error > CLOCK_WRONG  # not by what the measurement may be wrong
+    wrong = off - clock.error > CLOCK_WRONG  # beyond the measurement's error margin
     return failed("clock", name, what, fix) if wrong else warning("clock", name, what, fix)
 
 

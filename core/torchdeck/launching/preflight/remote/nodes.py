@@ -1,4 +1,4 @@
-"""All checks of the nodes of a run that are reached over SSH, made at once."""
+"""All checks of a run's nodes that are reached over SSH, run concurrently."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ from torchdeck.plan.code_paths import IGNORE_FILE, left_out_why
 from torchdeck.quantities import size
 
 REACH_LIMIT = 10.0
-"""Seconds for connecting to a node that has answered a moment ago."""
+"""Timeout in seconds for connecting to a node that answered a moment ago."""
 
 
 class LookedAt(NamedTuple):
-    """What came of looking at nodes, or of letting them look at each other."""
+    """Result of checks on nodes, or between them."""
 
     checks: tuple[Check, ...] = ()
     disks: Mapping[str, str] = MappingProxyType({})
-    """Which nodes have one folder of checkpoints, as `disks_of` tells; none where nobody asked."""
+    """Nodes that share a folder of checkpoints, as returned by `disks_of`; empty if not checked."""
 
 
 def check_nodes(
     config: RunConfig, plan: LaunchPlan | None, found: ClusterFacts, reach: Connector
 ) -> LookedAt:
-    """Everything about the remote nodes of a run; none of it imports torch. At most some fifteen seconds.
+    """Run all checks of a run's remote nodes; none of them imports torch. Takes about fifteen seconds at
+    most.
 
     Args:
-        config: what is asked for.
-        plan: what will happen; None where no plan could be made, and then what each said of itself is told.
-        found: what they said.
-        reach: how they are connected to.
+        config: config of the run.
+        plan: plan of the run; None if no plan could be made, then only each node's own facts are checked.
+        found: facts of the nodes.
+        reach: connector to the nodes.
     """
     probed = found.remote.probed
     facts = {name: probed[name].facts for name in found.remote.names if name in probed}
@@ -75,7 +76,7 @@ def check_nodes(
 
 
 def _likely_backend(config: RunConfig, known: Mapping[str, NodeFacts]) -> str:
-    """What a plan would take."""
+    """Return the backend that a plan would choose."""
     asked = config.distributed
     on_cpu = asked.devices == "cpu" or not all(facts.gpu.devices for facts in known.values())
     return asked.backend if asked.backend != "auto" else "gloo" if on_cpu else "nccl"
@@ -110,13 +111,17 @@ def _each(
 
 
 def _address(name: str, nodes: Sequence[NodeInfo]) -> Iterator[Check]:
-    """What the others reach it by, chosen by the node inventory or the kernel's way to its peers."""
+    """Check the address at which the others reach it, from the node inventory or the kernel's route to its
+    peers.
+    """
     for node in (node for node in nodes if node.name == name):
         yield ok("address", name, f"{node.address}{f' on {node.interface}' if node.interface else ''}")
 
 
 def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
-    """That the node gets the same code, or that it is too much, of which a warning of the plan says more."""
+    """Check that the node gets the same code, or that it is too large, with details in a warning of the
+    plan.
+    """
     if config.run.sync == "none" or config.run.recipe in BUILTIN_RECIPES:
         return
     count = len(plan.code.files)
@@ -128,7 +133,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
     elif plan.code.folder:
         what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
         yield ok("code", node, what)
-    elif count:  # those that are hashed where no copy is made
+    elif count:  # files that are hashed if no copy is made
         most = f"over {MAX_FILES:,} files or {size(MAX_BYTES)}"
         what = f"the working directory is too large to be sent there: {most}"
         fix = (
@@ -143,7 +148,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
 
 
 def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Connector) -> LookedAt:
-    """What needs the nodes to look: what others hold there, files that they must see, each other."""
+    """Run the checks on the nodes themselves: leases there, files they must see, connections between them."""
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     port = config.distributed.rendezvous.port
     several = len(plan.all_nodes) > 1
@@ -179,7 +184,7 @@ def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Co
 
 
 def _homes(found: ClusterFacts, reach: Connector) -> dict[str, str]:
-    """TORCHDECK_HOME of every node."""
+    """Return TORCHDECK_HOME of every node."""
     theirs = {name: each.facts.home for name, each in found.remote.probed.items() if each.facts is not None}
     return {LOCALHOST: str(reach.home), **theirs}
 
@@ -195,7 +200,7 @@ def _connections(config: RunConfig, plan: LaunchPlan, talks: ProbeSessions) -> l
 
 
 def _blamed(name: str, error: Exception, plan: LaunchPlan) -> Check:
-    """A check of the node that an error names."""
+    """Return a failed check of the node that an error names."""
     names = [node.name for node in plan.all_nodes]
     words = str(error).replace(":", " ").split()
     node = next((node for node in names if ["node", node] == words[:2]), names[0])

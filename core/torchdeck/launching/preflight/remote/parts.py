@@ -1,4 +1,6 @@
-"""Do the nodes keep checkpoints in one folder; if not, may the run go on without a node's part of them."""
+"""Check whether the nodes keep checkpoints in one folder; if not, whether the run may continue without a
+node's share of them.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ _FIX = (
 
 
 def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> dict[str, str]:
-    """Which nodes have the same folder: each lays a file there, and all look for those of the others.
+    """Find nodes with the same folder: each creates a file there, and all check for those of the others.
 
     Args:
-        talks: with the nodes, in the order of node ranks.
-        folders: by node, where its checkpoints go, or a folder around that.
+        talks: probe sessions with the nodes, in the order of node ranks.
+        folders: by node, its checkpoint folder, or a parent of it.
 
     Returns:
-        Node → the first node that has the same folder; itself where that is nobody before it.
+        Node → the first node that has the same folder; itself if no earlier one has.
 
     Raises:
         ProbeError: a node did not answer, or the first cannot write there.
@@ -42,7 +44,7 @@ def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> d
         except ProbeError:
             if node == first:
                 raise
-            return ""  # that it cannot write there is said by another check; it may still see
+            return ""  # another check reports this; it may still see the folder
 
     def sees(node: str) -> str:
         answer = talks[node].ask(ProbeRequest.SEE_MARK, ASK_LIMIT, folder=folders[node], names=list(laid))
@@ -59,21 +61,21 @@ def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> d
 
 
 def _remove(talk: ProbeSession) -> None:
-    with contextlib.suppress(ProbeError):  # it goes with the conversation, too
+    with contextlib.suppress(ProbeError):  # it is removed with the session, too
         talk.ask(ProbeRequest.REMOVE_MARKS, ASK_LIMIT)
 
 
 def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -> Iterator[Check]:
-    """One check for each node but the first, by what `disks_of` has found.
+    """Yield one check for each node except the first, based on the result of `disks_of`.
 
-    Nodes with disks of their own bring their parts together where all of them take part. A run that went on
-    without a node would find no checkpoint whole.
+    Nodes with disks of their own combine their shares if all of them take part. A run that continued without
+    a node would find no complete checkpoint.
     """
     first, replicas = plan.nodes[0].name, config.checkpoint.replicas
     lossy = bool(plan.spares) or any(size.nodes < len(plan.nodes) for size in plan.smaller)
-    # a spare alone can be without it then
+    # only a spare can be missing in that case
     one_folder = all(disks.get(node.name, first) == first for node in plan.nodes) and len(plan.nodes) > 1
-    # without such saves there is a checkpoint only after a stop, and a lost node costs what it always costs
+    # without such saves there is a checkpoint only after a stop, and a lost node costs the usual amount
     saves = config.checkpoint.every is not None or config.checkpoint.every_epochs is not None
     for node in (name for name in disks if name != first):
         if disks[node] == first:

@@ -1,4 +1,4 @@
-"""Conversations with all nodes of a plan at once, this machine among them if it is one."""
+"""Probe sessions with all nodes of a plan at once, including this machine if it is one."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class ProbeSessions(NamedTuple):
 
     with_node: dict[str, ProbeSession]
     refused: dict[str, str]
-    """Node → why."""
+    """Node → reason."""
 
 
 @contextmanager
 def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: float) -> Iterator[ProbeSessions]:
-    """Conversations with `nodes`, in their order, for as long as the block lasts.
+    """Open probe sessions with `nodes`, in their order, for the duration of the block.
 
     Args:
-        nodes: of the plan.
-        reach: how those that are not this machine are connected to.
-        limit: seconds for each.
+        nodes: nodes of the plan.
+        reach: connector to those that are not this machine.
+        limit: timeout in seconds for each.
     """
 
     def way(node: NodePlan) -> AbstractContextManager[ProbeSession]:

@@ -1,4 +1,4 @@
-"""What was measured between nodes, kept for as long as they are what they were."""
+"""Cache of measurements between nodes, valid while the nodes are unchanged."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from torchdeck.launching.prepare import ClusterFacts
 
 VERSION = 1
 KEPT = 64
-"""Sets of nodes that are remembered; the oldest give way."""
+"""Number of node sets in the cache; the oldest are evicted."""
 
 
 def fingerprint(plan: LaunchPlan, found: ClusterFacts) -> str:
-    """Of all that a measurement depends on: nodes, boots, addresses, Pythons, torch, ranks, backend."""
+    """Return a fingerprint of everything a measurement depends on: nodes, boots, addresses, Pythons, torch,
+    ranks, backend.
+    """
     nodes = []
     for node in plan.nodes:
         probed = found.remote.probed.get(node.name)
@@ -43,7 +45,7 @@ def fingerprint(plan: LaunchPlan, found: ClusterFacts) -> str:
 
 
 def recall(home: Path, key: str) -> tuple[Measured, float] | None:
-    """What was measured under a fingerprint, and how many seconds ago; None: nothing."""
+    """Return the measurement stored under a fingerprint, and its age in seconds; None: nothing."""
     try:
         value = _read(home)[key]
         age = time.time() - float(value["time"])
@@ -53,7 +55,7 @@ def recall(home: Path, key: str) -> tuple[Measured, float] | None:
 
 
 def remember(home: Path, key: str, measured: Measured) -> None:
-    """Keep it. Raises OSError."""
+    """Store a measurement. Raises OSError."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(_path(home).with_suffix(".lock")):
         kept = {**_read(home), key: {"time": time.time(), **asdict(measured)}}

@@ -1,4 +1,6 @@
-"""Do the nodes see what a run executes and reads where it lies: run.sync = "none", and data by its path."""
+"""Check that the nodes see what a run executes and reads in place: run.sync = "none", and data by its
+path.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,18 @@ _SHARE = 'share that folder with the node under the same path, or run.sync = "au
 
 
 class Wanted(NamedTuple):
-    """Something that every node must see."""
+    """File or folder that every node must see."""
 
     what: str
     path: str
     sha256: str = ""
-    """What it must hold; empty: anything."""
+    """Required content; empty: any."""
     kind: str = ""
     """`file` or `folder`; empty: either."""
 
 
 class Seen(Said):
-    """What a node found at a path."""
+    """Result of a node's check of a path."""
 
     path: Text
     kind: Text
@@ -46,19 +48,19 @@ class Seen(Said):
 
 
 def needs_sharing(config: RunConfig) -> bool:
-    """Whether anything must be on the nodes under the path that it has here."""
+    """Return whether any file must be on the nodes under the path that it has here."""
     return config.run.sync == "none" or bool(_data(config))
 
 
 def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterator[Check]:
-    """One check for each thing that a node does not see, or one that it sees everything.
+    """Yield one check for each file that a node does not see, or one passed check if it sees everything.
 
-    A random file is laid beside the script for as long as the nodes look: the same script might be there as
-    another copy, which would go its own ways.
+    A random file is placed next to the script during the check. The script itself could be another copy
+    there, which would diverge.
 
     Args:
-        config: what is asked for.
-        talks: with the nodes that are not this machine.
+        config: config of the run.
+        talks: probe sessions with the nodes that are not this machine.
     """
     with _token(config) as token, ThreadPoolExecutor(max(1, len(talks))) as pool:
         wanted = [*([token] if token is not None else []), *_code(config), *_data(config)]
@@ -94,7 +96,7 @@ def _judge(node: str, wanted: Wanted, seen: Seen) -> Iterator[Check]:
 
 @contextmanager
 def _token(config: RunConfig) -> Iterator[Wanted | None]:
-    """A random file beside the script; None where there is nothing to share, or no file can be laid there."""
+    """Create a random file next to the script; None if there is nothing to share, or it cannot be created."""
     run = config.run
     main = run.script or (run.recipe if run.recipe not in BUILTIN_RECIPES else None)
     folder = Path(main).parent if main is not None else Path(run.working_dir or ".")
@@ -106,7 +108,7 @@ def _token(config: RunConfig) -> Iterator[Wanted | None]:
     try:
         path.write_bytes(content)
     except OSError:
-        yield None  # read only, as data sets are; the script's own content must do
+        yield None  # read only, as data sets are; use the script's own content
         return
     try:
         what = "a file that was just written beside what runs,"
@@ -132,7 +134,7 @@ def _code(config: RunConfig) -> list[Wanted]:
 
 
 def _data(config: RunConfig) -> list[Wanted]:
-    """Of built-in recipes and batch plans, whose paths are known to be paths."""
+    """Return the data of built-in recipes and batch plans, whose paths are known to be paths."""
     found = []
     sections = BUILTIN_RECIPES.get(config.run.recipe or "")
     if sections is not None and sections[1] is TextData:

@@ -1,4 +1,4 @@
-"""What others hold on nodes that a run needs there: GPUs that are leased, and the port of the rendezvous."""
+"""Check resources of nodes that may be in use: leased GPUs, and the rendezvous port."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torchdeck.plan.check import Check, failed, ok
 
 ASK_LIMIT = 10.0
 _LISTENING = 0.2
-"""Seconds for which the port is held to see whether it can be."""
+"""Seconds for which the port is opened as a test."""
 
 
 class Owner(Said):
-    """Whose a device of a node is."""
+    """Holder of a node's device."""
 
     run_id: Text
     name: Text
@@ -29,11 +29,11 @@ class Owner(Said):
 def check_leases(
     nodes: Sequence[NodePlan], talks: Mapping[str, ProbeSession], homes: Mapping[str, str], *, queue: bool
 ) -> Iterator[Check]:
-    """One check for each of `nodes` that is to lease devices which another run holds.
+    """Yield one check for each of `nodes` that is to lease devices held by another run.
 
     Args:
-        nodes: that are not this machine, whose leases are looked at without asking.
-        talks: with them, by name.
+        nodes: nodes that are not this machine, whose leases are checked without a probe.
+        talks: probe sessions with them, by name.
         homes: TORCHDECK_HOME of each, by name.
         queue: the run would wait for them.
     """
@@ -55,7 +55,7 @@ def check_leases(
 
 
 def check_port_of(node: str, talk: ProbeSession, port: int) -> Check:
-    """Whether a node that no other has to reach can listen on the port that the config fixes."""
+    """Check that a node that no other has to reach can listen on the port set by the config."""
     try:
         word = secrets.token_hex(WORD_LENGTH // 2)
         talk.ask(ProbeRequest.LISTEN, ASK_LIMIT, address="0.0.0.0", port=port, word=word, seconds=_LISTENING)  # noqa: S104 - as torchrun does

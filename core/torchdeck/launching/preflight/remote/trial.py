@@ -1,4 +1,4 @@
-"""A trial of torchrun and one all-reduce on the nodes of a plan; every wait is limited, and names a node."""
+"""Trial of torchrun and one all-reduce on the nodes of a plan; every wait has a timeout, and names a node."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, unders
 
 MARK = "torchdeck-trial "
 SIZE = 16 * 2**20
-"""Bytes of the all-reduce that bandwidth is measured by."""
+"""Bytes of the all-reduce by which bandwidth is measured."""
 ALL = 150.0
-"""Seconds after which a node ends its part by itself."""
+"""Seconds after which a node ends its trial by itself."""
 ASK_LIMIT = 10.0
 START_LIMIT = 20.0
 POLL = 0.1
@@ -35,40 +35,40 @@ _WORDS = {
     "measured": "it is held up at the end",
 }
 SENT_VARIABLES = ("GLOO_", "NCCL_", "CUDA_", "OMP_", "TORCH_", "TP_")
-"""Beginnings of the names of a plan's variables that say how ranks talk to each other."""
+"""Name prefixes of a plan's variables that configure communication between ranks."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds without any progress."""
+    """Timeouts in seconds without any progress."""
 
     imports: float = 60.0
-    """While torch is imported, which a cold disk takes long for."""
+    """While torch is imported, which takes long from a cold disk."""
     stuck: float = 15.0
-    """Else."""
+    """Otherwise."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a trial found."""
+    """Result of a trial."""
 
     latency: float = 0.0
-    """Seconds of an all-reduce of one number."""
+    """Seconds for an all-reduce of one number."""
     bandwidth: float = 0.0
-    """Bytes a second of a large one."""
+    """Bytes per second of a large one."""
     world_size: int = 0
     node: str = ""
-    """The node that something is wrong with; empty when all is well."""
+    """Node with a problem; empty if all is well."""
     why: str = ""
 
 
 @dataclass
 class _Part:
-    """One node's part, as far as it has come."""
+    """Progress of one node in the trial."""
 
     ranks: range
     stage: str = "asked"
-    """Of torchrun itself."""
+    """Stage of torchrun itself."""
     stages: dict[int, str] = field(default_factory=dict)
     code: int | None = None
     errors: str = ""
@@ -77,24 +77,24 @@ class _Part:
 
     @property
     def least(self) -> str:
-        """How far the slowest of it is."""
+        """Stage of its slowest process."""
         if len(self.stages) < len(self.ranks):
             return self.stage
         return min(self.stages.values(), key=STAGES.index)
 
     def reached(self, rank: int, stage: str) -> None:
-        """No rank goes back, and there are no more than were asked for."""
+        """Record a rank's stage. No rank goes back, and there are no more ranks than requested."""
         if rank in self.stages or len(self.stages) < len(self.ranks):
             self.stages[rank] = max(self.stages.get(rank, STAGES[0]), stage, key=STAGES.index)
 
 
 def run_trial(talks: Mapping[str, ProbeSession], plan: LaunchPlan, limits: Limits | None = None) -> Measured:
-    """Start torchrun on all nodes with one script, follow it, and end it, whatever comes.
+    """Start torchrun on all nodes with one script, follow it, and end it in every case.
 
     Args:
-        talks: with every node of the plan, in its order.
+        talks: probe sessions with every node of the plan, in its order.
         plan: backend, ranks, addresses and variables.
-        limits: how long nothing may happen.
+        limits: timeouts without progress.
     """
     nodes = list(plan.nodes)
     with ThreadPoolExecutor(len(nodes), thread_name_prefix="trial") as pool:
@@ -103,7 +103,7 @@ def run_trial(talks: Mapping[str, ProbeSession], plan: LaunchPlan, limits: Limit
             answer = talks[first.name].ask(ProbeRequest.FREE_PORT, ASK_LIMIT, address=first.address)
             with understood(first.name):
                 port = int(answer["port"])
-            # a run id for each node: namespaces of processes may see into each other
+            # a run id for each node: process namespaces may overlap
             run_id = f"trial-{secrets.token_hex(8)}"
             starts = [
                 pool.submit(
@@ -124,7 +124,9 @@ def run_trial(talks: Mapping[str, ProbeSession], plan: LaunchPlan, limits: Limit
 
 
 def scripts() -> dict[str, str]:
-    """What is sent, by name: torchrun's, the ranks', and what both need of the package."""
+    """Return the scripts to send, by name: torchrun's, the ranks', and the modules of the package that both
+    need.
+    """
     folder = Path(torchdeck.distributed.__path__[0])
     paths = (folder / name for name in ("trial/start.py", "trial/rank.py", "store/listening.py"))
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
@@ -189,7 +191,7 @@ def _follow(
 
 
 def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
-    """What a node has said since the last look; whether it has come further by that."""
+    """Process a node's output since the last poll. Return whether it has made progress."""
     before = part.code, part.stage, dict(part.stages)
     part.code = answer["code"] if isinstance(answer["code"], int) else None
     part.errors = str(answer["errors"])
@@ -199,7 +201,7 @@ def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
             line = parse_json_object(text.encode("utf-8", "replace"))
             stage, rank = str(line["stage"]), line.get("rank")
         except (JsonError, KeyError):
-            continue  # another line in the middle of it
+            continue  # interleaved with another line
         if stage == "failed":
             part.why = part.why or str(line.get("why"))
         elif stage in STAGES and isinstance(rank, int):
@@ -218,7 +220,7 @@ def _failure(part: _Part) -> str:
 
 
 def _stuck(parts: Mapping[str, _Part], seconds: float) -> Measured:
-    """Who is furthest behind holds up the others."""
+    """Report the node that is furthest behind: it blocks the others."""
     least = min((part.least for part in parts.values()), key=STAGES.index)
     behind = [name for name, part in parts.items() if part.least == least]
     who = f"node {behind[0]}" if len(behind) == 1 else f"nodes {', '.join(behind)}"
@@ -237,7 +239,9 @@ def _result(parts: Mapping[str, _Part]) -> Measured:
 
 
 def _end(talk: ProbeSession) -> None:
-    """What cannot be told to end ends by itself, when the conversation or its time is over."""
+    """End the trial of a node. If it cannot be signalled, it ends by itself with the session or its
+    timeout.
+    """
     try:
         talk.ask(ProbeRequest.TRIAL_END, ASK_LIMIT)
     except Exception:  # noqa: BLE001 - whatever the connection does now, the outcome is known

@@ -1,4 +1,4 @@
-"""Have all nodes the same Python, torch, CUDA and NCCL; what differs makes ranks hang or differ."""
+"""Check that all nodes have the same Python, torch, CUDA and NCCL; differences make ranks hang or diverge."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def check_versions(nodes: Mapping[str, NodeFacts], backend: str) -> Iterator[Check]:
-    """A check of every node for each thing that must be the same on all; the first of them is the measure.
+    """Check every node for each component that must be the same on all; the first node is the reference.
 
-    Nodes without torch are passed over where it is compared: that they have none is said already.
+    Nodes without torch are skipped where it is compared: that is reported already.
 
     Args:
-        nodes: what each said, by name, in the order of node ranks.
-        backend: `nccl` or `gloo`; the libraries of GPUs matter under the first alone.
+        nodes: facts of each, by name, in the order of node ranks.
+        backend: `nccl` or `gloo`; the libraries of GPUs matter only under `nccl`.
     """
     if len(nodes) < 2:
         return
     pythons = {name: facts.python for name, facts in nodes.items()}
     yield from _same("torch", {name: python.torch for name, python in pythons.items()}, strict=True)
-    # pickles and byte code do not cross minor versions; patch levels do no harm
+    # pickles and byte code are not compatible across minor versions; patch levels are harmless
     yield from _same("python", {name: _minor(python) for name, python in pythons.items()}, strict=True)
     if backend == "nccl":
         yield from _same(
@@ -35,7 +35,7 @@ def check_versions(nodes: Mapping[str, NodeFacts], backend: str) -> Iterator[Che
 
 
 def check_interpreters(nodes: Mapping[str, InterpreterFacts]) -> Iterator[Check]:
-    """The same of torch and Python alone, for this machine among `nodes`, of which no more is known."""
+    """Check only torch and Python, for this machine among `nodes`, of which no more is known."""
     if len(nodes) < 2:
         return
     yield from _same("torch", {name: python.torch for name, python in nodes.items()}, strict=True)

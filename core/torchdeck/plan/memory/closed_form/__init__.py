@@ -1,1 +1,1 @@
-"""A model known only by a few numbers: its weights exactly, its activations by formula."""
+"""Model described by only a few numbers: its weights exactly, its activations by formula."""

@@ -1,6 +1,6 @@
-"""The shape of a model from its Hugging Face config.json: llama, mistral, qwen2, qwen3 and gpt2.
+"""Shape of a model from its Hugging Face config.json: llama, mistral, qwen2, qwen3 and gpt2.
 
-Keys and what they mean when absent are those of transformers' `LlamaConfig`, `MistralConfig`, `Qwen2Config`,
+Keys and their defaults are those of transformers' `LlamaConfig`, `MistralConfig`, `Qwen2Config`,
 `Qwen3Config` and `GPT2Config`.
 """
 
@@ -13,18 +13,18 @@ from torchdeck.plan.memory.closed_form.model_shape import ModelShape
 
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 KNOWN = (*_LLAMA_LIKE, "gpt2")
-"""Values of `model_type` that are understood."""
+"""Supported values of `model_type`."""
 
 
 class UnknownModelError(ValueError):
-    """The file does not describe a model that can be estimated; the message says what it lacks."""
+    """The file does not describe a model that can be estimated; the message says what is missing."""
 
 
 def shape_from_config(values: Mapping[str, Any]) -> ModelShape:
-    """The shape that a parsed config.json describes; `context` is the longest that the model takes.
+    """Return the shape that a parsed config.json describes; `context` is the longest that the model takes.
 
     Raises:
-        UnknownModelError: another architecture, or a number that is missing or none.
+        UnknownModelError: another architecture, or a number is missing or invalid.
     """
     kind = values.get("model_type")
     if kind not in KNOWN:

@@ -12,10 +12,10 @@ MOST_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What the weights of one architecture family hang on: GPT-2, or Llama and what is built like it.
+    """Numbers that determine the weights of one architecture family: GPT-2, or Llama and similar models.
 
     Raises:
-        ValueError: keys and values cannot be shared among the heads evenly, or there are too many layers.
+        ValueError: keys and values cannot be divided evenly among the heads, or there are too many layers.
     """
 
     layers: int
@@ -33,7 +33,7 @@ class ModelShape:
     positions: bool
     """Learned positions, one row for each of `max_positions`."""
     tied: bool
-    """The output layer is the embedding."""
+    """Whether the output layer is the embedding."""
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False
@@ -58,18 +58,18 @@ class ModelShape:
 
     @property
     def query_width(self) -> int:
-        """Size of queries, and of what attention puts out."""
+        """Size of queries, and of attention's output."""
         return self.heads * self.head_size
 
     def before_blocks(self) -> list[Weight]:
-        """Embeddings."""
+        """Return the embeddings."""
         weights: list[Weight] = [("embedding.weight", (self.vocabulary, self.width))]
         if self.positions:
             weights.append(("positions.weight", (self.max_positions or self.context, self.width)))
         return weights
 
     def block(self) -> list[Weight]:
-        """One block's weights; matrices as torch keeps them, output features first."""
+        """Return one block's weights; matrices as stored by torch, output features first."""
         projections = [
             ("attention.query", self.query_width, self.width, self.qkv_bias),
             ("attention.key", self.kv_width, self.width, self.qkv_bias),
@@ -89,18 +89,18 @@ class ModelShape:
         return weights
 
     def after_blocks(self) -> list[Weight]:
-        """The last norm, and the output layer where it has weights of its own."""
+        """Return the last norm, and the output layer if it has weights of its own."""
         head: list[Weight] = [] if self.tied else [("head.weight", (self.vocabulary, self.width))]
         return self._norm("norm") + head
 
     @property
     def outside_blocks(self) -> int:
-        """Parameters of everything but the blocks."""
+        """Number of parameters outside the blocks."""
         return _count(self.before_blocks()) + _count(self.after_blocks())
 
     @property
     def parameters(self) -> int:
-        """All of them; shared ones counted once."""
+        """Number of all parameters; shared ones counted once."""
         return self.outside_blocks + self.layers * _count(self.block())
 
     def _norm(self, name: str) -> list[Weight]:

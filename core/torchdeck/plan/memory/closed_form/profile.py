@@ -1,13 +1,13 @@
-"""A model's profile from its shape alone: exact weights, activations by a published formula.
+"""Profile of a model from its shape alone: exact weights, activations by a published formula.
 
 Activations of a block are those of Korthikanti et al. 2022 (arXiv:2205.05198, section 4.1), term by term, so
-that grouped heads, gated MLPs and the absence of dropout are counted. In 16 bit, with dropout, an MLP of
-4 · width and as many keys as queries, their sum is the paper's s·b·h(34 + 5·a·s/h). With attention = "sdpa"
-there is no a·s² term, as flash attention computes it again in backward. Three things are not the paper's:
-under autocast the residual stream, which the norms keep, is fp32; RMSNorm keeps what torch's own does, where
-a fused kernel keeps less; and autocast copies the input of a gated block's layers once for each.
+that grouped heads, gated MLPs and the absence of dropout are counted. In 16 bit, with dropout, an MLP of 4 ·
+width and as many keys as queries, their sum is the paper's s·b·h(34 + 5·a·s/h). With attention = "sdpa" there
+is no a·s² term, as flash attention recomputes it in backward. Three things differ from the paper: under
+autocast the residual stream, which the norms keep, is fp32; RMSNorm keeps what torch's own does, whereas a
+fused kernel keeps less; and autocast copies the input of a gated block's layers once for each.
 
-Set beside traces (peak of one forward and backward, over precisions, microbatches, checkpointing and cast
+Compared with traces (peak of one forward and backward, over precisions, microbatches, checkpointing and cast
 weights), it was off by 0.01 % in the median and 0.5 % at most over 48 traces of 8 shapes of byte-gpt, and by
 0.2 % and 2.0 % over 36 traces of 5 shapes like Llama's. Models with other blocks can be off by much more.
 """
@@ -27,7 +27,7 @@ SOURCE = "closed form"
 FORMULA = "activations by the formula of Korthikanti et al. 2022 (arXiv:2205.05198)"
 
 Settings = tuple[int, bool, bool]
-"""Microbatch, whether weights come cast, whether blocks are computed again."""
+"""Microbatch, whether weights are already cast, whether blocks are recomputed."""
 
 
 def closed_form_profile(
@@ -40,16 +40,16 @@ def closed_form_profile(
     dropout: bool = False,
     notes: tuple[str, ...] = (),
 ) -> ModelProfile:
-    """The profile of a model of which only the shape is known.
+    """Return the profile of a model of which only the shape is known.
 
     Args:
-        shape: of the model; one sample is `shape.context` tokens.
+        shape: shape of the model; one sample is `shape.context` tokens.
         precision: `fp32`, `bf16` or `fp16`, of forward and backward; weights are fp32.
         wanted: traces to make.
-        parameters: count that the weights are to add up to; blocks are scaled where the shape gives another.
+        parameters: total number of weights; blocks are scaled if the shape gives another number.
         eager_attention: attention keeps its matrix.
         dropout: blocks drop activations.
-        notes: what is to be said besides.
+        notes: further notes.
 
     Raises:
         ValueError: `parameters` leaves too few for the blocks.
@@ -85,7 +85,7 @@ def _tensor(name: str, shape: tuple[int, ...], unit: int) -> TensorInfo:
 
 
 def _blocks(shape: ModelShape, parameters: int) -> tuple[list[list[Weight]], tuple[str, ...]]:
-    """Weights of each block, and what was done to reach `parameters`."""
+    """Return the weights of each block, and notes on how `parameters` was reached."""
     block = shape.block()
     if parameters == shape.parameters:
         return [block] * shape.layers, ()
@@ -105,7 +105,9 @@ def _blocks(shape: ModelShape, parameters: int) -> tuple[list[list[Weight]], tup
 
 
 def _scaled(block: list[Weight], parameters: int) -> list[Weight]:
-    """`block` with so many rows in its matrices, and a vector for what is left, that it has `parameters`."""
+    """Return `block` with its matrices' rows scaled, and a vector for the remainder, so that it has
+    `parameters`.
+    """
     vectors = sum(size[0] for _, size in block if len(size) == 1)
     matrices = sum(prod(size) for _, size in block if len(size) > 1)
     scaled: list[Weight] = [

@@ -1,4 +1,4 @@
-"""A model's shape from what [estimate] says; what it leaves out is derived, and each derivation is told."""
+"""Shape of a model from [estimate]; missing values are derived, and each derivation is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchdeck.plan.memory.closed_form.hugging_face import UnknownModelError, sh
 from torchdeck.plan.memory.closed_form.model_shape import ModelShape
 
 _HEAD_SIZE = 128
-"""Of Llama (Touvron et al., 2023) and most models of 1 to 100 billion parameters since."""
+"""Head size of Llama (Touvron et al., 2023) and most models of 1 to 100 billion parameters since."""
 _WIDTH_PER_LAYER = 128
 """Llama-2-7B: 4096 / 32; GPT-3 175B: 12288 / 96 (Brown et al., 2020, table 2.1)."""
 _VOCABULARY = {"llama": 32_000, "gpt2": 50_257}
@@ -19,27 +19,27 @@ _CONTEXT = {"llama": 4096, "gpt2": 1024}
 
 
 class EstimateError(ValueError):
-    """[estimate] does not describe a model; the message says what would be right."""
+    """[estimate] does not describe a model; the message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class DerivedShape:
-    """The shape, and what was not written but derived."""
+    """Shape, and notes on derived values."""
 
     shape: ModelShape
     notes: tuple[str, ...]
-    """One sentence for all that was derived; none when everything was given."""
+    """One sentence for all derived values; none if everything was given."""
 
 
 def derive_shape(estimate: Estimate, file: Mapping[str, Any] | None = None) -> DerivedShape:
-    """The shape that `estimate` describes.
+    """Return the shape that `estimate` describes.
 
     Args:
         estimate: the table.
         file: the parsed config.json that `estimate.config` names.
 
     Raises:
-        EstimateError: it describes no model.
+        EstimateError: it does not describe a model.
     """
     try:
         return _from_numbers(estimate) if file is None else _from_file(estimate, file)
@@ -61,7 +61,7 @@ def _from_file(estimate: Estimate, file: Mapping[str, Any]) -> DerivedShape:
     if "context" not in written:
         note = f"derived: context = {shape.context}, the longest that the model takes"
         return DerivedShape(replace(shape, **written), (note,))
-    # a longer context than the learned positions cannot be run; they grow with it
+    # a context longer than the learned positions cannot be run, so they grow with it
     rows = max(shape.max_positions, written["context"])
     return DerivedShape(replace(shape, **written, max_positions=rows), ())
 
@@ -97,7 +97,9 @@ def _from_numbers(estimate: Estimate) -> DerivedShape:
 
 
 def _layers_and_width(estimate: Estimate, vocabulary: int, *, tied: bool) -> tuple[int, int]:
-    """Both as given; else from 12 · layers · width² parameters in the blocks (Kaplan et al., 2020, 2.1)."""
+    """Return both as given; else from 12 · layers · width² parameters in the blocks (Kaplan et al., 2020,
+    2.1).
+    """
     layers, width = estimate.layers, estimate.width
     if layers is not None and width is not None:
         return layers, width
@@ -119,13 +121,13 @@ def _layers_and_width(estimate: Estimate, vocabulary: int, *, tied: bool) -> tup
 
 
 def _multiple(width: float) -> int:
-    """The nearest width that heads divide: a multiple of 128, of 8 for small models."""
+    """Return the nearest width that heads divide: a multiple of 128, of 8 for small models."""
     unit = _HEAD_SIZE if width >= _HEAD_SIZE else 8
     return max(unit, round(width / unit) * unit)
 
 
 def _heads(width: int) -> int:
-    """The number of heads nearest to one for each 128 of width, among those that divide it."""
+    """Return the number of heads nearest to one per 128 of width, among those that divide it."""
     wanted = max(1, round(width / _HEAD_SIZE))
     return min(
         (count for count in range(1, 2 * wanted + 1) if width % count == 0),
@@ -134,7 +136,9 @@ def _heads(width: int) -> int:
 
 
 def _mlp_width(kind: str, width: int) -> int:
-    """Llama: 2/3 · 4 · width, up to a multiple of 256 (Touvron et al., 2023, and its code)."""
+    """Return Llama's 2/3 · 4 · width, rounded up to a multiple of 256 (Touvron et al., 2023, and its
+    code).
+    """
     return -(-8 * width // (3 * 256)) * 256 if kind == "llama" else 4 * width
 
 

@@ -1,4 +1,4 @@
-"""Allocations of one forward and backward of a transformer that was not traced, in torch's order."""
+"""Allocations of one forward and backward of a transformer without a trace, in torch's order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.plan.memory.closed_form.model_shape import ModelShape, Weight
 
 _FULL = 4
-"""Bytes of an element of fp32: weights, losses, statistics."""
+"""Bytes per element of fp32: weights, losses, statistics."""
 _TOKEN_BYTES = 16
 """A token's number and its target's, int64 each."""
 
@@ -21,19 +21,19 @@ class Activations:
 
     shape: ModelShape
     item: int
-    """Bytes of an element in the precision of the forward."""
+    """Bytes per element in the precision of the forward."""
     eager: bool
-    """Attention keeps its matrix."""
+    """Whether attention keeps its matrix."""
     dropout: bool
 
     def stream(self, tokens: int, *, cast: bool) -> int:
-        """The residual stream: autocast leaves it in fp32, as it leaves the weights."""
+        """Return the bytes of the residual stream: autocast leaves it in fp32, as it leaves the weights."""
         return tokens * self.shape.width * (self.item if cast else _FULL)
 
     def attention(self, tokens: int, *, cast: bool) -> int:
-        """From the norm's input, s·b·h, to the projection's."""
+        """Return the bytes from the norm's input, s·b·h, to the projection's."""
         shape, item = self.shape, self.item
-        # what attention is computed from and puts out
+        # attention's inputs and output
         kept = tokens * item * (2 * shape.query_width + 2 * shape.kv_width)
         if self.eager:
             scores = tokens * shape.context * shape.heads
@@ -43,19 +43,19 @@ class Activations:
         return kept + self._half(tokens, readers=3, cast=cast)
 
     def mlp(self, tokens: int, *, cast: bool) -> int:
-        """From the norm's input to the end of the block."""
+        """Return the bytes from the norm's input to the end of the block."""
         inner = tokens * self.item * self.shape.mlp_width
         return inner * (4 if self.shape.gated else 2) + self._half(tokens, readers=2, cast=cast)
 
     def inside_mlp(self, tokens: int) -> int:
-        """The most of an MLP's inner tensors that are there at once when nothing is kept."""
+        """Return the peak of an MLP's inner tensors if none is kept."""
         return tokens * self.item * (3 if self.shape.gated else 2) * self.shape.mlp_width
 
     def inside_norm(self, tokens: int, *, cast: bool) -> int:
-        """What a norm keeps between its input and output.
+        """Return what a norm keeps between its input and output.
 
         LayerNorm is one kernel, which keeps its mean and spread. torch's RMSNorm is made of several, which
-        keep the normalised input and, of 16-bit input, both in fp32, but not the input itself.
+        keep the normalised input and, for 16-bit input, both in fp32, but not the input itself.
         """
         if self.shape.layer_norm:
             return tokens * 2 * _FULL
@@ -63,9 +63,9 @@ class Activations:
         return tokens * (_FULL + self.shape.width * (2 * _FULL - self.item if upcast else _FULL))
 
     def _half(self, tokens: int, *, readers: int, cast: bool) -> int:
-        """What a norm keeps and puts out, and dropout's mask, one byte an element.
+        """Return the bytes that a norm keeps and outputs, and dropout's mask, one byte per element.
 
-        Autocast copies the norm's output for each layer that reads it: `readers` where they are separate.
+        Autocast copies the norm's output for each layer that reads it: `readers` if they are separate.
         """
         autocast = not cast and self.item != _FULL
         copies = readers if autocast and self.shape.gated else 1
@@ -74,7 +74,7 @@ class Activations:
 
 
 class _Events:
-    """The columns of a trace as they grow."""
+    """Columns of a trace under construction."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int]] = []
@@ -88,7 +88,7 @@ class _Events:
 
 @dataclass(frozen=True)
 class _Pass:
-    """One forward and backward, as it is written down."""
+    """One forward and backward under construction."""
 
     activations: Activations
     tokens: int
@@ -98,7 +98,7 @@ class _Pass:
 
     @property
     def autocast(self) -> bool:
-        """Weights are copied for the forward."""
+        """Whether weights are copied for the forward."""
         return not self.cast and self.activations.item != _FULL
 
     @property
@@ -120,7 +120,7 @@ class _Pass:
 
     @property
     def gradient_size(self) -> int:
-        """Bytes of an element of a weight's gradient."""
+        """Bytes per element of a weight's gradient."""
         return self.activations.item if self.cast else _FULL
 
 
@@ -132,7 +132,7 @@ def closed_form_trace(
     cast: bool,
     checkpointing: bool,
 ) -> Trace:
-    """The trace of `microbatch` samples; units are the root and then the blocks."""
+    """Return the trace of `microbatch` samples; units are the root and then the blocks."""
     tokens = microbatch * activations.shape.context
     events = _Events()
     run = _Pass(activations, tokens, cast, checkpointing, events)
@@ -151,7 +151,7 @@ def closed_form_trace(
 
 
 def _cast_bytes(run: _Pass, block: Sequence[Weight]) -> int:
-    """What autocast copies of a block: all but the norms."""
+    """Return the bytes that autocast copies of a block: all but the norms."""
     if not run.autocast:
         return 0
     return sum(prod(size) for name, size in block if "norm" not in name) * run.activations.item
@@ -170,7 +170,7 @@ def _block_forward(run: _Pass, unit: int, copied: int) -> None:
 
 
 def _loss(run: _Pass, blocks: Sequence[Sequence[Weight]]) -> None:
-    """Last norm, logits and cross entropy, forward and backward: three times s·b·V numbers in fp32."""
+    """Add last norm, logits and cross entropy, forward and backward: three times s·b·V numbers in fp32."""
     events, shape = run.events, run.activations.shape
     half = run.activations.item != _FULL
     logits, full = run.tokens * shape.vocabulary * run.activations.item, run.tokens * shape.vocabulary * _FULL
@@ -189,7 +189,7 @@ def _loss(run: _Pass, blocks: Sequence[Sequence[Weight]]) -> None:
     events.add(Event.ACTIVATION, ROOT, full, full, -full)
     events.add(Event.LOGITS, ROOT, -full)
     events.add(Event.ACTIVATION, ROOT, logits * half, -full * half)
-    # the gradient of what the last block put out, then of the output layer's weight
+    # the gradient of the last block's output, then of the output layer's weight
     events.add(Event.ACTIVATION, ROOT, run.stream)
     events.add(Event.CAST, ROOT, -copied)
     events.add(Event.GRADIENT, ROOT, (weight + sum(n for _, (n, *_) in _norms(shape))) * run.gradient_size)
@@ -199,7 +199,7 @@ def _loss(run: _Pass, blocks: Sequence[Sequence[Weight]]) -> None:
 
 
 def _embedding_backward(run: _Pass) -> None:
-    """A tied embedding's gradient is added to what the output layer left."""
+    """Add a tied embedding's gradient to that of the output layer."""
     events, shape = run.events, run.activations.shape
     for name, size in shape.before_blocks():
         gradient = prod(size) * run.gradient_size
@@ -215,7 +215,8 @@ def _norms(shape: ModelShape) -> list[Weight]:
 
 
 def _block_backward(run: _Pass, unit: int, block: Sequence[Weight]) -> None:
-    """MLP and then attention, from their ends; what a layer kept is freed when its weights have gradients.
+    """Add MLP and then attention, from their ends; what a layer kept is freed once its weights have
+    gradients.
 
     A block's output is kept by the next one, and freed with it; here its input is.
     """
@@ -230,7 +231,7 @@ def _block_backward(run: _Pass, unit: int, block: Sequence[Weight]) -> None:
     incoming = run.hidden * run.autocast  # the stream's gradient in the precision of the layer
     events.add(Event.ACTIVATION, unit, incoming + inner)
     _weight_gradients(run, unit, block, ("mlp.down", "rest"), inner)
-    grown = inner * (2 if shape.gated else 1)  # gradients of what made up the input of the last layer
+    grown = inner * (2 if shape.gated else 1)  # gradients of the components of the last layer's input
     events.add(Event.ACTIVATION, unit, grown, -inner, inner - layers)
     _weight_gradients(run, unit, block, ("mlp.up", "mlp.gate", "mlp_norm"), run.hidden)
     events.add(Event.ACTIVATION, unit, -grown, layers + run.hidden - run.mlp)
@@ -248,9 +249,9 @@ def _block_backward(run: _Pass, unit: int, block: Sequence[Weight]) -> None:
 def _weight_gradients(
     run: _Pass, unit: int, block: Sequence[Weight], names: Sequence[str], kept: int
 ) -> None:
-    """Gradients of the weights that begin with `names`, and what their layer kept freed after the first.
+    """Add gradients of the weights that begin with `names`; what their layer kept is freed after the first.
 
-    Autocast makes each in the layer's precision first, and in fp32 when the layer is done.
+    Autocast makes each in the layer's precision first, and in fp32 once the layer is done.
     """
     weights = [weight for name in names for weight in block if weight[0].startswith(name)]
     for index, (name, size) in enumerate(weights):

@@ -1,4 +1,4 @@
-"""Peaks under DeepSpeed ZeRO, from its state and the trace."""
+"""Peaks under DeepSpeed ZeRO, computed from its state and the trace."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ZERO_NOTE = "ZeRO is predicted as measured with DeepSpeed on CPU ranks; on GPUs 
 
 
 def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions | None = None) -> list[Peak]:
-    """Peaks of each phase, of the device of the rank that keeps the most.
+    """Return the peaks of each phase on the device of the rank that keeps the most.
 
     Args:
-        profile: of the model.
+        profile: profile of the model.
         spec: zero1, zero2 or zero3.
         options: None: DeepSpeed's defaults.
 
@@ -35,7 +35,7 @@ def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions |
     timeline = Timeline("setup")
     timeline.add(Term.BUFFERS, sum(tensor.size for tensor in profile.buffers))
     if spec.device == "cpu":
-        # the model beside its flattened or cast copy; for a GPU that is made in the machine's memory
+        # the model next to its flattened or cast copy; for a GPU the copy is made in host memory
         item = PRECISION_SIZES[spec.precision]
         timeline.spike(Term.PARAMETERS, sum(t.size + item * t.numel for t in profile.parameters))
     timeline.enter("forward")
@@ -46,7 +46,7 @@ def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions |
     count = min(spec.accumulation, 3)
     for index in range(count):
         timeline.enter("forward")
-        # what is read here is held for as long as the next is not there
+        # the batch read here is held until the next one exists
         timeline.add(Term.INPUTS, replay.inputs if index == 0 else 0)
         step.microbatch(replay, first=index == 0, last=index == count - 1)
     timeline.enter("optimizer")
@@ -59,7 +59,7 @@ def _sizes(
 ) -> ZeroSizes:
     item = PRECISION_SIZES[spec.precision]
     largest = int(state.update_gradients[rank])
-    # flattened in the model's precision, and made fp32 where that is another
+    # flattened in the model's precision, and converted to fp32 if that differs
     update = largest // PRECISION_SIZES["fp32"] * item + (largest if item != PRECISION_SIZES["fp32"] else 0)
     if spec.kind != "zero3":
         return ZeroSizes(item * options.reduce_bucket, int(state.device.gradients[rank]), update)
@@ -70,7 +70,7 @@ def _sizes(
     whole, most = sum(units), max(units)
     return ZeroSizes(
         item * options.reduce_bucket,
-        own=0,  # they stand all the time
+        own=0,  # they are allocated all the time
         update=update,
         live=min(whole, item * options.max_live + most),
         ready_barrier=min(whole, item * options.prefetch + most),
@@ -79,7 +79,7 @@ def _sizes(
 
 
 def _keep(timeline: Timeline, state: ZeroState, rank: int, *, on_host: bool) -> None:
-    """What stands between steps; a CPU rank's host is its device."""
+    """Add the state kept between steps; a CPU rank's host is its device."""
     for share in (state.device, state.host) if on_host else (state.device,):
         timeline.add(Term.PARAMETERS, int(share.parameters[rank]))
         timeline.add(Term.OPTIMIZER, int(share.optimizer[rank]))
@@ -88,39 +88,38 @@ def _keep(timeline: Timeline, state: ZeroState, rank: int, *, on_host: bool) -> 
         timeline.add(Term.GRADIENTS, int(share.gradients[rank]) - passing)
 
 
-# One optimizer step under DeepSpeed ZeRO: the trace with gradients on their way into partitions.
-#
-# The order follows DeepSpeed 0.19.8, `runtime/zero/stage_1_and_2.py`: `setup_buckets`,
+# One optimizer step under DeepSpeed ZeRO: the trace, with gradients reduced into partitions. The order
+# follows DeepSpeed 0.19.8, `runtime/zero/stage_1_and_2.py`: `setup_buckets`,
 # `reduce_independent_p_g_buckets_and_remove_grads`, `reduce_ipg_grads`, `copy_grads_in_partition`, `step`;
 # and `stage3.py` with `partitioned_param_coordinator.py`: `fetch_sub_module`, `__avg_scatter_grads`.
 
 
 @dataclass(frozen=True)
 class ZeroSizes:
-    """Of one rank, in bytes."""
+    """Sizes of one rank, in bytes."""
 
     bucket: int
-    """What gradients are reduced in; larger ones are reduced where they are."""
+    """Bucket in which gradients are reduced; larger gradients are reduced in place."""
     own: int
-    """Copies of the gradients that reach into the rank's partition; 0 where they go to the host."""
+    """Copies of the gradients that reach into the rank's partition; 0 if they go to the host."""
     update: int
-    """What the optimizer's step makes of them for the largest group: one flat tensor, and that in fp32."""
+    """Temporaries of the optimizer's step for the largest group: one flat tensor, and its fp32 copy."""
     live: int = 0
-    """Stage 3: weights that are gathered at a time."""
+    """Stage 3: weights gathered at the same time."""
     ready_barrier: int = 0
-    """Stage 3: what they are gathered into, and copied from one by one."""
+    """Stage 3: buffer they are gathered into, and copied from one by one."""
     gathers_again: bool = False
-    """Stage 3: backward does not find all weights gathered."""
+    """Stage 3: backward has to gather some weights again."""
 
 
 class ZeroStep:
-    """Tells the microbatches of one step, of the rank whose partition's gradients come first.
+    """Adds the microbatches of one step to a timeline, for the rank whose partition's gradients come first.
 
     Args:
-        timeline: where to.
-        sizes: of the rank.
-        at_once: gradients are reduced as they come, not after the last microbatch, as under stage 1.
-        stands: the bucket is there all the time, as under stage 3, and not for the gradients alone.
+        timeline: timeline to add to.
+        sizes: sizes of the rank.
+        at_once: gradients are reduced as they arrive, not after the last microbatch as under stage 1.
+        stands: the bucket is always allocated, as under stage 3, not only for the gradients.
     """
 
     def __init__(self, timeline: Timeline, sizes: ZeroSizes, *, at_once: bool, stands: bool = False) -> None:
@@ -142,7 +141,7 @@ class ZeroStep:
         """Stage 1: bytes of each, in the order they came."""
 
     def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
-        """Forward and backward."""
+        """Add one forward and backward."""
         self._copied = False
         self._timeline.add(Term.GATHERED, self._sizes.live + self._sizes.ready_barrier)
         for segment in replay.segments():
@@ -156,12 +155,12 @@ class ZeroStep:
         self._gradients = []
         self._flush()
         if self._at_once:
-            if not first:  # added to those of the microbatches before
+            if not first:  # added to those of earlier microbatches
                 self._timeline.add(Term.GRADIENTS, -self._sizes.own)
             self._free_bucket()
 
     def end(self) -> None:
-        """The optimizer's step, in which all gradients go."""
+        """Add the optimizer's step, in which all gradients are freed."""
         self._timeline.add(Term.GRADIENTS, -self._kept)
         self._kept = 0
         self._free_bucket()
@@ -186,7 +185,7 @@ class ZeroStep:
             self._reduce(size)
         elif first:
             self._gradients.append(size)
-        else:  # added to the one before
+        else:  # added to the previous one
             self._timeline.add(Term.GRADIENTS, -size)
 
     def _reduce(self, size: int) -> None:
@@ -199,9 +198,9 @@ class ZeroStep:
             self._timeline.add(Term.GRADIENTS, -size)
 
     def _flush(self) -> None:
-        """Ranks' parts are put together for one all-reduce; then the rank takes a copy of its own.
+        """Pack the ranks' partitions for one all-reduce; then the rank copies its own partition.
 
-        A gradient too large for the bucket is reduced alone, and where it is.
+        A gradient too large for the bucket is reduced alone and in place.
         """
         self._timeline.spike(Term.BUCKETS, self._filled - self._beside)
         if self._filled and not self._copied:

@@ -1,9 +1,9 @@
-"""What a rank keeps under DeepSpeed ZeRO, to the byte: read in DeepSpeed 0.19.8, compared with real ranks.
+"""State a rank keeps under DeepSpeed ZeRO, to the byte: read from DeepSpeed 0.19.8, compared with real ranks.
 
 Exact for stages 1, 2 and 3, fp32 and bf16, with and without `offload_optimizer`, with torch's optimizers and
 DeepSpeed's defaults (contiguous gradients, no round robin, gradients accumulated in the model's precision).
-Left out are DeepSpeed's own scalars: a norm of 8 bytes a parameter under offload, some flags.
-Which part lies in host memory under offload was read in the source; a CPU rank has but one memory. fp16 is
+DeepSpeed's own scalars are not included: a norm of 8 bytes per parameter under offload, some flags.
+Which part is in host memory under offload was read from the source; a CPU rank has only one memory. fp16 is
 computed like bf16 and was not run.
 """
 
@@ -21,9 +21,9 @@ from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.state import moments
 
 _MASTER_SIZE = 4
-"""Bytes of an element of master weights, moments and offloaded gradients: fp32."""
+"""Bytes per element of master weights, moments and offloaded gradients: fp32."""
 _STEP_BYTES = 4
-"""Adam's `step`: a float32 scalar for each flat partition the optimizer is given."""
+"""Adam's `step`: a float32 scalar for each flat partition that the optimizer receives."""
 _ALIGNMENT = 2
 """Elements to which a partition of stages 1 and 2 is aligned (`nccl_start_alignment_factor`)."""
 _MIB = 1 << 20
@@ -35,78 +35,80 @@ class ZeroOptions:
     """Options of DeepSpeed's `zero_optimization` that memory depends on, with its defaults."""
 
     reduce_bucket: int = 500_000_000
-    """Elements of `reduce_bucket_size`."""
+    """`reduce_bucket_size`, in elements."""
     persistence: int = 100_000
-    """`stage3_param_persistence_threshold`: parameters of so many elements or fewer stay gathered."""
+    """`stage3_param_persistence_threshold`: parameters with at most this many elements stay gathered."""
     sub_group: int = 1_000_000_000
     """`sub_group_size`: local elements after which stage 3 begins another flat partition."""
     prefetch: int = 50_000_000
     """`stage3_prefetch_bucket_size`: elements that are gathered ahead."""
     max_live: int = 1_000_000_000
-    """`stage3_max_live_parameters`: elements that stay gathered after they were used."""
+    """`stage3_max_live_parameters`: elements that stay gathered after use."""
     vectors_apart: bool = True
-    """Vectors form a parameter group of their own, as weight decay makes them (`make_optimizer`)."""
+    """Whether vectors form a parameter group of their own, as with weight decay (`make_optimizer`)."""
 
     @classmethod
     def of(cls, spec: StrategySpec) -> ZeroOptions:
-        """Those of a run: distributed/strategies/deepspeed_engine.py leaves the others at their defaults."""
+        """Return the options of a run: distributed/strategies/deepspeed_engine.py leaves the others at their
+        defaults.
+        """
         return cls(reduce_bucket=max(1, int(spec.zero_bucket_mb * _MIB) // PRECISION_SIZES[spec.precision]))
 
 
 @dataclass(frozen=True)
 class ZeroShare:
-    """Bytes in one memory, one element a rank asked for, shape (n,) each."""
+    """Bytes in one memory, one element per requested rank, shape (n,) each."""
 
     parameters: Bytes
     gradients: Bytes
     optimizer: Bytes
-    """Master weights and moments, and the moving average of the weights where there is one."""
+    """Master weights and moments, and the moving average of the weights if there is one."""
     buffers: Bytes
-    """Buffers that stand between steps: stage 3's bucket, what offload copies through."""
+    """Buffers held between steps: stage 3's bucket, offload's copy buffers."""
 
     @property
     def total(self) -> Bytes:
-        """Their sum, shape (n,)."""
+        """Sum of all fields, shape (n,)."""
         return self.parameters + self.gradients + self.optimizer + self.buffers
 
 
 @dataclass(frozen=True)
 class ZeroState:
-    """What each rank keeps when an optimizer step begins."""
+    """State of each rank when an optimizer step begins."""
 
     device: ZeroShare
     host: ZeroShare
-    """In the machine's memory; zeros without offload."""
+    """State in host memory; zeros without offload."""
     passing_gradients: Bytes
-    """The part of the device's gradients that the step frees, shape (n,); the rest stands all the time."""
+    """Share of the device's gradients that the step frees, shape (n,); the rest stays allocated."""
     unreduced_gradients: Bytes
-    """Device, at the end of backward, shape (n,): stage 1 reduces none before, and holds all of them."""
+    """Device, at the end of backward, shape (n,): stage 1 has reduced none yet, and holds all of them."""
     update_gradients: Bytes
-    """Device, while the optimizer updates, shape (n,): fp32 gradients of the partition, made for it."""
+    """Device, during the optimizer's update, shape (n,): fp32 gradients of the partition, created for it."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """One way to train, in numbers."""
+    """Numeric settings of a training run."""
 
     item: int
-    """Bytes of an element of the model's precision."""
+    """Bytes per element of the model's precision."""
     world_size: int
     ranks: Bytes
     moments: int
     steps: bool
-    """The optimizer keeps a step count a partition."""
+    """Whether the optimizer keeps a step count per partition."""
     averages: bool
-    """A moving average of the weights is kept."""
+    """Whether a moving average of the weights is kept."""
     accumulation: int
     options: ZeroOptions
 
     def each(self, size: int) -> Bytes:
-        """The same on every rank, shape (n,)."""
+        """Return the same size for every rank, shape (n,)."""
         return np.full(len(self.ranks), size, dtype=np.int64)
 
     def optimizer(self, elements: int, partitions: int) -> int:
-        """Bytes of master weights and optimizer state over `elements`."""
+        """Return the bytes of master weights and optimizer state for `elements`."""
         return elements * _MASTER_SIZE * (1 + self.moments) + partitions * _STEP_BYTES * self.steps
 
 
@@ -116,12 +118,12 @@ def zero_state(
     ranks: Sequence[int] | Bytes | None = None,
     options: ZeroOptions | None = None,
 ) -> ZeroState:
-    """State of the given ranks under `spec`, whose kind is zero1, zero2 or zero3.
+    """Return the state of the given ranks under `spec`, whose kind is zero1, zero2 or zero3.
 
     Args:
-        parameters: of the model, in the order of `model.parameters()`, shared ones once.
+        parameters: parameters in the order of `model.parameters()`, shared ones once.
         spec: strategy; `offload` is DeepSpeed's `offload_optimizer` to the CPU.
-        ranks: None: all of them.
+        ranks: None: all ranks.
         options: None: DeepSpeed's defaults.
 
     Raises:
@@ -152,7 +154,9 @@ def zero_state(
 
 
 def _item_size(parameters: Sequence[TensorInfo], spec: StrategySpec) -> int:
-    """Bytes of an element: the engine casts the whole model to a 16-bit precision, or leaves it as it is."""
+    """Return the bytes per element: the engine casts the whole model to a 16-bit precision, or leaves it as
+    it is.
+    """
     types = {tensor.dtype for tensor in parameters if tensor.trainable and tensor.numel}
     if not types:
         raise ValueError("the model has no parameter to train")
@@ -164,7 +168,9 @@ def _item_size(parameters: Sequence[TensorInfo], spec: StrategySpec) -> int:
 
 
 def _groups(parameters: Sequence[TensorInfo], *, apart: bool) -> list[list[int]]:
-    """Elements of the trainable parameters of each parameter group; empty tensors belong to none."""
+    """Return the elements of the trainable parameters of each parameter group; empty tensors belong to no
+    group.
+    """
     trainable = [tensor for tensor in parameters if tensor.trainable and tensor.numel]
     if not apart:
         return [[tensor.numel for tensor in trainable]]
@@ -176,7 +182,8 @@ def _groups(parameters: Sequence[TensorInfo], *, apart: bool) -> list[list[int]]
 def _replicated_weights(
     frozen: int, groups: Sequence[Sequence[int]], layout: _Layout, *, stage: int, offload: bool
 ) -> ZeroState:
-    """Stages 1 and 2: each group one flat tensor on every rank, and equal partitions of it to optimize.
+    """Return the state of stages 1 and 2: each group is one flat tensor on every rank, optimized in equal
+    partitions.
 
     `deepspeed/runtime/zero/stage_1_and_2.py`: `__init__`, `copy_grads_in_partition`, `get_flat_partition`.
     """
@@ -193,7 +200,7 @@ def _replicated_weights(
         padding += missing
     trainable = sum(sum(group) for group in groups)
     unreduced = layout.each(trainable * layout.item) if stage == 1 else none
-    # every rank averages the whole model that it holds
+    # every rank averages the whole model it holds
     averages = layout.each(trainable * _MASTER_SIZE if layout.averages else 0)
     if not offload:
         gradients = (whole + padding) * layout.item
@@ -201,7 +208,7 @@ def _replicated_weights(
         update = layout.each(local * _MASTER_SIZE)
         return ZeroState(device, ZeroShare(none, none, none, none), gradients, unreduced, update)
     through = layout.each(max(max(group) for group in groups) * layout.item)
-    # stage 2 keeps a copy of what it has accumulated so far; stage 1 reduces at the last microbatch only
+    # stage 2 keeps a copy of the gradients accumulated so far; stage 1 reduces only at the last microbatch
     kept = whole * layout.item if stage == 2 and layout.accumulation > 1 else none
     host = ZeroShare(
         none, layout.each(local * _MASTER_SIZE) + kept, optimizer, layout.each(local * layout.item) + through
@@ -210,9 +217,10 @@ def _replicated_weights(
 
 
 def _partition_contents(group: Sequence[int], partition: int, ranks: Bytes) -> tuple[Bytes, Bytes]:
-    """Elements of all parameters that reach into each rank's partition, each whole, and of its padding.
+    """Return the elements of all parameters that reach into each rank's partition, each whole, and of its
+    padding.
 
-    DeepSpeed keeps the reduced gradient of a parameter whole on every rank that owns a piece of it.
+    DeepSpeed keeps the whole reduced gradient of a parameter on every rank that owns a piece of it.
     """
     ends = np.cumsum(np.asarray(group, dtype=np.int64))
     before = np.concatenate(([0], ends))
@@ -226,10 +234,11 @@ def _partition_contents(group: Sequence[int], partition: int, ranks: Bytes) -> t
 def _sharded_weights(
     parameters: Sequence[TensorInfo], groups: Sequence[Sequence[int]], layout: _Layout, *, offload: bool
 ) -> ZeroState:
-    """Stage 3: every parameter cut into as many equal pieces as there are ranks, the last one padded.
+    """Return the state of stage 3: every parameter is split into one equal piece per rank, the last one
+    padded.
 
     `stage3.py`: `_create_fp32_partitions`, `_setup_for_real_optimizer`; `partition_parameters.py`:
-    `_aligned_size`; `parameter_offload.py`: `mark_persistent_parameters`. Ranks do not differ.
+    `_aligned_size`; `parameter_offload.py`: `mark_persistent_parameters`. All ranks are equal.
     """
     world, options = layout.world_size, layout.options
     pieces = sum(-(-tensor.numel // world) for tensor in parameters)
@@ -254,7 +263,9 @@ def _sharded_weights(
 
 
 def _sub_groups(pieces: Sequence[int], limit: int) -> int:
-    """Flat partitions of one parameter group (`_create_fp16_sub_groups`): closed once they reach `limit`."""
+    """Return the number of flat partitions of one parameter group (`_create_fp16_sub_groups`): each is closed
+    once it reaches `limit`.
+    """
     ends = np.cumsum(np.asarray(pieces, dtype=np.int64))
     starts = [0]
     while starts[-1] < ends[-1]:
