@@ -102,7 +102,9 @@ def test_secrets_come_by_the_pipe_alone(
     )
     waiting = PreConnectingController(home, [], frozenset({hidden}))
     process = identity(waiting)
-    assert (b"canary" in Path(f"/proc/{process.pid}/environ").read_bytes()) == (hidden != "THE_KEY")
+    # empty while it is being started
+    environ = wait_until(Path(f"/proc/{process.pid}/environ").read_bytes, 10, "its environment")
+    assert (b"canary" in environ) == (hidden != "THE_KEY")
     layout, controller = start_run(plan, RECORD, home, controller=waiting)
     waiting.close()
     assert (controller.pid == process.pid) == (hidden == "THE_KEY")
