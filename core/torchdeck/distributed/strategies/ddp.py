@@ -19,7 +19,7 @@ from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
-from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_by_powersgd
+from torchdeck.distributed.strategies.comm_hooks import PowerSgdTensors, compress_by_powersgd, reduce_in_bf16
 from torchdeck.distributed.strategies.same_model import (
     check_same_shapes,
     check_same_trained,
@@ -123,31 +123,6 @@ class DdpStrategy(DistributedStrategy):
             for part in ("logger", "reducer", "process_group"):
                 wrapped.__dict__[part] = None
         super().close()
-
-
-# Gradients that DDP sends truncated to bf16: half the bytes. torch's own hook (`bf16_compress_hook`) is
-# rejected without NCCL; gloo can do the same.
-
-# no `from __future__ import annotations`: DDP inspects a hook's annotation objects
-
-
-def reduce_in_bf16(
-    group: dist.ProcessGroup | None,
-    bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
-) -> torch.futures.Future[torch.Tensor]:
-    """DDP communication hook: average over the ranks, summed in bf16.
-
-    Divides before summing, as torch's hook does, so that no sum is larger than its parts.
-    """
-    gradients: torch.Tensor = bucket.buffer()
-    sent = gradients.to(torch.bfloat16).div_(dist.get_world_size(group))
-    future = dist.all_reduce(sent, group=group, async_op=True).get_future()
-
-    def back(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
-        gradients.copy_(done.value()[0])
-        return gradients
-
-    return future.then(back)  # type: ignore[no-any-return]  # torch's futures are loosely typed
 
 
 # DDP with a fixed bucket layout from the first step on. DDP rebuilds its buckets after its first backward, in

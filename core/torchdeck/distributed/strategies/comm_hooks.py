@@ -1,4 +1,4 @@
-"""PowerSGD (Vogels et al., 2019) on DDP's gradients, and its state in checkpoints."""
+"""Hooks on DDP's gradients: reduction in bf16, and PowerSGD (Vogels et al., 2019) with its state."""
 
 # no `from __future__ import annotations`: DDP inspects a hook's annotation objects
 from collections.abc import Mapping, Sequence
@@ -79,3 +79,25 @@ class PowerSgdTensors(ModuleTensors):
 def _memory(state: PowerSGDState, name: str) -> dict[int, torch.Tensor]:
     """Return one of `_MEMORIES`, by bucket."""
     return {"error": state.error_dict, "p": state.p_memory_dict, "q": state.q_memory_dict}[name]
+
+
+# Half the bytes. torch's own hook (`bf16_compress_hook`) is rejected without NCCL; gloo can do the same.
+
+
+def reduce_in_bf16(
+    group: dist.ProcessGroup | None,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
+) -> torch.futures.Future[torch.Tensor]:
+    """DDP communication hook: average over the ranks, summed in bf16.
+
+    Divides before summing, as torch's hook does, so that no sum is larger than its parts.
+    """
+    gradients: torch.Tensor = bucket.buffer()
+    sent = gradients.to(torch.bfloat16).div_(dist.get_world_size(group))
+    future = dist.all_reduce(sent, group=group, async_op=True).get_future()
+
+    def back(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        gradients.copy_(done.value()[0])
+        return gradients
+
+    return future.then(back)  # type: ignore[no-any-return]  # torch's futures are loosely typed
