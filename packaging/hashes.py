@@ -2,7 +2,7 @@
 
 Without --check it asks pip, and so the registry that pip is set up for, for the wheels of each pin in
 constraints.txt that Torchdeck or one of its extras needs, and writes packaging/hashes/NAME.txt for
-`pip install --require-hashes -r`. It downloads nothing. With --check it asks nobody: the files must name what
+`pip install --require-hashes -r`. It downloads nothing. With --check it asks no one: the files must name what
 the extras need in this environment, at the pinned versions, each with a hash. Exit code 1 if they do not.
 """
 
@@ -244,7 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", action="store_true", help="ask nobody; only look whether the files fit")
+    parser.add_argument("--check", action="store_true", help="ask no one; only look whether the files fit")
     return check() if parser.parse_args().check else write()
 
 

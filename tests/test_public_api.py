@@ -60,14 +60,14 @@ def test_log_in_a_run_writes(tmp_path: Path) -> None:
 
 
 def test_log_with_broken_variables_says_so_once(tmp_path: Path) -> None:
-    """Variables that cannot be true are said, and the training goes on."""
+    """Variables that cannot be true are said, and the training continues."""
     done = python(
-        "import torchdeck; torchdeck.log({'loss': 1.0}); torchdeck.log({'loss': 1.0}); print('went on')",
+        "import torchdeck; torchdeck.log({'loss': 1.0}); torchdeck.log({'loss': 1.0}); print('continued')",
         TORCHDECK_RUN_DIR=str(tmp_path),
         TORCHDECK_ATTEMPT="1",
         RANK="first",
     )
-    assert done.stdout == "went on\n"
+    assert done.stdout == "continued\n"
     assert done.stderr.count("RANK is 'first': right is a whole number") == 1
 
 

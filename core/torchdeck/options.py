@@ -1,4 +1,4 @@
-"""How an option of run.toml is declared: its default, range, unit and help in one call."""
+"""Declaration of an option of run.toml: its default, range, unit and help in one call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A table of run.toml: frozen, no unknown keys, no text taken for a number."""
+    """A table of run.toml: frozen, no unknown keys, no conversion of text to numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
@@ -24,16 +24,16 @@ def option(
     path: bool = False,
     **constraints: Any,
 ) -> Any:
-    """A field with everything that documentation, error messages and the form need.
+    """Declare a field with everything that documentation, error messages and the form need.
 
     Args:
-        description: one sentence for people.
-        default: the value when the key is absent.
+        description: one sentence for users.
+        default: the value if the key is absent.
         unit: what a number counts or measures: "s", "steps", "samples", "bytes".
         group: heading under which a form shows it; None is the section's own.
         visible_if: other keys, by full path, and the values for which this one has an effect.
-        right: what a right value looks like, where type and range do not say it.
-        path: a relative path in it is relative to the folder of the file it stands in.
+        right: a description of valid values, if type and range are not enough.
+        path: a relative path in it is relative to the folder of the file that contains it.
         constraints: pydantic's ge, gt, le, lt, min_length, max_length, pattern, strict.
     """
     facts: dict[str, Any] = {"unit": unit, "group": group, "visible_if": visible_if, "right": right}
@@ -44,6 +44,6 @@ def option(
 
 
 def table(of: type[Section], description: str, *, visible_if: dict[str, list[str]] | None = None) -> Any:
-    """A nested table, all defaults when it is absent."""
+    """Declare a nested table, all defaults if it is absent."""
     extra: dict[str, Any] = {} if visible_if is None else {"visible_if": visible_if}
     return Field(default_factory=of, description=description, json_schema_extra=extra)

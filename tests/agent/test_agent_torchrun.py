@@ -113,7 +113,7 @@ def test_a_stop_before_torchrun_is_up(make_run: Maker) -> None:
 def test_a_taken_port_is_recognised_in_torchruns_words(
     make_run: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody listens on the port: the attempt ends as a lost port, and the next one takes another."""
+    """Someone listens on the port: the attempt ends as a lost port, and the next one takes another."""
     with socket.socket() as foreign:
         foreign.bind(("0.0.0.0", 0))  # noqa: S104 - the port must be taken on every address
         foreign.listen()
@@ -131,7 +131,7 @@ def test_a_taken_port_is_recognised_in_torchruns_words(
 
 @pytest.mark.soak  # of training: tests/integration/test_survival.py
 def test_two_gloo_ranks_survive_the_agents_death(make_run: Maker, tmp_path: Path) -> None:
-    """Ranks that all-reduce go on while the agent is killed; the result is known to the next agent."""
+    """Ranks that all-reduce continue while the agent is killed; the result is known to the next agent."""
     run = make_run(
         """
         import datetime, time, torch, torch.distributed as dist
@@ -169,7 +169,7 @@ def test_a_gang_restarts_under_torchrun(make_run: Maker) -> None:
 
 @pytest.mark.soak  # each by itself above, both and the agent in tests/integration/test_survival.py
 def test_holder_and_torchrun_killed_together(make_run: Maker) -> None:
-    """Nobody is left who saw an exit status: the agent ends the orphans and the run is FAILED."""
+    """No one is left who saw an exit status: the agent ends the orphans and the run is FAILED."""
     run = make_run(WAITING, torchrun=TORCHRUN).start()
     run.wait_stdout("pid", rank=1, seconds=LIMIT)
     identities = [ProcessIdentity.from_json(run.holder_json().get(name)) for name in ("holder", "torchrun")]

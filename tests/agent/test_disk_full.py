@@ -1,4 +1,4 @@
-"""A disk that fills up while a run goes on: a small file system of its own (root only)."""
+"""A disk that fills up while a run continues: a small file system of its own (root only)."""
 
 from __future__ import annotations
 

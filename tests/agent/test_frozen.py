@@ -1,4 +1,4 @@
-"""A machine that stands still for a while, with everything on it: no rank hangs by that."""
+"""A machine that is stalled for a while, with everything on it: no rank hangs by that."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ while True:
 
 @pytest.mark.parametrize(("script", "cooperative"), [(COOPERATIVE, True), (LOGGING, False)])
 def test_a_run_that_was_frozen_goes_on(make_run: Maker, script: str, cooperative: bool) -> None:
-    """With on_hang = "stop", for longer than ranks may stand still; by their own reports, and by metrics."""
+    """With on_hang = "stop", for longer than ranks may are stalled; by their own reports, and by metrics."""
     policy = with_policy(cooperative_stop=cooperative, hang_after=HANG_AFTER, on_hang="stop")
     run = make_run(script, policy=policy).start()
     run.wait("running")
@@ -66,7 +66,7 @@ class Readings:
 
 @pytest.mark.parametrize("asleep", [False, True])
 def test_the_clock_leaves_gaps_out(monkeypatch: pytest.MonkeyPatch, asleep: bool) -> None:
-    """Stopped, or in a suspended machine, where the monotonic clock stands still by itself."""
+    """Stopped, or in a suspended machine, where the monotonic clock is stalled by itself."""
     readings = Readings(monkeypatch)
     clock = OwnClock()
     begun, monotonic, wall = clock(), readings.monotonic, readings.wall
@@ -99,7 +99,7 @@ def test_limits_come_though_a_slow_disk_holds_every_turn_up(monkeypatch: pytest.
 
 
 def test_a_start_that_was_frozen_is_not_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its limit is for time in which it could go on."""
+    """Its limit is for time in which it could continue."""
     readings = Readings(monkeypatch)
     # it has not started torchrun yet
     monkeypatch.setattr(local_attempt, "start_shim", lambda *_: lambda: None)

@@ -62,7 +62,7 @@ def test_a_pipe_that_nobody_reads_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_link_server_that_starts_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    """Where no agent lives nobody else would; who asks at this moment is not disturbed."""
+    """Where no agent lives no one else would; who asks at this moment is not disturbed."""
     os.mkfifo(tmp_path / f"handover-{'a' * 32}.pipe")
     (tmp_path / "stop.json").touch()
     ask = HandoverAsk(tmp_path)

@@ -1,4 +1,4 @@
-"""Who stands still, and since when that is too long."""
+"""Who is stalled, and since when that is too long."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_where_nothing_is_known_it_is_said_how_to_look() -> None:
 
 @pytest.mark.processes
 def test_a_stopped_process_is_named() -> None:
-    """The state in /proc says why it stands, and what would let it go on."""
+    """The state in /proc says why it stands, and what would let it continue."""
     child = subprocess.Popen(["sleep", "60"])
     try:
         os.kill(child.pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""An agent that ends by an error in its own code: the run's view names it, and another agent goes on."""
+"""An agent that ends by an error in its own code: the run's view names it, and another agent continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def faulty_core(folder: Path) -> Path:
 
 
 def test_an_agents_own_error_is_named_and_another_goes_on(make_run: Maker, tmp_path: Path) -> None:
-    """While the run goes on it is a warning; the traceback is in the agent's log."""
+    """While the run continues it is a warning; the traceback is in the agent's log."""
     run = make_run(WAITING).start(core=faulty_core(tmp_path / "faulty"))
     run.wait("running")
     (run.layout.root / "broken").touch()

@@ -149,7 +149,7 @@ def test_a_stop_gets_more_urgent_and_keeps_its_reason() -> None:
 
 
 def test_a_finished_run_is_finished_unless_it_lives_again() -> None:
-    """Life 0: one finish is the end. Life 1: all begins anew, attempts counted on."""
+    """Life 0: one finish is the end. Life 1: all starts over, attempts counted on."""
     assert fold(15).finishes == 1
     again = fold(15, life=1)
     assert (again.finishes, again.attempt, again.open, again.stop, again.restarts) == (1, 2, False, None, 0)

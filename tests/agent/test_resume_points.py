@@ -1,4 +1,4 @@
-"""Which checkpoint several nodes go on from: the newest that each has, on own disks or a shared one."""
+"""Which checkpoint several nodes continue from: the newest that each has, on own disks or a shared one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def points(
 
 @given(st.lists(st.sets(st.integers(1, 9)), min_size=1, max_size=4))
 def test_the_newest_that_all_have(disks: list[set[int]]) -> None:
-    """None where nobody has any; a sentence where some have, and there is none in common."""
+    """None where no one has any; a sentence where some have, and there is none in common."""
     offers = {
         f"n{node}": tuple(point(step) for step in sorted(steps, reverse=True))
         for node, steps in enumerate(disks)

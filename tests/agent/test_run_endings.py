@@ -85,7 +85,7 @@ def test_a_program_that_cannot_be_started_fails_with_a_sentence(make_run: Maker)
 
 
 def test_a_deleted_run_directory_ends_the_run(make_run: Maker) -> None:
-    """What nobody can see or stop any more is not left running; nor are those who supervised it."""
+    """What no one can see or stop any more is not left running; nor are those who supervised it."""
     run = make_run(WAITING).start()
     run.wait("running")
     kept = [run.agent(), run.holder(), run.torchrun()]
@@ -100,7 +100,7 @@ def test_a_deleted_run_directory_ends_the_run(make_run: Maker) -> None:
 
 
 def test_a_torchrun_that_outstays_its_ranks_is_ended(make_run: Maker, tmp_path: Path) -> None:
-    """All ranks ended well, torchrun stands still: the run ends by what the ranks say, and not never."""
+    """All ranks ended well, torchrun is stalled: the run ends by what the ranks say, and not never."""
     go = tmp_path / "go"
     text = f"""
         import time; from pathlib import Path

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.processes
 
 
 def test_what_was_seen_is_known_after_torchruns_end() -> None:
-    """A child that nobody is the parent of any more; what ended while torchrun lived is forgotten."""
+    """A child that no one is the parent of any more; what ended while torchrun lived is forgotten."""
     with subprocess.Popen(["sh", "-c", "sleep 61 & sleep 62 & wait"], start_new_session=True) as process:
         try:
             root, tree = ProcessIdentity.of(process.pid), TorchrunTree()

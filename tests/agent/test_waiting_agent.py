@@ -38,7 +38,9 @@ def test_nothing_that_comes_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_line_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
     """Who writes it is stuck; the lock is not taken meanwhile."""
     reading, writing = os.pipe()
-    os.write(writing, b'{"token": ')  # before there is who reads it, and could wait in vain for its beginning
+    os.write(
+        writing, b'{"token": '
+    )  # before there is who reads it, and could wait without success for its beginning
     with subprocess.Popen(argv(tmp_path, 0.1), stdin=reading, stderr=subprocess.PIPE, text=True) as process:
         os.close(reading)
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""What the agent sees of living ranks: who stands still, and the heartbeat."""
+"""What the agent sees of living ranks: who is stalled, and the heartbeat."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
     os.kill(pid, signal.SIGSTOP)
 
     def told(name: str) -> list[Mapping[str, Any]]:
-        """What is said of that rank; another may stand still for a second too, where the machine is busy."""
+        """What is said of that rank; another may are stalled for a second too, where the machine is busy."""
         return [event.fields for event in run.events(name) if event.fields["rank"] == 1]
 
     what = f"a hang of a stopped rank: {run.describe()}"

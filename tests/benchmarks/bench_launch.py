@@ -1,4 +1,4 @@
-"""What a launch costs beside torchrun's own, and what supervision costs while a run goes on."""
+"""What a launch costs beside torchrun's own, and what supervision costs while a run continues."""
 
 import os
 import statistics
@@ -82,7 +82,7 @@ def _idle(folder: Path) -> Row:
         command.run("runs", "stop", "--now", run.root.name)
     spent = [(end - start) / IDLE_WINDOW * 100 for start, end in zip(before, after, strict=True)]
     return Row(
-        name="agent, holder and controller while a run goes on",
+        name="agent, holder and controller while a run continues",
         ours=sum(spent[:-1]),
         peer=spent[-1],
         unit="% of a core",

@@ -1,4 +1,4 @@
-"""What the window takes of a core while nobody touches it: it shows the page of a real run that goes on.
+"""What the window takes of a core while no one touches it: it shows the page of a real run that continues.
 
 On a machine that is busy with other things the processor's time grows by as much as half; paintings and
 wake-ups a second stay.
@@ -26,7 +26,7 @@ HISTORY = 6_000
 GOAL = 3.0
 """Per cent of a core."""
 LONGEST = 300
-"""Seconds that the script goes on unless it is stopped."""
+"""Seconds that the script continues unless it is stopped."""
 SCRIPT = """\
 import time
 import torchdeck

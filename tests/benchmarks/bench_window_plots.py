@@ -260,7 +260,7 @@ def _ten_million(app: QApplication, theme: Theme, folder: Path) -> list[Row]:
         Row("10 million points: open", opened, "s", None, "", None, 0.5, True),
         Row("  pan", len(frames) / seconds, "frames/s", None, "", None, 30.0),
         Row("  slowest frame of a pan", 1000 * max(frames), "ms", None, "", None, 50.0, True),
-        Row("  detail read anew while panning", shown / seconds, "times/s"),
+        Row("  detail read again while panning", shown / seconds, "times/s"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""`torchdeck` with the page of a run in sight, which says what it takes while nobody touches it, and closes.
+"""`torchdeck` with the page of a run in sight, which says what it takes while no one touches it, and closes.
 
 `python window_idle_worker.py RUN_ID SECONDS` prints one line of JSON: `processor` seconds of the process and
 of its `gui` thread over `seconds`, the run's `state`, and meanwhile the `steps` that it logged, the
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 90.0
 """Seconds in which the run trains, and its page shows it."""
 SETTLE = 12.0
-"""Seconds before the count: what is loaded late is loaded, and nobody is at the window any more."""
+"""Seconds before the count: what is loaded late is loaded, and no one is at the window any more."""
 
 
 class Idle:

@@ -112,7 +112,7 @@ def test_an_interpreter_without_torch_is_said(
 
 
 def test_a_process_that_says_nothing_or_dies_is_ended(tmp_path: Path) -> None:
-    """There is no limit for work that goes on, only for silence."""
+    """There is no limit for work that continues, only for silence."""
     for name, body, silence, said in (
         ("silent", "exec sleep 60", 0.3, "nothing was heard for 0.3 s"),
         ("dying", "echo broken >&2; exit 3", 30.0, "exit code 3: broken"),

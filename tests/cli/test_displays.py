@@ -92,7 +92,7 @@ def test_phase_before_the_first_step_is_progress(tmp_path: Path) -> None:
 
 
 def test_memory_of_a_rank_that_was_given_up_is_not_shown(tmp_path: Path) -> None:
-    """It had more than those that go on; the rank that uses most of these is shown."""
+    """It had more than those that continue; the rank that uses most of these is shown."""
     for attempt, of_ranks in enumerate(((1.0, 2.0, 9.0), (3.0, 4.0)), 1):
         for rank, memory in enumerate(of_ranks):
             write_rows(tmp_path, [(5, {"memory_bytes": memory})], rank=rank, attempt=attempt)

@@ -67,7 +67,7 @@ def test_nodes_take_a_line_each_at_80_columns() -> None:
     gpus = {"devices": [gpu(0, 7), gpu(1)], "driver": "550", "cuda": "12.4", "error": ""}
     found = {
         "node1": probed("node1", system={"host": "node1", **system}, gpu=gpus),
-        "node2": Probed("node2", 12.0, error="node node2: nobody answers"),
+        "node2": Probed("node2", 12.0, error="node node2: no one answers"),
         "node3": None,
     }
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
@@ -218,7 +218,7 @@ RUN = {
 
 
 def now(name: str, cpu: float, *gpus: int) -> NodeNow:
-    """A node with GPUs, each leased by a run, and with a run that nobody looks after."""
+    """A node with GPUs, each leased by a run, and with a run that no one looks after."""
     values = {
         "cpu_percent": cpu,
         "memory_used_bytes": 5e9,

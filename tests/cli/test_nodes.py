@@ -279,7 +279,7 @@ def test_an_unknown_key_is_trusted_by_its_fingerprint_and_by_nothing_else(
     done = command.run("nodes", "trust", "node1", "node2", "--fingerprint", shown)
     assert done.returncode == 3
     assert done.stdout == f"node1: root@{made.address(1)}:22 is reached, and its host key is known\n"
-    assert "node node2: nobody has said yet" in done.stderr
+    assert "node node2: no one has said yet" in done.stderr
     answers = command.run("nodes", "trust", "node1", "--json")
     assert answers.returncode == 0
     assert '"reached": true' in answers.stdout
@@ -325,7 +325,7 @@ def test_a_password_is_kept_in_the_keyring_when_that_is_asked_for(
     monkeypatch.setenv("TESTS_KEYRING_FILE", str(tmp_path / "secrets"))
     code, seen = typed(command, ["nodes", "trust", "node1", "--keyring", "keep"], [("Password of", password)])
     assert (code, "the keyring has password of root@" in seen) == (0, True), seen
-    assert command.run("nodes", "trust", "node1").returncode == 0  # nobody is there to be asked
+    assert command.run("nodes", "trust", "node1").returncode == 0  # no one is there to be asked
     assert b"canary" not in b"".join(path.read_bytes() for path in command.home.rglob("*") if path.is_file())
     assert "forgot password of root@" in command.run("nodes", "trust", "node1", "--keyring", "forget").stdout
     assert command.run("nodes", "trust", "node1").returncode == 3

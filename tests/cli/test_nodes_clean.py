@@ -128,7 +128,7 @@ def test_nothing_is_removed_that_was_not_shown_by_whatever_name_it_was_noted(
 def test_what_a_node_does_not_list_stays_there(
     cleaning: Cleaning, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Though it is noted: nobody has seen what would go."""
+    """Though it is noted: no one has seen what would go."""
     folder = cleaning.lay(IDS[0], ["n2"])
     cleaning.mute.add("n2")
     assert cleaning.run() == 3

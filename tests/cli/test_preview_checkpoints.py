@@ -8,7 +8,7 @@ from torchdeck.distributed.settings import CheckpointSettings
 
 AUTO = (
     "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time), "
-    "written while training goes on,"
+    "written while training continues,"
 )
 
 
@@ -26,7 +26,7 @@ AUTO = (
     ],
 )
 def test_when_training_saves(options: dict[str, object], said: str) -> None:
-    """Steps, epochs, the rule of auto, and whether training goes on meanwhile."""
+    """Steps, epochs, the rule of auto, and whether training continues meanwhile."""
     settings = CheckpointSettings(directory="somewhere", **options)  # type: ignore[arg-type]
     assert saving_times(settings) == said
 

@@ -347,10 +347,10 @@ def test_a_run_that_nobody_follows_is_said_to_be_one(
     write_links(layout, {"n1": up}, now - 600)
     _, row, note = output_of(capsys, "runs", "list").splitlines()
     assert row.split()[2] == "RUNNING?"
-    assert re.match(rf"\? {layout.root.name}: nobody has followed it here for 10 min ", note)
+    assert re.match(rf"\? {layout.root.name}: no one has followed it here for 10 min ", note)
     assert note.endswith(f"(torchdeck runs attach {layout.root.name})")
     shown = output_of(capsys, "runs", "show", "gpt")
-    assert "  nobody has followed it here for 10 min " in shown.splitlines()[1]
+    assert "  no one has followed it here for 10 min " in shown.splitlines()[1]
     assert "attach` does, heard of last 10 min ago\n" in shown
     assert "  rank 0: training step 8 when it was heard of last\n" in shown
     (told,) = json.loads(output_of(capsys, "runs", "list", "--json"))
@@ -387,7 +387,7 @@ def test_delete_says_what_is_left_on_nodes_and_what_removes_it_later(
 def test_nodes_are_left_alone_where_that_is_asked(
     torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that goes on loses nothing on its nodes either."""
+    """A run that continues loses nothing on its nodes either."""
     asked = config(distributed={"nodes": ["n1"]})
     there = replace(node("n1", cores=1), remote=True)
     document = plan(asked, there).document()

@@ -45,7 +45,7 @@ def test_docs_name_every_key(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_many_bytes_are_shown_as_a_size(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody counts 536870912."""
+    """No one counts 536870912."""
     assert call("limits.min_free_disk") == 0
     assert 'default  "512MiB"' in capsys.readouterr().out
 

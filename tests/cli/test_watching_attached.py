@@ -64,9 +64,9 @@ def test_a_run_is_not_called_lost_while_its_controller_begins(
     ("number", "attached", "ends_by", "code", "said"),
     [
         (signal.SIGINT, False, "request", 0, "the ranks finish the step, save and exit (Ctrl-C again"),
-        (signal.SIGTERM, False, "nothing", 128 + signal.SIGTERM, "the run goes on: torchdeck runs attach"),
+        (signal.SIGTERM, False, "nothing", 128 + signal.SIGTERM, "the run continues: torchdeck runs attach"),
         (signal.SIGQUIT, True, "request", 0, "the ranks finish the step, save and exit (Ctrl-\\ again"),
-        (signal.SIGINT, True, "nothing", 128 + signal.SIGINT, "the run goes on: torchdeck runs attach"),
+        (signal.SIGINT, True, "nothing", 128 + signal.SIGINT, "the run continues: torchdeck runs attach"),
     ],
 )
 def test_a_signal_is_answered_while_the_controller_begins(

@@ -113,7 +113,7 @@ def test_a_base_that_cannot_be_read(tmp_path: Path, value: str, wrong: str) -> N
 
 
 def test_a_chain_without_end_is_refused(tmp_path: Path) -> None:
-    """Files are read up to a number that nobody needs."""
+    """Files are read up to a number that no one needs."""
     for number in range(70):
         write(tmp_path, f"extends = '{number + 1}.toml'\n", f"{number}.toml")
     with pytest.raises(ConfigError, match="a chain of 64 files"):

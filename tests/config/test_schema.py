@@ -54,7 +54,7 @@ def test_an_integer_is_a_number_and_text_is_not() -> None:
 
 
 def test_configs_are_frozen() -> None:
-    """Nobody changes a config after it was validated."""
+    """No one changes a config after it was validated."""
     with pytest.raises(ValidationError):
         RunConfig().training.steps = 3
 

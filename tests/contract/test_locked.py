@@ -8,7 +8,7 @@ from torchdeck.contract.lock_file import changing, locked
 
 
 def test_a_lock_that_is_never_let_go_is_an_error(tmp_path: Path) -> None:
-    """Somebody stands still with it: who waits says so, and does not hang."""
+    """Someone is stalled with it: who waits says so, and does not hang."""
     with (
         locked(tmp_path / "lock"),
         pytest.raises(TimeoutError, match="has held the lock"),

@@ -88,7 +88,9 @@ def test_an_id_outside_the_data_set_is_refused(id_: int, tmp_path: Path) -> None
 
 
 def test_every_torn_tail_is_left_out(tmp_path: Path) -> None:
-    """Cut anywhere, the whole records before the cut are read, and reading goes on when the rest is there."""
+    """Cut anywhere, the whole records before the cut are read, and reading continues when the rest is
+    there.
+    """
     path = tmp_path / "samples.log"
     sizes = write(path)
     content = path.read_bytes()
@@ -133,7 +135,7 @@ def test_every_flipped_byte_is_found(tmp_path: Path) -> None:
     [
         ((b'"v":1', b'"v":2'), "was written by a newer Torchdeck"),
         ((b'"width":2', b'"width":4'), "is not a sample log"),
-        ((b"torchdeck samples", b"somebody's sample"), "is not a sample log"),
+        ((b"torchdeck samples", b"someone's sample"), "is not a sample log"),
         ((b'"rank":1', b'"rank":2'), "is not a sample log"),
         ((b'"size":100', b'"size":"9"'), "is not a sample log"),
         ((b"{", b"["), "is not a sample log"),

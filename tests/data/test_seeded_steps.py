@@ -34,7 +34,7 @@ def test_epochs_count_the_same_from_everywhere(size: int, batch: int, quarters: 
 
 
 def test_another_global_batch_finishes_the_epochs() -> None:
-    """Half an epoch at 2 samples a step, then 4 a step: what is left of two epochs is counted anew."""
+    """Half an epoch at 2 samples a step, then 4 a step: what is left of two epochs is counted again."""
     assert steps_of(20, 4).total_steps(None, 2.0, Position(0, 10, 5)) == 5 + 3 + 5
 
 

@@ -65,7 +65,7 @@ def test_compiled_blocks_train(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_a_checkpoint_fits_with_and_without(tmp_path: Path) -> None:
-    """A run without goes on from what one with it saved: names of weights are what they were."""
+    """A run without continues from what one with it saved: names of weights are what they were."""
     train(tmp_path / "first", "fsdp", 2, checkpointing=True, steps=3, every=2)
     saved = tmp_path / "first" / "checkpoints" / checkpoint_name(2)
     gone_on = train(tmp_path / "second", "fsdp", 2, checkpointing=False, steps=4, resume=str(saved))

@@ -1,4 +1,4 @@
-"""The same few functions in a process that torchrun, a person, Torchdeck or nobody started."""
+"""The same few functions in a process that torchrun, a person, Torchdeck or no one started."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def test_started_by_torchdeck(tmp_path: Path) -> None:
     ("here", "world_size", "said"),
     [
         ([0, 2], 3, "rank 1 of 3 did not come to 127.0.0.1:{port} within 3 s"),
-        ([1], 2, "reached nobody at 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) within 3 s: rank 0 was not"),
+        ([1], 2, "reached no one at 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) within 3 s: rank 0 was not"),
     ],
     ids=["another", "the first"],
 )
@@ -142,7 +142,7 @@ def test_a_rank_that_never_comes_is_named(here: list[int], world_size: int, said
 
 
 def test_a_port_that_is_taken() -> None:
-    """Rank 0 says that it cannot have it, and how to go on."""
+    """Rank 0 says that it cannot have it, and how to continue."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         rank = ForkedRank.start(partial(refused, 0, 2, port))

@@ -13,10 +13,10 @@ def test_many_absent_ranks_are_counted() -> None:
 
 
 def test_a_meeting_point_that_cannot_be_reached() -> None:
-    """A name that nobody knows is told from a machine where nobody waits; IPv6 stands in brackets."""
+    """A name that no one knows is told from a machine where no one waits; IPv6 stands in brackets."""
     config = DistributedConfig(1, 2, 1, 2, master_addr="no such name")
     assert "rank 1 knows no machine named no such name (MASTER_ADDR)" in _unreachable(
         config, "", offered=False
     )
     config = DistributedConfig(1, 2, 1, 2, master_addr="::1")
-    assert "rank 1 reached nobody at [::1]:29500 (MASTER_ADDR" in _unreachable(config, "", offered=False)
+    assert "rank 1 reached no one at [::1]:29500 (MASTER_ADDR" in _unreachable(config, "", offered=False)

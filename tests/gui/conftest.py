@@ -32,4 +32,4 @@ def theme(qapp: QApplication) -> Iterator[Theme]:
 def operations(qapp: QApplication) -> Iterator[Operations]:
     made = Operations(qapp)
     yield made
-    assert made.close(10_000), "an operation of the test goes on"
+    assert made.close(10_000), "an operation of the test continues"

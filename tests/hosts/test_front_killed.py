@@ -45,7 +45,7 @@ def _words(pid: int) -> list[str]:
     [pytest.param(moment, marks=[] if "is there" in moment else pytest.mark.soak) for moment in MOMENTS],
 )
 def test_killed_when(moment: str, across: AcrossOf, tmp_path: Path) -> None:
-    """A run that has got its directory comes to its end with nobody there; before that nothing is left."""
+    """A run that has got its directory comes to its end with no one there; before that nothing is left."""
     hosts = across(2)
     home = hosts.command.home
     script = tmp_path / "hello.py"

@@ -22,7 +22,7 @@ def with_inventory(made: TestHosts, home: Path) -> Command:
 
 
 def leave_orphan(made: TestHosts, host: int, run_id: str) -> None:
-    """A process on the host that carries the id of a run that nobody looks after."""
+    """A process on the host that carries the id of a run that no one looks after."""
     line = f"{RUN_ID_VARIABLE}={run_id} RANK=3 setsid sleep 600 </dev/null >/dev/null 2>&1 & echo done"
     made.enter(host, ["bash", "-c", line])
 
@@ -83,7 +83,7 @@ def until(lines: Iterator[dict[str, Any]], node: str, state: str, seconds: float
 
 
 def test_a_lost_node_comes_back_in_the_monitor(hosts: HostsOf, torchdeck_home: Path) -> None:
-    """Samples of both; one is cut, the other goes on; it is healed and heard of again; Ctrl-C ends it."""
+    """Samples of both; one is cut, the other continues; it is healed and heard of again; Ctrl-C ends it."""
     made = hosts(2)
     command = with_inventory(made, torchdeck_home)
     with command.start("nodes", "monitor", "--interval", "0.5", "--json") as process:

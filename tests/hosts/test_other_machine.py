@@ -120,7 +120,7 @@ def test_ranks_without_anybody_are_told_and_ended(across: AcrossOf, tmp_path: Pa
     for host in (1, 2):
         found = hosts.processes(host)
         for pid in found["agent"] + found["holder"]:
-            os.kill(pid, signal.SIGSTOP)  # neither starts the other anew
+            os.kill(pid, signal.SIGSTOP)  # neither starts the other again
         for pid in found["agent"] + found["holder"]:
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: "agent" not in hosts.processes(1), 20, "the agents to be gone")
@@ -136,7 +136,7 @@ def test_ranks_without_anybody_are_told_and_ended(across: AcrossOf, tmp_path: Pa
 
 
 def test_attaching_says_what_is_missing(across: AcrossOf, tmp_path: Path) -> None:
-    """A node that nobody knows, and one that has no run."""
+    """A node that no one knows, and one that has no run."""
     elsewhere = other_machine(across(1), tmp_path / "other home")
     unknown = elsewhere.run("runs", "attach", "--node", "nodeX", "latest")
     assert unknown.returncode == 2

@@ -88,7 +88,7 @@ def test_nothing_is_left_on_a_node(hosts: HostsOf, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_orphans_on_a_node_are_ended(hosts: HostsOf, tmp_path: Path) -> None:
-    """What carries the id of a run that nobody looks after."""
+    """What carries the id of a run that no one looks after."""
     made = hosts(1)
     made.trust(tmp_path)
     node_inventory = inventory_of(made)

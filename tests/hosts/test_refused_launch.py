@@ -104,7 +104,7 @@ def test_all_that_is_wrong_is_said_at_once(bad: Bad) -> None:
 
 
 def test_a_changed_host_key_is_refused(bad: Bad) -> None:
-    """Before anything is said to that host; once, with the way out for a host that was set up anew.
+    """Before anything is said to that host; once, with the way out for a host that was set up again.
 
     What is wrong with another node is said in the same refusal.
     """

@@ -19,9 +19,9 @@ TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.soak)])
 def test_cut_and_healed_in_mid_run(across: AcrossOf, tmp_path: Path, seconds: int) -> None:
-    """The run goes on, the terminal says since when; what was missed arrives, no gap, no step twice."""
+    """The run continues, the terminal says since when; what was missed arrives, no gap, no step twice."""
     hosts = across(2)
-    training, gate = Training(tmp_path / "work", nproc=1, steps=60, every=20), tmp_path / "go on"
+    training, gate = Training(tmp_path / "work", nproc=1, steps=60, every=20), tmp_path / "continue"
     with hosts.command.start(*TWO, hold(training.write(0.1), step=30, gate=gate)) as front:
         hosts.wait_begun(front)
         hosts.wait_step(5, host=2)
@@ -78,7 +78,7 @@ def test_a_node_that_stays_away_ends_the_gang(across: AcrossOf, tmp_path: Path) 
 
 @pytest.mark.soak
 def test_goes_on_without_a_node_that_stays_away(across: AcrossOf, tmp_path: Path) -> None:
-    """With a range of nodes and checkpoints on a path that all share the rest goes on from the last one."""
+    """With a range of nodes and checkpoints on a path that all share the rest continues from the last one."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=60, every=10)
     elastic = ("--set", 'distributed.nodes="1:2"', "--set", "launch.node_grace=6")

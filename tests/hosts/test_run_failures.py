@@ -1,4 +1,4 @@
-"""Something ends on one of two nodes: the run goes on, or all of it ends everywhere and it is said why."""
+"""Something ends on one of two nodes: the run continues, or all of it ends everywhere and it is said why."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ dist.destroy_process_group()
 
 
 class Looping:
-    """A script on two nodes that goes on until it is told otherwise."""
+    """A script on two nodes that continues until it is told otherwise."""
 
     def __init__(self, hosts: HostsRun, folder: Path, **launch: object) -> None:
         self.go, self.fail = folder / "go", folder / "fail"
@@ -91,7 +91,7 @@ def test_a_rank_raises_on_the_second_node(across: AcrossOf, tmp_path: Path) -> N
 
 @pytest.mark.soak
 def test_all_are_started_again_from_the_last_checkpoint(across: AcrossOf, tmp_path: Path) -> None:
-    """A rank of the second node is killed: a new attempt of both goes on, and no step is lost or twice."""
+    """A rank of the second node is killed: a new attempt of both continues, and no step is lost or twice."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=40)
     two = ("--set", 'distributed.nodes=["node1","node2"]', "--set", "launch.max_restarts=1")
@@ -144,7 +144,7 @@ SURVIVED = ("controller", "link server", "agent", "holder")
 @pytest.mark.soak
 @pytest.mark.parametrize("what", VICTIMS)
 def test_each_process_is_killed_in_turn(across: AcrossOf, tmp_path: Path, what: str) -> None:
-    """The run goes on to its end, or ends everywhere within seconds; nothing is left on any node."""
+    """The run continues to its end, or ends everywhere within seconds; nothing is left on any node."""
     hosts = across(2)
     looping = Looping(hosts, tmp_path)
     with hosts.command.start("--no-gui", "--trust", looping.file) as front:
@@ -167,7 +167,7 @@ def test_each_process_is_killed_in_turn(across: AcrossOf, tmp_path: Path, what: 
                 wait_until(again, 40, f"another {kind}")
             if what == "controller":
                 time_of_death = _steps(hosts)
-                wait_until(lambda: _steps_there(hosts) > time_of_death + 20, 30, "the ranks to go on")
+                wait_until(lambda: _steps_there(hosts) > time_of_death + 20, 30, "the ranks to continue")
             looping.go.touch()
             if what == "controller":
                 attached = hosts.command.run("runs", "attach", hosts.run.root.name)

@@ -78,7 +78,7 @@ def test_a_tie_is_said_to_be_one(across: AcrossOf, tmp_path: Path) -> None:
         port = hosts.wait_event(1, "listening")["port"]
         with SlowLink(hosts.made.address(1), port, delay=LATE, listen=hosts.made.here) as link:
             hosts.made.redirect(2, 1, port, link.port)
-            hosts.kill(1, "agent")  # the next one measures anew, by the new way
+            hosts.kill(1, "agent")  # the next one measures again, by the new way
             wait_until(lambda: _errors(hosts) and _errors(hosts)[-1] >= LATE, 60, "a clock of the long way")
             failing.fail(0.0, LATE / 2)
             output, _ = front.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The leading host is cut away for good and launch.unattended says "continue": the other's ranks go on."""
+"""The leading host is cut away for good and launch.unattended says "continue": the other's ranks continue."""
 
 import os
 import signal
@@ -92,13 +92,13 @@ def begun(
 
 @pytest.mark.soak
 def test_ranks_go_on_to_their_end(across: AcrossOf, tmp_path: Path) -> None:
-    """Ranks that need no other go on, which is said and mirrored; at their end the node is left clean."""
+    """Ranks that need no other continue, which is said and mirrored; at their end the node is left clean."""
     with begun(across, tmp_path, together=False) as leaderless:
         hosts = leaderless.hosts
         leaderless.lose_the_leader()
         hosts.wait_empty_on(1, 30, "link server")
-        said = "node node2 has not heard from the leading node for launch.node_grace: its ranks go on"
-        wait_until(lambda: said in leaderless.warnings(), 20, "a word of the ranks that go on")
+        said = "node node2 has not heard from the leading node for launch.node_grace: its ranks continue"
+        wait_until(lambda: said in leaderless.warnings(), 20, "a word of the ranks that continue")
         assert said in hosts.command.run("runs", "show", hosts.run.root.name).stdout.replace("\n", " ")
         leaderless.wait_steps(20)
         leaderless.go.touch()
@@ -138,7 +138,7 @@ def test_ranks_that_nobody_looks_after_are_cleaned_up(across: AcrossOf, tmp_path
         assert hosts.command.json("nodes", "clean", "node2", "--yes")["nodes"] == []
         assert "rank" in hosts.processes(2)
         found = hosts.processes(2)
-        for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, neither starts the other anew
+        for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, neither starts the other again
             for pid in found["agent"] + found["holder"]:
                 os.kill(pid, sent)
         wait_until(lambda: "agent" not in hosts.processes(2), 20, "the agent to be gone")
@@ -168,7 +168,7 @@ def test_a_stop_reaches_ranks_whose_lead_has_ended(across: AcrossOf, tmp_path: P
         assert read_run(hosts.run).resumable
         resumed = hosts.command.run("runs", "resume", hosts.run.root.name, timeout=120)
         assert resumed.returncode == 3
-        assert "goes on without its leader on node2" in resumed.stderr
+        assert "continues without its leader on node2" in resumed.stderr
         stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
         assert stopped.returncode == 0, stopped.stderr
         assert hosts.wait_event(2, "request", 5)["kind"] == "stop"
@@ -198,7 +198,7 @@ def test_ranks_that_go_on_are_stopped(across: AcrossOf, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_node_that_was_switched_off_and_on_goes_on_no_more(across: AcrossOf, tmp_path: Path) -> None:
-    """Nobody is there who could say the end of its ranks: the controller sees it, writes it down and ends."""
+    """No one is there who could say the end of its ranks: the controller sees it, writes it down and ends."""
     with begun(across, tmp_path, together=False) as leaderless:
         hosts = leaderless.hosts
         hosts.made.block_port(1, "1-65535", sender=hosts.made.address(2))
@@ -206,7 +206,7 @@ def test_a_node_that_was_switched_off_and_on_goes_on_no_more(across: AcrossOf, t
         hosts.wait_event(1, "finished", 60)
         leaderless.wait_steps(5)
         found = hosts.processes(2)
-        for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, neither starts the other anew
+        for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, neither starts the other again
             for pid in (pid for part in LIVING for pid in found.get(part, [])):
                 os.kill(pid, sent)
     hosts.wait_controller_gone(90)
@@ -218,7 +218,7 @@ def test_a_node_that_was_switched_off_and_on_goes_on_no_more(across: AcrossOf, t
 
 @pytest.mark.soak
 def test_a_node_that_was_left_out_ends_its_ranks_when_it_is_back(across: AcrossOf, tmp_path: Path) -> None:
-    """The leader has gone on without it, as a range of nodes allows: nobody wants what its ranks still do."""
+    """The leader has gone on without it, as a range of nodes allows: no one wants what its ranks still do."""
     with begun(across, tmp_path, "1:2", together=False) as leaderless:
         hosts = leaderless.hosts
         hosts.made.cut(2)
@@ -227,7 +227,7 @@ def test_a_node_that_was_left_out_ends_its_ranks_when_it_is_back(across: AcrossO
         wait_until(lambda: "lead_lost" in there.read_text(), 60, "the second host to miss its leader")
         assert "rank" in hosts.processes(2)
         hosts.made.heal(2)
-        assert "goes on without this node" in hosts.wait_event(2, "node_finished", 90)["why"]
+        assert "continues without this node" in hosts.wait_event(2, "node_finished", 90)["why"]
         assert not set(LIVING[1:]) & set(hosts.processes(2))
         leaderless.go.touch()
         hosts.wait_event(1, "finished", 60)

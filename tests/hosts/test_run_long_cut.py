@@ -32,7 +32,7 @@ def test_a_cut_costs_one_restart_however_long_it_is(
     training = Training(tmp_path / "work", nproc=1, steps=20, every=5)
     options = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
     restarts = ("--set", "launch.max_restarts=1", "--set", "launch.kill_grace=2")
-    file = hold(training.write(0.02), step=8, gate=tmp_path / "go on")
+    file = hold(training.write(0.02), step=8, gate=tmp_path / "continue")
     started = hosts.command.run("--no-gui", "--trust", "--detach", *options, *restarts, file)
     assert started.returncode == 0, started.stderr
     hosts.wait_event(1, "checkpoint", 90)
@@ -46,7 +46,7 @@ def test_a_cut_costs_one_restart_however_long_it_is(
         hosts.made.unblock_ports(1)
     else:
         hosts.made.heal(1)
-    (tmp_path / "go on").touch()
+    (tmp_path / "continue").touch()
     wait_until(lambda: read_run(hosts.run).is_over, 90, f"the run's end: {read_run(hosts.run)}")
     view = read_run(hosts.run)
     assert view.state == "SUCCEEDED", view

@@ -1,4 +1,4 @@
-"""The leading host loses power: the run is lost, has an end here, and goes on elsewhere."""
+"""The leading host loses power: the run is lost, has an end here, and continues elsewhere."""
 
 import os
 import signal
@@ -29,7 +29,9 @@ def begun(hosts: HostsRun, folder: Path, *options: str) -> None:
 
 
 def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf, tmp_path: Path) -> None:
-    """LOST with the reason within twice launch.node_grace; it goes on elsewhere, and can be deleted here."""
+    """LOST with the reason within twice launch.node_grace; it continues elsewhere, and can be deleted
+    here.
+    """
     hosts = across(3)
     begun(hosts, tmp_path)
     lost = time.monotonic()
@@ -101,7 +103,9 @@ def test_a_leader_that_comes_back_ends_though_no_controller_was_left(
 
 @pytest.mark.soak
 def test_a_leader_that_comes_back_finds_that_it_was_replaced(across: AcrossOf, tmp_path: Path) -> None:
-    """It was cut off and has gone on by itself; resumed meanwhile, the run goes on and the old life ends."""
+    """It was cut off and has gone on by itself; resumed meanwhile, the run continues and the old life
+    ends.
+    """
     hosts = across(2)
     begun(hosts, tmp_path, "--set", "launch.max_restarts=5")
     hosts.made.cut(1)
@@ -114,7 +118,7 @@ def test_a_leader_that_comes_back_finds_that_it_was_replaced(across: AcrossOf, t
     assert "this part of the run was replaced" in replaced["why"]
     started = hosts.wait_event(1, "launching", 90, count=len(hosts.events(1, "launching")) + 1)
     assert started["reason"] == "first"
-    wait_until(lambda: read_run(hosts.run).state == "RUNNING", 60, "the run to go on")
+    wait_until(lambda: read_run(hosts.run).state == "RUNNING", 60, "the run to continue")
     hosts.wait_event(1, "checkpoint", 60, count=len(hosts.events(1, "checkpoint")) + 1)
     stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=60)
     assert stopped.returncode == 0, stopped.stderr

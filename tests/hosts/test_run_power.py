@@ -1,4 +1,4 @@
-"""A host loses power, for good or for a while: the run names it, and goes on if it may."""
+"""A host loses power, for good or for a while: the run names it, and continues if it may."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_a_leader_that_is_back_late_leads_the_run_again_once_it_is_resumed(
 
 @pytest.mark.soak
 def test_a_resume_that_comes_before_the_leader_says_so(across: AcrossOf, tmp_path: Path) -> None:
-    """It costs nothing: once the host is there, the run goes on."""
+    """It costs nothing: once the host is there, the run continues."""
     hosts = across(2)
     started(hosts, tmp_path, 0)
     hosts.made.lose_power(1)

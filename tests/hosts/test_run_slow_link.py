@@ -24,7 +24,9 @@ STEPS = 100
 FLOOD = 2 * SPEED
 """Bytes that a rank prints a second, which is twice what the line carries."""
 LAG = 5.0
-"""Seconds that state and loss may be late while that goes on: a few turns of the line, on a busy machine."""
+"""Seconds that state and loss may be late while that continues: a few turns of the line, on a busy
+machine.
+"""
 SCRIPT = """
 import os, sys, time, torchdeck
 rank, steps, flood = int(os.environ["RANK"]), int(sys.argv[1]), int(sys.argv[2])
@@ -65,7 +67,7 @@ def test_state_and_loss_come_before_logs(across: AcrossOf, tmp_path: Path, torch
             lags = measured(hosts)
             output, _ = front.communicate(timeout=180)
         assert front.returncode == 0, output
-        hosts.wait_empty(120)  # logs go on coming after the end was told
+        hosts.wait_empty(120)  # logs continue coming after the end was told
         hosts.wait_controller_gone()
     hosts.assert_mirrored()
     metrics = RunMetrics(hosts.run.root)

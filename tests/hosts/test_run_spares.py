@@ -22,7 +22,7 @@ STEPS = 16
 def loses_power(hosts: HostsRun, host: int, folder: Path, *settings: str) -> dict[str, Any]:
     """A run that ends well though a host is switched off for good after some checkpoints; how it is shown."""
     training = Training(folder / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
-    gate = folder / "go on"
+    gate = folder / "continue"
     run_file = hold(training.write(0.0), step=8, gate=gate)
     sets = [word for setting in settings for word in ("--set", setting)]
     with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
@@ -81,7 +81,7 @@ def test_a_spare_that_is_off_is_passed_over(across: AcrossOf, tmp_path: Path) ->
     hosts.made.power_off(5)
     settings = ('distributed.nodes=["node[1-5]"]', "distributed.spare=3", "checkpoint.replicas=1")
     training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
-    gate = tmp_path / "go on"
+    gate = tmp_path / "continue"
     sets = [word for setting in settings for word in ("--set", setting)]
     run_file = hold(training.write(0.0), step=8, gate=gate)
     with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
@@ -108,7 +108,7 @@ def test_a_resumed_run_begins_without_the_node_that_is_gone(across: AcrossOf, tm
     settings = ('distributed.nodes=["node[1-3]"]', "distributed.spare=1", "checkpoint.replicas=1")
     sets = [word for setting in settings for word in ("--set", setting)]
     training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
-    gate = tmp_path / "go on"
+    gate = tmp_path / "continue"
     run_file = hold(training.write(0.0), step=8, gate=gate)
     with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
         hosts.wait_begun(front)
@@ -130,7 +130,9 @@ def test_a_resumed_run_begins_without_the_node_that_is_gone(across: AcrossOf, tm
 
 @pytest.mark.soak
 def test_a_lost_leader_takes_no_checkpoint_along(across: AcrossOf, tmp_path: Path) -> None:
-    """A run that is lost with its leader goes on as a new one where copies are, and on a node without any."""
+    """A run that is lost with its leader continues as a new one where copies are, and on a node without
+    any.
+    """
     hosts = across(3)
     settings = (
         'distributed.nodes=["node1","node2"]',
@@ -140,7 +142,7 @@ def test_a_lost_leader_takes_no_checkpoint_along(across: AcrossOf, tmp_path: Pat
     )
     sets = [word for setting in settings for word in ("--set", setting)]
     training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
-    gate = tmp_path / "go on"
+    gate = tmp_path / "continue"
     run_file = hold(training.write(0.0), step=8, gate=gate)
     started = hosts.command.run("--no-gui", "--trust", "--detach", *GRACE, *sets, run_file)
     assert started.returncode == 0, started.stderr

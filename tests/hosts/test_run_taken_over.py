@@ -89,7 +89,9 @@ class Begun:
 def test_another_controller_starts_an_agent_that_nobody_keeps(
     across: AcrossOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: int
 ) -> None:
-    """Token and secrets come from the agent of the other node: ranks go on, and a restart has the secret."""
+    """Token and secrets come from the agent of the other node: ranks continue, and a restart has the
+    secret.
+    """
     hosts = across(2)
     begun = Begun(hosts, tmp_path, monkeypatch)
     begun.kill_supervision(host)

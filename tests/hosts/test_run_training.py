@@ -35,7 +35,7 @@ def test_ddp_is_stopped_and_resumed(across: AcrossOf, tmp_path: Path, request: p
     """Each node has its part of a checkpoint on its own disk; under --soak losses are those of ranks here."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=30)
-    stopped_after_12(hosts, training, tmp_path / "go on")
+    stopped_after_12(hosts, training, tmp_path / "continue")
     hosts.wait_empty()
     hosts.assert_mirrored()
     for host in (1, 2):
@@ -91,7 +91,7 @@ def test_nodes_share_a_home(across: AcrossOf, tmp_path: Path) -> None:
     """As over NFS: one run directory for both, checkpoints in one folder, stopped and resumed."""
     hosts = across(2, shared_home=True)
     training = Training(tmp_path / "work", nproc=1, steps=30)
-    stopped_after_12(hosts, training, tmp_path / "go on")
+    stopped_after_12(hosts, training, tmp_path / "continue")
     resumed = hosts.command.run("runs", "resume", hosts.run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     hosts.wait_empty()

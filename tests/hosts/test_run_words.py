@@ -117,7 +117,7 @@ def test_logins_are_asked_for_and_kept_in_memory(
 
 
 def activation_script(folder: Path) -> Path:
-    """A node's script of odd name, which sets a variable to odd words and prints what nobody waits for."""
+    """A node's script of odd name, which sets a variable to odd words and prints what no one waits for."""
     script = folder / ODD_FOLDER / "activate it"
     script.parent.mkdir(exist_ok=True)
     script.write_text(f"echo noise\nexport OF_THE_NODE={shlex.quote(ODD)}\n")

@@ -135,7 +135,7 @@ def test_refused_with_one_sentence_before_anything_starts(
 
 
 def test_port_in_use_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fixed port that somebody has: exit code 3, and the way out."""
+    """A fixed port that someone has: exit code 3, and the way out."""
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()

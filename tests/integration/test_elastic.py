@@ -92,7 +92,7 @@ def test_a_run_that_loses_a_rank_for_good_finishes_on_the_others(tmp_path: Path)
     assert (plan["world_size"], len(plan["ranks"]), plan["batch"]["accumulation"]) == (2, 2, 3)
     assert "smaller" not in plan
     shown = command.run("runs", "show", run.root.name).stdout
-    for text in (f"goes on without {why}", "2 ranks × accumulation 3, global batch 12", "each sample once"):
+    for text in (f"continues without {why}", "2 ranks × accumulation 3, global batch 12", "each sample once"):
         assert text in shown
     assert f"without {why}" in output
     assert "2 ranks of 3" in output

@@ -83,7 +83,8 @@ def in_shells(folder: Path, count: int, *argv: str) -> list[str]:
 
 @pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_hand_written_loop(command: Command, tmp_path: Path, torchrun: bool) -> None:
-    """One process, two by hand, two under another strategy, by hand or torchrun: each goes on from the last.
+    """One process, two by hand, two under another strategy, by hand or torchrun: each continues from the
+    last.
 
     Under torchrun the same functions are tried in tests/distributed/test_processes.py.
     """

@@ -80,7 +80,7 @@ def _children(pid: int) -> list[str]:
     "what", [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.soak) for name in VICTIMS]
 )
 def test_each_process_is_killed_in_turn(gang: GangRun, what: str) -> None:
-    """Agents and shims: the run goes on to its end. All else: nothing is left anywhere soon."""
+    """Agents and shims: the run continues to its end. All else: nothing is left anywhere soon."""
     node, _, kind = what.partition(" ")
     before = gang.agent(node)
     killed = victims(gang, what)
@@ -92,7 +92,7 @@ def test_each_process_is_killed_in_turn(gang: GangRun, what: str) -> None:
         assert gang.finished(30)["state"] == "FAILED"
         return
     if "agent" in kind:
-        if "holder" in kind:  # nobody on the node can start another: the controller does
+        if "holder" in kind:  # no one on the node can start another: the controller does
             gang.start_agent(node)
         wait_until(lambda: gang.agent(node) not in (None, before), 40, "another agent")
         gang.wait("node_joined", count=2)

@@ -216,7 +216,7 @@ def read_until(master: int, text: bytes, seconds: float) -> bytes:
 def test_run_outlives_terminal_and_controller_and_no_line_is_missing(
     command: Command, tmp_path: Path
 ) -> None:
-    """Terminal closed, controller killed, two controllers: the run goes on; attach shows every line."""
+    """Terminal closed, controller killed, two controllers: the run continues; attach shows every line."""
     counting = script(tmp_path, COUNTING)
     front, master = in_terminal(command, "--no-gui", "--script", counting, "--nproc", "2")
     shown = read_until(master, b"line 3", 60)

@@ -22,14 +22,14 @@ from torchdeck.contract.layout import RunLayout
 
 PACE = 0.15
 TRIED = (("ddp", "fp32"), ("fsdp", "bf16"))
-"""Under --soak: ddp goes on so in the other tests here, fsdp in tests/distributed/test_exact_resume.py."""
+"""Under --soak: ddp continues so in the other tests here, fsdp in tests/distributed/test_exact_resume.py."""
 
 
 @pytest.fixture(scope="module")
 def reference(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> dict[str, RunLayout]:
-    """Runs that nobody touched, by strategy."""
+    """Runs that no one touched, by strategy."""
     runs = {}
     for strategy, precision in TRIED if request.config.getoption("--soak") else TRIED[:1]:
         folder = tmp_path_factory.mktemp(f"reference-{strategy}")

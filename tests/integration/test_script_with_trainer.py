@@ -67,7 +67,7 @@ def test_a_script_is_stopped_with_a_checkpoint_and_goes_on(ranks: int, tmp_path:
 
     resumed = command.run("runs", "resume", run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert f"training goes on from step {step}" in resumed.stdout
+    assert f"training continues from step {step}" in resumed.stdout
     assert f"finished after step {LAST}" in resumed.stdout
     used: list[int] = []
     for rank in range(ranks):

@@ -1,4 +1,6 @@
-"""Kill, freeze and starve the processes of real training in turn: the run goes on, or says what happened."""
+"""Kill, freeze and starve the processes of real training in turn: the run continues, or says what
+happened.
+"""
 
 import json
 import signal
@@ -32,7 +34,7 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     """A run whose controller, agent and shim were killed in turn, and which trained to its end."""
     folder = tmp_path_factory.mktemp("survivor")
     command = Command(folder / "home")
-    gate = folder / "go on"
+    gate = folder / "continue"
     file = hold(Training(folder / "work").write(0.0), step=5, gate=gate)
     with command.start("--no-gui", "--trust", file) as front:
         run = command.the_run()
@@ -77,7 +79,7 @@ def test_losses_of_a_run_that_survives_are_those_of_one_left_alone(
 def test_power_cut_is_never_called_running(survivor: RunLayout, tmp_path: Path) -> None:
     """With every process of a run killed at one moment, the run is LOST or FAILED, and can be resumed.
 
-    It then has the losses of a run whose ranks nobody touched.
+    It then has the losses of a run whose ranks no one touched.
     """
     command = Command(tmp_path / "home")
     file = hold(Training(tmp_path / "work").write(0.05), step=15)
@@ -145,7 +147,7 @@ def test_filling_disk_stops_the_run_with_a_checkpoint(
 ) -> None:
     """When the disk fills in mid-run, the run saves a checkpoint while there is room, stops and says why.
 
-    It is not resumed until there is room; that it then goes on to its end is for a soak.
+    It is not resumed until there is room; that it then continues to its end is for a soak.
     """
     command = Command(small_disk / "home")
     # far more steps than it gets to: until the disk is looked at may take a second or three

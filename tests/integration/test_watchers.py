@@ -98,7 +98,7 @@ def test_a_key_for_each_and_another_controller(command: Command, tmp_path: Path)
         wait_until(lambda: "Ctrl-C leaves, Ctrl-\\ stops" in attached.read(), 60, "the keys to be named")
         kill_controller(run, 1)
         assert attached.press(LEAVE) == 130
-        assert "the run goes on: torchdeck runs attach" in attached.seen
+        assert "the run continues: torchdeck runs attach" in attached.seen
     assert read_run(run).state == "RUNNING"
     with command.start("runs", "show", "latest", "--follow") as shown:
         assert shown.stdout is not None

@@ -42,7 +42,7 @@ def surveyed(**silent: Probed) -> NodeReport:
 
 
 def off(name: str) -> Probed:
-    return Probed(name, 12.0, error=f"node {name}: nobody answers")
+    return Probed(name, 12.0, error=f"node {name}: no one answers")
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def off(name: str) -> Probed:
 def test_a_node_that_does_not_answer_is_absent(
     distributed: dict[str, Any], spares: int, placeholders: tuple[str, ...]
 ) -> None:
-    """Spares make up for it first; a placeholder where the range goes on with fewer."""
+    """Spares make up for it first; a placeholder where the range continues with fewer."""
     config = asked(**distributed)
     left = without_absent(config, surveyed(n2=off("n2")))
     assert left.names == ("n1", "n3", "n4")
-    assert left.absent == (AbsentNode("n2", "nobody answers"),)
+    assert left.absent == (AbsentNode("n2", "no one answers"),)
     assert (left.faults, list(left.probed)) == ((), ["n1", "n3", "n4"])
     of = planned_nodes(config, left, Inventory(left.nodes), left.interpreters)
     assert (of.config.distributed.spare, of.missing) == (spares, placeholders)

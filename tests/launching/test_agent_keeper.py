@@ -43,7 +43,7 @@ class CountingTransport:
         return "no such plan\n"
 
     def deliver(self, request: Request) -> None:
-        raise AssertionError(f"nobody asked for {request}")
+        raise AssertionError(f"no one asked for {request}")
 
     def ask_handover(self) -> bytes:
         raise AssertionError("a keeper is told what agents are handed")

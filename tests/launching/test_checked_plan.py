@@ -16,7 +16,7 @@ from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check, failed
 from torchdeck.plan.problems import PlanError
 
-FAULT = NodeFault("n2", "ssh", "nobody answers", "try again")
+FAULT = NodeFault("n2", "ssh", "no one answers", "try again")
 
 
 @pytest.mark.parametrize(("faults", "checked"), [((), False), ((FAULT,), True)])

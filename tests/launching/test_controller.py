@@ -55,7 +55,7 @@ def waiting(home: Path, tmp_path: Path) -> Run:
 
 
 def test_a_plan_is_carried_out_to_its_end(home: Path, tmp_path: Path) -> None:
-    """A started run succeeds, its controller says that it ended, and nobody is left."""
+    """A started run succeeds, its controller says that it ended, and no one is left."""
     layout = new_run(make_plan(script(tmp_path, "print('done')"), tmp_path))
     run = Run(layout, start_controller(layout))
     view = run.wait(60)
@@ -93,7 +93,7 @@ def test_waiting_has_a_limit(waiting: Run) -> None:
 
 
 def test_run_goes_on_without_controller_and_a_stop_brings_another(waiting: Run) -> None:
-    """After kill -9 of the controller the ranks go on; a stop starts a controller, which forwards it."""
+    """After kill -9 of the controller the ranks continue; a stop starts a controller, which forwards it."""
     (first,) = controllers(waiting.layout)
     first.send(signal.SIGKILL)
     wait_until(lambda: not waiting.view().controller_alive, 5, "the controller to be gone")
@@ -159,7 +159,7 @@ def test_controller_started_on_a_finished_run_says_so(home: Path, tmp_path: Path
 def test_a_node_that_the_book_does_not_know_any_more_ends_the_run_with_a_reason(
     home: Path, tmp_path: Path, node_inventory: str
 ) -> None:
-    """Renamed or removed while nobody followed the run, or a book that cannot be read."""
+    """Renamed or removed while no one followed the run, or a book that cannot be read."""
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "nodes.toml").write_text(node_inventory)
     plan = make_plan(script(tmp_path, "print()"), tmp_path)
@@ -197,12 +197,12 @@ def test_unusable_plan_is_a_sentence(home: Path, tmp_path: Path, content: str | 
 
 
 def test_cancelled_script_is_not_resumed(waiting: Run) -> None:
-    """A script has no checkpoint of ours: resuming is refused with how to start it anew."""
+    """A script has no checkpoint of ours: resuming is refused with how to start it again."""
     with pytest.raises(NotResumableError, match="RUNNING"):
         resume(waiting.layout, "test")
     waiting.stop()
     waiting.wait(60)
-    with pytest.raises(NotResumableError, match="start it anew"):
+    with pytest.raises(NotResumableError, match="start it again"):
         resume(waiting.layout, "test")
 
 

@@ -169,7 +169,7 @@ def test_more_than_can_be_counted_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_assumed_of_a_script_is_said(tmp_path: Path) -> None:
-    """All that memory depends on and that nobody wrote; the schema names the same defaults."""
+    """All that memory depends on and that no one wrote; the schema names the same defaults."""
     notes = estimate_profile(script(tmp_path, parameters=1e8)).notes
     said = "microbatch = 8, precision = fp32, optimizer = adamw, distributed.strategy = ddp"
     assert f"assumed of the script, as nothing else is written: {said}" in notes

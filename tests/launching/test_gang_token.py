@@ -130,7 +130,7 @@ def test_a_lead_that_does_not_tell_is_asked_as_long_as_the_gang_waits(
 
 
 def test_another_that_does_not_tell_is_given_up_and_the_gang_begins_anew(plan: LaunchPlan) -> None:
-    """Its agent lives on, and finds nobody who holds its token."""
+    """Its agent lives on, and finds no one who holds its token."""
     asked = Asked(plan, Node("alpha", GONE), Node("beta", ALIVE))
     rounds = int(PATIENCE / 2.0)
     assert [asked.look() for _ in range(rounds + 1)] == [False] * rounds + [True]
@@ -175,7 +175,7 @@ def test_where_nobody_lives_a_new_token_is_made_at_once(plan: LaunchPlan) -> Non
     assert follower is not None
     assert len(leader.token) == 64
     assert follower.token == leader.token
-    assert "begins anew" in asked.said[-1]
+    assert "starts over" in asked.said[-1]
 
 
 def test_a_node_that_is_not_reached_may_know_it_and_is_waited_for_no_longer_than_the_gang_does(

@@ -1,4 +1,4 @@
-"""Until when a controller follows nodes that go on without their leader, by values."""
+"""Until when a controller follows nodes that continue without their leader, by values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Journal:
 
 @pytest.fixture
 def history() -> RunHistory:
-    """Node `b` has lost its leader and goes on."""
+    """Node `b` has lost its leader and continues."""
     made = RunHistory()
     made.node_event("b", histories.event("lead_lost", 400.0, unattended="continue"))
     return made
@@ -61,7 +61,7 @@ def leaderless(folder: Path, nodes: Nodes, journal: Journal) -> LeaderlessNodes:
 
 
 def test_a_node_that_was_started_anew_is_followed_no_more(tmp_path: Path, history: RunHistory) -> None:
-    """It is reached, and nobody there will ever say that the ranks have ended: that is written down, once."""
+    """It is reached, and no one there will ever say that the ranks have ended: that is written down, once."""
     nodes, journal = Nodes(), Journal(history)
     following = leaderless(tmp_path, nodes, journal)
     assert following.go_on(history, 1e9)

@@ -154,7 +154,7 @@ def test_what_fits_is_said(tmp_path: Path) -> None:
 
 
 def test_a_model_that_was_not_traced_warns(tmp_path: Path) -> None:
-    """Nobody is kept from starting by a trace that failed."""
+    """No one is kept from starting by a trace that failed."""
     (check,) = checked(tmp_path, known=Known(failure="memory is not predicted: it raised"))
     assert (check.status, check.what) == ("warning", "memory is not predicted: it raised")
     assert checked(tmp_path, limits="off") == []
@@ -188,7 +188,7 @@ def test_a_recipe_that_fails_in_every_rank_is_refused(
     ],
 )
 def test_what_nothing_helps_says_so(terms: dict[str, int], said: str, tmp_path: Path) -> None:
-    """With what the largest term needs, not with a change that was tried in vain."""
+    """With what the largest term needs, not with a change that was tried without success."""
     group = dataclasses.replace(memory(peak=900, verdict="does not fit"), terms=terms, capacity_bytes=1)
     (check,) = checked(tmp_path, group, known=Known(profile()))
     assert check.fix.startswith("nothing that was tried makes it fit")

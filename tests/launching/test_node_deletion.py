@@ -270,7 +270,7 @@ def test_only_a_runs_id_is_ever_removed(reach: Connector, tmp_path: Path, run_id
 
 
 def test_a_link_in_place_of_a_run_is_left_alone(reach: Connector, tmp_path: Path) -> None:
-    """What it leads to is somebody else's."""
+    """What it leads to is someone else's."""
     layout = made(tmp_path / "else")
     (tmp_path / "n1/runs").mkdir(parents=True)
     (tmp_path / "n1/runs" / RUN).symlink_to(layout.root)

@@ -1,4 +1,4 @@
-"""Nodes whose ranks go on after the end of their run, by values; real hosts do it in test_run_unled."""
+"""Nodes whose ranks continue after the end of their run, by values; real hosts do it in test_run_unled."""
 
 import os
 import time
@@ -71,7 +71,7 @@ def test_what_links_say_of_them(state: LinkState, late: float, seen: Alone) -> N
 
 
 def failed_run(folder: Path, state: LinkState, smaller: tuple[SmallerSize, ...]) -> RunLayout:
-    """Its second node goes on alone, with a link like that; this process stands for its controller."""
+    """Its second node continues alone, with a link like that; this process stands for its controller."""
     plan = replace(make_gang_plan(["true"], folder), smaller=smaller)
     here = ProcessIdentity.of(os.getpid())
     assert here is not None
@@ -89,7 +89,7 @@ def failed_run(folder: Path, state: LinkState, smaller: tuple[SmallerSize, ...])
     [
         (UP_ALIVE, (), "`torchdeck runs stop"),
         (UP_ALIVE, (SmallerSize(1, 1, None, 1, {}),), "`torchdeck runs stop"),
-        (replace(UP_ALIVE, state=LOST), (), "resume when it is back, or start anew without it"),
+        (replace(UP_ALIVE, state=LOST), (), "resume when it is back, or start again without it"),
         (replace(UP_ALIVE, state=LOST), (SmallerSize(1, 1, None, 1, {}),), "resume when it is back"),
     ],
 )
@@ -100,7 +100,7 @@ def test_no_other_life_begins_beside_them(
     smaller: tuple[SmallerSize, ...],
     refused: str,
 ) -> None:
-    """The node is said to live, or nobody knows: a life begins with all nodes, so a range changes nothing."""
+    """The node is said to live, or no one knows: a life begins with all nodes, so a range changes nothing."""
     layout = failed_run(tmp_path, state, smaller)
     monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
     with pytest.raises(NotResumableError, match=refused):

@@ -38,7 +38,7 @@ class NotWantedError(Exception):
 
 @pytest.mark.processes
 def test_a_wait_for_a_node_that_has_gone_silent_can_be_given_up(tmp_path: Path) -> None:
-    """Its limit is ten minutes; a node's end that stands still answers nothing."""
+    """Its limit is ten minutes; a node's end that is stalled answers nothing."""
     with linked(tmp_path) as run:
         link = run.up()
         assert _caught_up(link, lambda: None)

@@ -105,18 +105,18 @@ def test_byte_code_belongs_to_the_sources(torchdeck_home: Path) -> None:
 
 
 def test_two_launches_at_once_ship_one_folder(torchdeck_home: Path) -> None:
-    """Nobody finds a half-made folder."""
+    """No one finds a half-made folder."""
     for _ in range(5):
         with ThreadPoolExecutor(4) as pool:
             folders = list(pool.map(lambda _: ship(torchdeck_home), range(4)))
         assert len(set(folders)) == 1
-        (folders[0] / "torchdeck" / "environment.py").unlink()  # damaged: the next ones make it anew
+        (folders[0] / "torchdeck" / "environment.py").unlink()  # damaged: the next ones make it again
     folders = [ship(torchdeck_home)]
     assert [path.name for path in folders[0].parent.iterdir()] == [folders[0].name]
 
 
 def test_who_ships_removes_what_a_killed_one_left(torchdeck_home: Path) -> None:
-    """Not what somebody may be making now."""
+    """Not what someone may be making now."""
     shipped = torchdeck_home / "shipped"
     (shipped / ".making-old").mkdir(parents=True)
     (shipped / ".making-new").mkdir()

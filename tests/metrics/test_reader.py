@@ -190,7 +190,7 @@ def test_hole_at_the_end_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_file_that_shrank_is_read_anew(tmp_path: Path) -> None:
-    """A segment that somebody truncated or replaced gives what it holds now, and kills nobody."""
+    """A segment that someone truncated or replaced gives what it holds now, and kills no one."""
     path = segment_path(tmp_path)
     steps = np.arange(3000)
     write_columns(path, {"loss": np.ones(3000)}, steps=steps, times=1.0 + steps)
@@ -262,7 +262,7 @@ def test_recipe_that_began_afresh_supersedes_all(tmp_path: Path) -> None:
 
 
 def test_script_that_restored_on_its_own(tmp_path: Path) -> None:
-    """Of a script nobody knows what it restored: its first step of the new attempt tells."""
+    """Of a script no one knows what it restored: its first step of the new attempt tells."""
     start_attempt(tmp_path, 1, None, kind="script")
     write_rows(tmp_path, [(step, {"loss": 1.0}) for step in range(1, 6)])
     start_attempt(tmp_path, 2, None, kind="script")

@@ -37,7 +37,7 @@ def test_a_driver_in_trouble_has_no_gpus(tmp_path: Path, body: str) -> None:
 
 
 def test_a_driver_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
-    """A broken driver hangs nvidia-smi; planning goes on after the limit."""
+    """A broken driver hangs nvidia-smi; planning continues after the limit."""
     assert devices_from_smi(fake_nvidia_smi(tmp_path, "exec sleep 60"), 0.3) == ()
 
 

@@ -54,7 +54,7 @@ def test_every_rank_once_and_every_device_at_most_once(nodes: list[dict[str, Any
 
 
 def test_this_shells_environment_means_nothing_there() -> None:
-    """Neither its devices nor its threads and paths reach machines that nobody looked at."""
+    """Neither its devices nor its threads and paths reach machines that no one looked at."""
     made = planned({"name": "a", "gpus": 4, "cores": 64})
     (part,) = made.nodes
     assert made.world_size == 4

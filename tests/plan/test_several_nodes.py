@@ -106,6 +106,6 @@ def test_a_script_that_may_live_on_beside_a_smaller_gang_is_warned_of() -> None:
         "": plan(config(distributed=ranged, launch=go_on), *TWO),
     }
     warned = {
-        name: any("cut off go on beside" in said for said in made.warnings) for name, made in asked.items()
+        name: any("cut off continue beside" in said for said in made.warnings) for name, made in asked.items()
     }
     assert warned == {"guarded": False, "ends": False, "all or none": False, "": True}

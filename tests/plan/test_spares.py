@@ -117,15 +117,15 @@ def test_spares_survive_the_plans_file_and_count_in_its_fingerprint() -> None:
 def test_a_run_that_begins_smaller_keeps_the_arithmetic_of_the_size_that_was_asked_for(
     nodes: str, left: list[tuple[int, int]]
 ) -> None:
-    """Two of three nodes: the global batch of three, and the sizes below two to go on with."""
+    """Two of three nodes: the global batch of three, and the sizes below two to continue with."""
     full = planned(nodes=nodes)
-    made = begun_without(full, [AbsentNode("n1", "n1: nobody answers")], ["n1"])
+    made = begun_without(full, [AbsentNode("n1", "n1: no one answers")], ["n1"])
     assert [part.name for part in made.nodes] == ["n0", "n2"]
     assert full.batch is not None
     assert made.batch is not None
     assert (made.batch.accumulation, made.batch.global_batch) == (3, full.batch.global_batch)
     assert [(size.nodes, size.nproc) for size in made.smaller] == left
-    assert "node n1 is left out: n1: nobody answers" in made.warnings
+    assert "node n1 is left out: n1: no one answers" in made.warnings
     again = LaunchPlan.from_json(json.loads(json.dumps(made.document())))
     assert again == made
     with pytest.raises(PlanError, match="no size of the range goes without n1, n2, n0"):

@@ -143,12 +143,12 @@ def test_a_run_gone_wholly_wrong_is_said_in_few_lines(tmp_path: Path) -> None:
 
 
 def test_a_restart_from_elsewhere_is_a_defect(tmp_path: Path) -> None:
-    """An attempt that goes on from a step, and from another place in the data than that step's end."""
+    """An attempt that continues from a step, and from another place in the data than that step's end."""
     run = AuditedRun(tmp_path)
     run.attempt(1, 1, 5)
     run.attempt(2, 4, 8, order=steps_of(world=1), world=1)
     (defect, *_) = audit_of(run).samples.defects
-    said = "attempt 2 went on from epoch 0, consumed 9, step 3, and what counts before it ends at epoch 0, "
+    said = "attempt 2 continued from epoch 0, consumed 9, step 3, and what counts before it ends at epoch 0, "
     assert defect == said + "consumed 18, step 3"
 
 
@@ -216,7 +216,7 @@ def test_steps_after_the_end_are_a_defect(tmp_path: Path) -> None:
 
 
 def test_lives_of_other_sizes_are_not_held_to_one_prediction(tmp_path: Path) -> None:
-    """A run that went on with fewer ranks is as its attempts' plans say, whatever one rank was to use."""
+    """A run that continued with fewer ranks is as its attempts' plans say, whatever one rank was to use."""
     run = AuditedRun(tmp_path, Prediction("traced", data=data(steps=11)), steps=11)
     run.attempt(1, 1, PER_EPOCH)
     run.attempt(2, PER_EPOCH + 1, 11, world=1, before=steps_of())
@@ -304,7 +304,7 @@ def test_memory_beside_its_range(tmp_path: Path) -> None:
 
 
 def test_memory_is_set_beside_the_prediction_of_the_size_it_was_measured_at(tmp_path: Path) -> None:
-    """A rank that went on in a smaller gang holds more; one that was given up is held to what it had."""
+    """A rank that continued in a smaller gang holds more; one that was given up is held to what it had."""
 
     def predicted(mebibytes: int) -> Prediction:
         return Prediction("traced", (dataclasses.replace(LEAST_MEMORY, peak_bytes=mebibytes << 20),))
@@ -337,7 +337,7 @@ def test_tokens_are_shown_where_there_are_any(tmp_path: Path) -> None:
 
 
 def test_nothing_to_audit(tmp_path: Path) -> None:
-    """A script's run, one that goes on, and one that never trained."""
+    """A script's run, one that continues, and one that never trained."""
     script = AuditedRun(tmp_path / "1", kind="script")
     script.attempt(1, 1, 8)
     running = AuditedRun(tmp_path / "2", state="RUNNING")

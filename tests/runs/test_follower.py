@@ -38,7 +38,7 @@ def test_what_is_appended_is_seen_at_the_next_look(tmp_path: Path) -> None:
 
 
 def test_processes_of_an_earlier_boot_are_dead(tmp_path: Path) -> None:
-    """Identities of another boot are nobody, even where a process has their pid now."""
+    """Identities of another boot are no one, even where a process has their pid now."""
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     before = {**me.to_json(), "boot": "another"}

@@ -1,4 +1,4 @@
-"""A history fed as a run goes on, and one read from its files afterwards."""
+"""A history fed as a run continues, and one read from its files afterwards."""
 
 from __future__ import annotations
 

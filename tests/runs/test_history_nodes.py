@@ -154,7 +154,7 @@ def test_what_followers_say_of_the_lead() -> None:
     told(history, "b", lost)
     assert history.nodes.leaderless == {"b": "continue"}
     assert reasons.leaderless("b", "continue") == (
-        "node b has not heard from the leading node for launch.node_grace: its ranks go on without it "
+        "node b has not heard from the leading node for launch.node_grace: its ranks continue without it "
         "(launch.unattended)"
     )
     told(history, "b", ("lead_back", {"seconds": 130.0}))

@@ -37,7 +37,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_others_may_write_in_is_refused(tmp_path: Path) -> None:
-    """Somebody else could place code there."""
+    """Someone else could place code there."""
     tmp_path.chmod(0o770)
     with pytest.raises(HomeError, match="chmod go-w"):
         check_private(tmp_path)

@@ -1,4 +1,4 @@
-"""Nodes that a run begins or goes on without, wherever it is shown."""
+"""Nodes that a run begins or continues without, wherever it is shown."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.timeline import timeline
 from torchdeck.runs.view import RunView, fold
 
-ABSENT = {"name": "gpu3", "why": "10.0.0.3, port 22: nobody answers"}
-SAID = "node gpu3 is left out: 10.0.0.3, port 22: nobody answers"
+ABSENT = {"name": "gpu3", "why": "10.0.0.3, port 22: no one answers"}
+SAID = "node gpu3 is left out: 10.0.0.3, port 22: no one answers"
 SPARE: dict[str, Any] = {
     "reason": "replaced",
     "suspect": {"node": "gpu1", "local_rank": None},

@@ -48,7 +48,7 @@ def test_an_agent_that_is_gone_there_is_said() -> None:
     """As of this machine."""
     found = seen(up(agent_alive=False), heartbeat=BEAT)
     assert found.state is RunState.RUNNING
-    assert found.warnings == ("the agent on b is gone; the ranks go on without it",)
+    assert found.warnings == ("the agent on b is gone; the ranks continue without it",)
 
 
 def test_a_run_goes_on_while_its_link_is_lost() -> None:

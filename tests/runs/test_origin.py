@@ -1,4 +1,4 @@
-"""Which run a run goes on from."""
+"""Which run a run continues from."""
 
 from pathlib import Path
 

@@ -79,7 +79,7 @@ def test_checkpoint_and_damage_are_said() -> None:
 
 
 def test_running_run_says_how_to_watch_and_stop() -> None:
-    """What to type next while it goes on."""
+    """What to type next while it continues."""
     text = summary(running_run(), ALIVE)
     assert "runs attach r" in text
     assert "runs stop r" in text

@@ -1,4 +1,4 @@
-"""How far a run is and how long it goes on: by what is on disk."""
+"""How far a run is and how long it continues: by what is on disk."""
 
 from __future__ import annotations
 

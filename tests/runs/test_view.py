@@ -92,7 +92,7 @@ def test_signal_is_named_whether_written_by_name_or_number() -> None:
 
 @pytest.mark.parametrize("liveness", [POWER_CUT, DEAD])
 def test_no_run_is_running_for_ever(liveness: Liveness) -> None:
-    """A run whose processes are all gone and whose end nobody wrote is LOST, whatever came last."""
+    """A run whose processes are all gone and whose end no one wrote is LOST, whatever came last."""
     view = folded(running_run(), liveness, now=1e9)
     assert view.state is RunState.LOST
     assert ("power cut" in view.why) is (liveness is POWER_CUT)
@@ -115,7 +115,7 @@ def test_run_that_never_started_is_failed_after_a_grace() -> None:
 
 
 def test_orphans_keep_a_run_from_being_lost() -> None:
-    """Ranks that outlived every supervisor are a run that goes on."""
+    """Ranks that outlived every supervisor are a run that continues."""
     assert folded(running_run(), Liveness(orphans=True), now=1e9).state is RunState.RUNNING
 
 
@@ -421,7 +421,9 @@ def test_an_agents_own_error_is_named_before_what_follows_from_it() -> None:
 
 
 def test_an_agents_error_that_was_got_over_is_only_a_warning() -> None:
-    """While the run goes on; an error long before a failure, or in an earlier attempt, did not lead to it."""
+    """While the run continues; an error long before a failure, or in an earlier attempt, did not lead to
+    it.
+    """
     going = folded([*running_run(), agent_failed(102.5), agent_started(103.0, adopted=True)])
     assert any("ended by an error of its own" in warning for warning in going.warnings)
     late = ended(1, "failed", failure(time=5000.0))

@@ -63,4 +63,4 @@ def freeze(processes: Iterable[ProcessIdentity], seconds: float) -> None:
 
 def _pass(seconds: float) -> None:
     until = time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() > until, 2 * seconds + 10, "the machine to stand still")
+    wait_until(lambda: time.monotonic() > until, 2 * seconds + 10, "the machine to are stalled")

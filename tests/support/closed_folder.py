@@ -11,7 +11,7 @@ NOBODY = 65534
 
 @contextmanager
 def closed_folder() -> Iterator[Path]:
-    """The folder, in one that anybody may look into; the superuser is nobody meanwhile."""
+    """The folder, in one that anybody may look into; the superuser is no one meanwhile."""
     with tempfile.TemporaryDirectory() as around:
         Path(around).chmod(0o755)
         closed = Path(around, "closed")

@@ -181,7 +181,7 @@ class Window:
         """Its thread was not held for `limit` seconds since this was asked last. Benchmarks say how long."""
         held = self.pulse()
         assert held.longest < limit, (
-            f"{what}: the window stood still for {held.longest:.2f} s at\n{held.where}"
+            f"{what}: the window was stalled for {held.longest:.2f} s at\n{held.where}"
         )
 
     def wait(self, name: str, kind: str = "", seconds: float = 20) -> Seen:

@@ -32,7 +32,7 @@ def hold(run_file: Path, *, step: int, gate: Path | None = None, rank: int = 1) 
     Args:
         run_file: what `Training.write` has written, with one microbatch a step.
         step: whose forward pass waits; the ones before it are done and, where it is time, saved.
-        gate: a file that lets it go on; without one it waits until it is killed.
+        gate: a file that lets it continue; without one it waits until it is killed.
         rank: which.
     """
     recipe = run_file.parent / RECIPE.name

@@ -70,7 +70,7 @@ def _remove_stale(network: int) -> None:
 
 
 def _lock(network: int) -> IO[str] | None:
-    """The open and locked lock file of a network; None when somebody living has it."""
+    """The open and locked lock file of a network; None when someone living has it."""
     ROOT.mkdir(mode=0o700, exist_ok=True)
     lock = (ROOT / f"{network}.lock").open("a")
     try:

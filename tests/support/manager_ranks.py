@@ -66,7 +66,7 @@ def _resumed(folder: Path, strategy: str, rank: ranks.Rank) -> list[Any]:
 
 
 def _save_and_resume(folder: Path, strategy: str, *, background: bool) -> list[list[Any]]:
-    """What two ranks that saved went on with, and what two and one that resume go on with."""
+    """What two ranks that saved continued with, and what two and one that resume continue with."""
     saved = folder / strategy
     rounds = (
         ranks.run_round(folder, 2, lambda rank: _saved(saved, strategy, background, rank)),

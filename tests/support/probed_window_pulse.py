@@ -17,7 +17,7 @@ LONG = 0.2
 
 
 class Pulse(QObject):
-    """Beats in the GUI thread; what threads of the process waited for a core in vain is not counted.
+    """Beats in the GUI thread; what threads of the process waited for a core without success is not counted.
 
     All of them, as one that holds Python's lock and has no core keeps the others waiting too.
     Where it is held is looked up by a thread with Python's lock: without it, as faulthandler does it in
@@ -47,7 +47,7 @@ class Pulse(QObject):
         self._begin(now, waited)
 
     def skip(self) -> None:
-        """What went on since the last beat is not the window's: it begins anew."""
+        """What continued since the last beat is not the window's: it starts over."""
         self._begin(time.monotonic(), self._waited_for_core())
 
     def _begin(self, now: float, waited: float) -> None:

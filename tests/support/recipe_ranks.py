@@ -1,6 +1,7 @@
 """Real ranks of a recipe run, started without torchrun: each is `python -m torchdeck.distributed.entry`.
 
-They are forked where torch is imported already (`support.torch_process`), unless they are to be started anew.
+They are forked where torch is imported already (`support.torch_process`), unless they are to be started
+again.
 """
 
 import json
@@ -103,7 +104,7 @@ def start_ranks(
     """Start the ranks of one attempt: Python with `argv`; one settings for all, or one for each.
 
     Args:
-        anew: each rank imports torch itself, for seconds, as torchrun's do.
+        again: each rank imports torch itself, for seconds, as torchrun's do.
     """
     each = [settings] * world_size if isinstance(settings, Mapping) else settings
     port = free_port()

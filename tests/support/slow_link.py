@@ -65,7 +65,7 @@ class SlowLink:
         self._loop.close()
 
     def hold(self) -> None:
-        """Let nothing through and keep connections: a cable that is pulled, or a host that stands still."""
+        """Let nothing through and keep connections: a cable that is pulled, or a host that is stalled."""
         self._loop.call_soon_threadsafe(self._flowing.clear)
 
     def release(self) -> None:

@@ -1,8 +1,8 @@
 """A process that has torch imported and forks on request: `python -m support.torch_server LISTENING LIFE`.
 
-LISTENING and LIFE are descriptors. Whoever connects to the first asks; torch is imported once somebody does.
+LISTENING and LIFE are descriptors. Whoever connects to the first asks; torch is imported once someone does.
 Each request is JSON, {"argv", "env", "cwd"}, with four descriptors: standard input, output and error, and a
-pipe on which the server tells {"pid"} and, at the end, {"status"}. The fork goes on as `python ARGV` would,
+pipe on which the server tells {"pid"} and, at the end, {"status"}. The fork continues as `python ARGV` would,
 but for the seconds that importing torch takes. What was forked for a connection ends with it, and all with
 the end of LIFE, which nothing is ever read from.
 """
@@ -46,7 +46,7 @@ class Server:
     """By pid."""
 
     def is_asked(self) -> bool:
-        """Wait for somebody; False where the server is to end instead."""
+        """Wait for someone; False where the server is to end instead."""
         ready, _, _ = select.select([self.listening.fileno(), self.life], [], [])
         return self.life not in ready
 
@@ -104,7 +104,7 @@ class Server:
                 os.close(self._forks.pop(pid).pipe)
 
     def _end(self, clients: list[socket.socket]) -> None:
-        """Nobody waits any more for what was forked for these."""
+        """No one waits any more for what was forked for these."""
         for pid, fork in self._forks.items():
             if fork.client in clients:
                 os.kill(pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ class Server:
 
 
 def _tell(pipe: int, what: dict[str, int]) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+    with contextlib.suppress(BrokenPipeError):  # no one waits for it any more
         os.write(pipe, json.dumps(what).encode() + b"\n")
 
 

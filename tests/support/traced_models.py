@@ -31,7 +31,7 @@ class Convolutions(nn.Module):
 
 
 class Tied(nn.Module):
-    """A layer that is called twice, another that has its weight transposed, and one that nobody calls."""
+    """A layer that is called twice, another that has its weight transposed, and one that no one calls."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ def typed(command: Command, words: Sequence[str], answers: Sequence[tuple[str, s
                 continue
             try:
                 seen += os.read(ours, 4096).decode()
-            except OSError:  # nobody has the terminal open any more
+            except OSError:  # no one has the terminal open any more
                 return process.wait(20), seen
         raise AssertionError(f"the command did not end; the terminal shows {seen!r}")
     finally:

@@ -1,4 +1,4 @@
-"""The command at a terminal of its own, at which somebody types answers."""
+"""The command at a terminal of its own, at which someone types answers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def wait_until(condition: Callable[[], T], seconds: float, what: str, *, every: 
         if value:
             return value
         if time.monotonic() > limit:
-            raise AssertionError(f"waited {seconds} s in vain for {what}")
+            raise AssertionError(f"waited {seconds} s without success for {what}")
         time.sleep(pause)
         if every is None:
             pause = min(pause * GROWTH, LONGEST)

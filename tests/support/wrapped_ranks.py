@@ -71,7 +71,7 @@ def body(job: Job) -> Any:
 def hand_written(job: Job) -> dict[str, Any]:
     """Two microbatches under no_sync and one in sync; then three under no_sync, and synchronised at the end.
 
-    Then a step, a checkpoint, another step, and the checkpoint loaded into a model made anew.
+    Then a step, a checkpoint, another step, and the checkpoint loaded into a model made again.
     """
     with DistributedStrategy.from_config(job["config"]) as strategy:
         model = small_model()

@@ -39,7 +39,7 @@ def kill_after(run: Path, attempt: int, delay: float) -> int:
     said = b""
     begun, limit = None, time.monotonic() + 60
     while begun is None or time.monotonic() < begun + delay:
-        assert time.monotonic() < limit, "waited 60 s in vain for the first acknowledged step"
+        assert time.monotonic() < limit, "waited 60 s without success for the first acknowledged step"
         if select.select([process.stdout], [], [], 0.001)[0]:
             said += os.read(process.stdout.fileno(), 65536)
             begun = begun or time.monotonic()

@@ -82,7 +82,7 @@ def test_long_rule_beside_a_number() -> None:
 
 
 def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pattern that took long for a line is said and given up; the known formats go on."""
+    """A pattern that took long for a line is said and given up; the known formats continue."""
     monkeypatch.setattr("torchdeck.telemetry.user_patterns.SLOW_MATCH", -1.0)
     parser = LineParser([r"x (?P<x>\d+)"])
     assert parser.parse("x 1") == (None, {"x": 1.0})

@@ -177,7 +177,7 @@ def test_too_many_sets_of_names_become_one_table_a_name(tmp_path: Path) -> None:
 
 
 def test_names_made_from_data_do_not_fill_the_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Names without end stop at a limit that is said once; those there are go on."""
+    """Names without end stop at a limit that is said once; those there are continue."""
     with MetricsWriter(rank_folder(tmp_path)) as writer:
         for sample in range(TABLE_LIMIT + 10):
             writer.log({f"loss_of_{sample}": 1.0}, step=sample)
@@ -311,7 +311,7 @@ def test_unknown_source_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_are_private(tmp_path: Path) -> None:
-    """Nobody else may read a run's metrics."""
+    """No one else may read a run's metrics."""
     with MetricsWriter(rank_folder(tmp_path)) as writer:
         writer.log({"loss": 1.0})
     (path,) = rank_folder(tmp_path).iterdir()

@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> RunConfig:
 
 
 def nothing(_text: str) -> None:
-    """Progress that nobody wants to hear of."""
+    """Progress that no one wants to hear of."""
 
 
 def test_the_plan_is_of_the_runs_data_and_replaces_an_older_one(config: RunConfig, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_lost_run_gets_one_until_its_nodes_have_answered(kept: Kept) -> None:
 @pytest.mark.processes
 @pytest.mark.usefixtures("home")
 def test_a_controller_that_was_killed_is_there_again(tmp_path: Path) -> None:
-    """The run goes on meanwhile; another epoch has it then."""
+    """The run continues meanwhile; another epoch has it then."""
     layout = new_run(make_plan(script(tmp_path, "import time; time.sleep(600)"), tmp_path))
     first = start_controller(layout)
     view = wait_for_state(layout, "RUNNING")

@@ -47,7 +47,7 @@ def loaded(folder: Path, text: str = BYTE_GPT) -> LoadedConfig:
 
 
 def nothing(_text: str) -> None:
-    """Progress that nobody wants to hear of."""
+    """Progress that no one wants to hear of."""
 
 
 def test_a_model_is_traced_once_for_all_previews(tracer: Tracer, home: Path, tmp_path: Path) -> None:

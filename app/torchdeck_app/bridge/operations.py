@@ -49,7 +49,7 @@ class Operation(QObject, Generic[T]):
     def __init__(self, name: str, parent: QObject) -> None:
         super().__init__(parent)
         self.name = name
-        """What is waited for, in a few words, such as `tracing the model`."""
+        """Current step in a few words, such as `tracing the model`."""
         self._cancel = Cancel()
         self.is_over = False
 
@@ -63,7 +63,7 @@ class Operation(QObject, Generic[T]):
 
 
 class _Event(Enum):
-    """What a worker tells of an operation."""
+    """Reports of a worker on an operation."""
 
     PROGRESSED = auto()
     SUCCEEDED = auto()

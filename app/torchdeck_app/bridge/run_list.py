@@ -33,7 +33,7 @@ class RunListPoller(Poller[RunsSeen]):
         self._list = RunList(home)
         self._seen = RunsSeen(())
         self.logins: Logins = dict
-        """What was given so far, for controllers that are started again; must not ask, nor connect."""
+        """Logins entered so far, for controllers that are started again; must not prompt or connect."""
         self._kept: dict[str, KeptController] = {}
         super().__init__("run list", self._look_on, interval, parent)
         self.changed.connect(self._keep)
@@ -49,7 +49,7 @@ class RunListPoller(Poller[RunsSeen]):
         return self._list.followers
 
     def _look_on(self) -> RunsSeen:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         seen = self._list.look()
         self._keep_controllers(seen)
         if seen.unread:

@@ -21,7 +21,7 @@ class DocumentViews(QStackedWidget):
     """Stack of views; navigation to a key or line selects the suitable view."""
 
     view_changed = Signal(str)
-    """Emitted with `form` or `toml`."""
+    """`form` or `toml`."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class DocumentViews(QStackedWidget):
 
     @property
     def view(self) -> str:
-        """Emitted with `form` or `toml`."""
+        """`form` or `toml`."""
         return "form" if self.currentWidget() is self.form else "toml"
 
     def show_view(self, view: str) -> None:

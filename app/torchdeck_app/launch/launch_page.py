@@ -129,7 +129,7 @@ class LaunchPage(Page):
 
     @property
     def view(self) -> str:
-        """Emitted with `form` or `toml`."""
+        """`form` or `toml`."""
         return self.views.view
 
     @property

@@ -317,7 +317,7 @@ class ProcessModel(QAbstractTableModel):
         self._rows: tuple[ProcessActivity, ...] = ()
 
     def show_processes(self, rows: tuple[ProcessActivity, ...]) -> None:
-        """Show these processes."""
+        """Show these."""
         if rows == self._rows:
             return
         self._drop({row.pid for row in rows})

@@ -63,7 +63,7 @@ class RunWatch(Poller[RunSeen]):
         self.changed.connect(self._pace)
 
     def _look_at(self) -> RunSeen:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         before = self._seen
         if before is not None and not self._layout.root.exists():
             self._seen = replace(before, is_gone=True)

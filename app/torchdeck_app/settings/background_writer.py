@@ -28,7 +28,7 @@ class BackgroundWriter(QObject):
         self._is_writing = False
         self._closed = False
         self._failed: dict[Path, str] = {}
-        """What could not be written, for another try."""
+        """Content that could not be written, for a retry."""
         self._said: set[Path] = set()
         self._thread: threading.Thread | None = None
 

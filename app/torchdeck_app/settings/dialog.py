@@ -46,7 +46,7 @@ _CHECKS = (
     (
         "ask_on_close",
         "C&onfirm before closing while runs are active",
-        "Runs go on without the window either way, and are there again when it is opened.",
+        "Runs continue without the window either way, and are there again when it is opened.",
     ),
     (
         "notify_in_window",

@@ -304,7 +304,7 @@ class WindowApplication(QObject):
         live = self._live()
         box = QMessageBox(self.window)
         box.setWindowTitle("Close the window?")
-        box.setText("1 run goes on." if len(live) == 1 else f"{len(live)} runs go on.")
+        box.setText("1 run continues." if len(live) == 1 else f"{len(live)} runs continue.")
         box.setInformativeText("They are not stopped, and are here again when the window is opened.")
         leave = box.addButton("&Close window", QMessageBox.ButtonRole.AcceptRole)
         box.addButton("&Stay", QMessageBox.ButtonRole.RejectRole)

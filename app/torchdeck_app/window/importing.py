@@ -54,7 +54,7 @@ class Importer(QObject):
             self._thread.join(seconds)
 
     def _run(self) -> None:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         while True:
             with self._lock:
                 if not self._waiting:

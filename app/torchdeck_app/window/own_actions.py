@@ -48,7 +48,7 @@ class OwnActions(QObject):
                 make("&Open…", "Ctrl+O", "Open a run file or a script", self._open),
                 None,
                 make("&Settings…", "Ctrl+,", "What can be set", self._settings),
-                make("&Close window", "Ctrl+Q", "Runs go on without it", close),
+                make("&Close window", "Ctrl+Q", "Runs continue without it", close),
             ),
             "View": self._view(),
             "Help": (

@@ -1,4 +1,4 @@
-"""What runs on a node beside the training: agent, gang, shim, rank shim.
+"""Processes on a node next to the training: agent, gang, shim, rank shim.
 
 Standard library only, Python 3.10.
 """

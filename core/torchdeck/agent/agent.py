@@ -176,7 +176,7 @@ class Agent:
     def _end(self) -> None:
         self._beat()
         if not wait_for(self._journal.catch_up, END_LIMIT, BEAT_INTERVAL):
-            return  # the shim starts another agent, which ends the run when there is room
+            return  # the shim starts another agent, which ends the run if there is space
         self._role.close()
         self._node.release()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 PROCESS_NAME = "torchdeck-agent"
-"""Name of an agent in `ps -o comm`."""
+"""Process name in `ps -o comm`."""
 
 
 def agent_argv(python: str, package: Path, run_dir: Path, node: str, life: int = 0) -> list[str]:

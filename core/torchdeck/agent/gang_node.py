@@ -65,7 +65,7 @@ class GangNode(LocalNode):
         return on.TorchrunExited(self._name, number, None, completed=False)
 
     def go_alone(self, number: int) -> None:
-        """Nobody waits for this node in attempt `number`, nor is it to wait for anybody."""
+        """No one waits for this node in attempt `number`, nor is it to wait for anybody."""
         self._alone = number
 
     def go_together(self) -> None:

@@ -40,9 +40,9 @@ class Heartbeat:
             attempt: number of the current attempt, 0 before the first.
             phase: the gang's.
             ranks: rank → its last progress.
-            torchrun: the process, while there is one.
-            shim: its parent.
-            disk_free: bytes where the run directory is.
+            torchrun: the process, if there is one.
+            shim: its parent, the shim.
+            disk_free: bytes free on the disk of the run directory.
             rss: rank → resident bytes.
         """
         value = {

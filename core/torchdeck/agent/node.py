@@ -143,7 +143,7 @@ class LocalNode:
         return on.TorchrunExited(self._name, number, None, completed=False)
 
     def remember_holder(self, attempt: int) -> None:
-        """The shim of an attempt that is over: it goes once the next one has begun."""
+        """Remember the shim of a finished attempt: it ends once the next one has begun."""
         content = read_json(self._layout.attempt(attempt).node(self._name).holder)
         if isinstance(content, dict):
             self._former_holder = ProcessIdentity.from_json(content.get("holder"))
@@ -182,7 +182,7 @@ class LocalNode:
         self.devices.retake_if_free(self._holder)
 
     def release(self) -> None:
-        """The run is finished: give back the devices, end the shim."""
+        """Finish the run: return the devices, end the shim."""
         self._retire_holder()
         self.devices.leases.release()
 
@@ -227,7 +227,7 @@ class LocalNode:
 
     def journal_start(self, reason: StartReason) -> None:
         """Journal the attempt whose torchrun is up."""
-        assert self.local is not None  # noqa: S101 - for the type checker: somebody just found it running
+        assert self.local is not None  # noqa: S101 - for the type checker: someone just found it running
         prepared, holder = self.prepared, self.local.holder
         self._journal.append(
             "attempt_started",

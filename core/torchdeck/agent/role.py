@@ -53,7 +53,7 @@ class Alone(Gang):
     leads = True
     descriptors: list[tuple[int, int]] = []  # noqa: RUF012 - it never holds anything
 
-    def exchange(self, now: float) -> list[do.Command]:  # noqa: ARG002 - nobody is there
+    def exchange(self, now: float) -> list[do.Command]:  # noqa: ARG002 - no one is there
         return []
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ HOLDER_LIMIT = 3.0
 def take_lock(path: Path) -> int | None:
     """The agent's lock, held until this process ends; None when another agent has it."""
     identity = ProcessIdentity.of(os.getpid())
-    # the shim reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
+    # the shim reads from it which agent to watch; without it, on a full disk, it polls the lock
     owner = None if identity is None else identity.to_json()
     return wait_for(lambda: try_lock(path, owner), LOOKED_AT, LOOKED_AT / 10)
 
@@ -80,7 +80,7 @@ def read_recovered_state(
 
 
 def _holder_of(files: AttemptNodeLayout) -> object:
-    """What the shim wrote; one that was just started is waited for, or its torchrun would be nobody's."""
+    """Read the shim's file; wait for one that was just started, or its torchrun would be unsupervised."""
     limit = time.monotonic() + HOLDER_LIMIT
     while (held := read_json(files.holder)) is None and files.root.is_dir() and time.monotonic() < limit:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""One line on standard error that says what is waited for, and goes when it is over."""
+"""Progress line on standard error, removed when the operation is over."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _TICK = 1.0
 
 @contextlib.contextmanager
 def progress_line(what: str, hint: str = "") -> Iterator[Callable[[str], None]]:
-    """A function that shows how `what` goes: in place on a terminal; elsewhere `what` is said, once.
+    """Yield a function that shows the progress of `what`: in place on a terminal; elsewhere `what` is printed
+    once.
 
     Args:
-        what: is waited for.
-        hint: how to do without, said when it takes longer than `HINT_AFTER` seconds.
+        what: the operation waited for.
+        hint: how to continue without it, shown after `HINT_AFTER` seconds.
     """
     line = _Line(what, hint)
     try:

@@ -1,4 +1,4 @@
-"""How commands say why something cannot be done: the terminal's renderer of `Refusal`."""
+"""Terminal renderer of `Refusal`: why something cannot be done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchdeck.contract.refusal import Refusal
 def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck") -> int:
     """Print every reason; the exit code is 2 if the request itself is wrong, else 3.
 
-    What is wrong with a run file is printed with its places, and what would be right below each.
+    Errors in a run file are printed with their locations, each with the expected value below.
     """
     from torchdeck.config.problems import ConfigError
 
@@ -29,13 +29,13 @@ def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck")
 
 
 def print_pages(error: Refusal) -> None:
-    """The pages of the documentation that help, each once."""
+    """Print the pages of the documentation that help, each once."""
     for page in dict.fromkeys(part.page for part in error.parts() if part.page):
         print(f"help: torchdeck docs {page}", file=sys.stderr)
 
 
 def refuse(reasons: Sequence[str], *, as_json: bool, command: str = "torchdeck") -> int:
-    """Say why nothing was started or done."""
+    """Print why nothing was started or done."""
     if as_json:
         print(json_text({"event": "refused", "reasons": list(reasons)}))
     else:
@@ -45,7 +45,7 @@ def refuse(reasons: Sequence[str], *, as_json: bool, command: str = "torchdeck")
 
 
 def print_problems(problems: Sequence[Refusal], *, as_json: bool = False) -> None:
-    """Each problem with its place, what is wrong, and what would be right.
+    """Print each problem with its location, what is wrong, and what is expected.
 
     As JSON one object on standard output, `{"problems": [{path, file, line, wrong, right}]}`; else on stderr.
     """

@@ -40,7 +40,7 @@ def add_run_source(parser: argparse.ArgumentParser) -> None:
 
 
 def load_run_source(args: argparse.Namespace) -> LoadedConfig:
-    """The config that the command line names.
+    """Return the config that the command line names.
 
     Raises:
         ConfigError: it is wrong, or the command line names no run or two.
@@ -61,9 +61,9 @@ def load_run_source(args: argparse.Namespace) -> LoadedConfig:
 
 
 def _split_at_dashes(parser: argparse.ArgumentParser) -> None:
-    """Take everything after the first `--` as it is.
+    """Take everything after the first `--` unchanged.
 
-    argparse drops every further `--` from it on Python 3.11, and a script's arguments must arrive unchanged.
+    argparse drops every further `--` from it on Python 3.11, but a script's arguments must arrive unchanged.
     """
     parse: Callable[..., tuple[argparse.Namespace, list[str]]] = parser.parse_known_args
 

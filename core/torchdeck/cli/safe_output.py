@@ -1,7 +1,7 @@
-"""Standard output and standard error that foreign text can do nothing on, see `torchdeck.shown_text`.
+"""Standard output and standard error that are safe from untrusted text, see `torchdeck.shown_text`.
 
-`guard` puts them in the place of Python's, so that all that commands print passes through the sanitiser. What
-commands themselves write to move the cursor goes past it, by `unguarded`.
+`guard` installs them instead of Python's, so that all that commands print passes through the sanitiser.
+Cursor control written by the commands themselves bypasses it, by `unguarded`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from torchdeck.shown_text import shown, shown_log
 
 
 class SafeStream(io.TextIOBase):
-    """A text stream that writes to another what may be shown."""
+    """Text stream that sanitises what it writes to another stream."""
 
     def __init__(self, stream: TextIO) -> None:
-        """In place of `stream`, which stays open."""
+        """Wrap `stream`, which stays open."""
         super().__init__()
         self.stream = stream
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has a plain attribute
-        """Encoding of the other stream."""
+        """As in the other stream."""
         return self.stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]  # the same
-        """Encoding of the other stream."""
+        """As in the other stream."""
         return self.stream.errors
 
     def write(self, text: str, /) -> int:
-        """Write `text` without what must not be shown; the number of its characters."""
+        """Write `text` without what must not be shown; return the number of its characters."""
         self.stream.write(shown(text))
         return len(text)
 
@@ -43,21 +43,21 @@ class SafeStream(io.TextIOBase):
         self.stream.flush()
 
     def isatty(self) -> bool:
-        """Whether a person reads it."""
+        """Return whether the other stream is a terminal."""
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """Encoding of the other stream."""
+        """As in the other stream."""
         return self.stream.fileno()
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
 
 @contextmanager
 def guard() -> Iterator[None]:
-    """Standard output and error are safe in the block, and after an error in it, which Python prints."""
+    """Make standard output and error safe in the block, and after an error in it, which Python prints."""
     before = sys.stdout, sys.stderr
     safe = [stream if stream is None else cast("Any", SafeStream(stream)) for stream in before]
     sys.stdout, sys.stderr = safe
@@ -75,7 +75,7 @@ def unguarded(stream: TextIO) -> TextIO:
 
 
 def write_log_line(head: str, text: str, stream: TextIO) -> None:
-    """A line that a rank printed, with the colours that ranks may use; `head` comes before it."""
+    """Write a line that a rank printed, with the colours that ranks may use; `head` comes before it."""
     unguarded(stream).write(f"{shown(head)}{shown_log(text, colours=True)}\n")
 
 

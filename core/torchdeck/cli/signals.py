@@ -33,7 +33,7 @@ class FrontEndSignals:
         if self.attached:
             handlers[signal.SIGQUIT] = self._interrupted
         for number, handler in handlers.items():
-            # nohup's wish is respected
+            # respect nohup
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, handler)
         return self

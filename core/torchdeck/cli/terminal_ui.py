@@ -1,4 +1,4 @@
-"""The terminal as the front end of a use case: a line of progress, questions, notes."""
+"""Terminal as the front end of a use case: progress line, questions, notes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ WITHOUT_MEMORY: Mapping[Phase, str] = {Phase.MODEL: 'limits.memory = "off": with
 
 
 class TerminalUi:
-    """Progress and notes go to standard error."""
+    """Front end on the terminal; progress and notes go to standard error."""
 
     def __init__(
         self, hints: Mapping[Phase, str] | None = None, before_start: Callable[[], object] = lambda: None
     ) -> None:
-        """
+        """Create the front end.
+
         Args:
-            hints: how to go on without what takes long.
+            hints: how to continue without a slow operation.
             before_start: called before a run is made.
         """
         self._hints = hints or {}
         self._before_start = before_start
 
     def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
-        """A line that is there while something is waited for."""
+        """Show a progress line while waiting."""
         return progress_line(phase.value, self._hints.get(phase, ""))
 
     def connector(self, home: Path) -> Connector:
-        """Asks at the terminal, one question at a time."""
+        """Return a connector that asks at the terminal, one question at a time."""
         from torchdeck.cli.nodes.asking import terminal_asker
         from torchdeck.cli.nodes.chosen import InTurn
         from torchdeck.nodes.connector import Connector
@@ -45,15 +46,15 @@ class TerminalUi:
         return Connector(home, InTurn(terminal_asker(home)))
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """Print a note on its own line."""
         print(f"torchdeck: {text}", file=sys.stderr)
 
     def check(self) -> None:
-        """Ctrl-C ends the process."""
+        """Do nothing: Ctrl-C ends the process."""
 
     def before_start(self) -> None:
-        """As it was asked for."""
+        """Call the function that was passed."""
         self._before_start()
 
     def adopt(self, controller: DetachedProcess) -> None:
-        """What watches the run reaps it."""
+        """The watcher of the run reaps it."""

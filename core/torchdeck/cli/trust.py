@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argparse.Namespace], int]:
-    """A handler that says what goes wrong."""
+    """Wrap a handler so that it prints errors."""
 
     def handler(args: argparse.Namespace) -> int:
         from torchdeck.cli.refusals import print_pages

@@ -13,12 +13,12 @@ EXIT_CODE = 128 + signal.SIGPIPE
 
 
 def is_unread(error: OSError) -> bool:
-    """Whether `error` is what writing to a closed pipe or a closed terminal gives."""
+    """Return whether `error` comes from writing to a closed pipe or a closed terminal."""
     return error.errno in (errno.EPIPE, errno.EIO)
 
 
 def silence() -> None:
-    """Send what is still in buffers nowhere: the interpreter would complain about it at its end."""
+    """Discard buffered output: the interpreter would complain about it at exit."""
     with suppress(OSError, ValueError):
         sink = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Which machines a run file chooses: those it names, all it describes or some of them, or this one."""
+"""Machines that a run file selects: those it names, all or some of those it describes, or this one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torchdeck.contract.inventory import LOCALHOST
 
 
 def node_names(config: RunConfig, *, named: bool = True) -> list[str]:
-    """The nodes of a run, one by one.
+    """Return the names of a run's nodes, one by one.
 
     Args:
-        config: whose.
-        named: distributed.nodes is written, or resolved; else they are all that [cluster] describes, if it
+        config: the run's config.
+        named: whether distributed.nodes is set, or resolved; else they are all that [cluster] describes, if
+            it
             does.
 
     Raises:
@@ -31,21 +32,21 @@ def node_names(config: RunConfig, *, named: bool = True) -> list[str]:
 
 
 def described_names(config: RunConfig) -> list[str]:
-    """The machines that [cluster] describes, one by one."""
+    """Return the names of the machines that [cluster] describes, one by one."""
     return expand_all(nodes.name for nodes in config.cluster.nodes)
 
 
 class Wanted(NamedTuple):
-    """How many nodes get ranks."""
+    """Number of nodes that get ranks."""
 
     least: int
-    """With fewer the run does not begin."""
+    """Minimum; with fewer the run does not begin."""
     most: int
-    """So many from the beginning, if they are there; others are spares."""
+    """Maximum from the beginning, if they are available; others are spares."""
 
 
 def wanted(distributed: Distributed, candidates: int) -> Wanted:
-    """How many of so many `candidates` get ranks.
+    """Return how many of `candidates` nodes get ranks.
 
     Raises:
         RangeError: distributed.nodes is a text that is no range.
@@ -58,7 +59,7 @@ def wanted(distributed: Distributed, candidates: int) -> Wanted:
 
 
 def most_taken(distributed: Distributed) -> int | None:
-    """Nodes that a range takes of those that are known, its spares among them; None: nodes are named.
+    """Return how many of the known nodes a range takes, including its spares; None: nodes are named.
 
     Raises:
         RangeError: distributed.nodes is a text that is no range.
@@ -68,5 +69,5 @@ def most_taken(distributed: Distributed) -> int | None:
 
 
 def is_here_alone(config: RunConfig) -> bool:
-    """Whether `config` names this machine and no other, so that nothing of SSH is needed."""
+    """Return whether `config` names this machine and no other, so that SSH is not needed."""
     return config.distributed.nodes == [LOCALHOST]

@@ -1,4 +1,4 @@
-"""The [cluster] table: machines described, not looked at, so that a plan for them can be made anywhere."""
+"""The [cluster] table: machines described, not contacted, so that a plan for them can be made anywhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torchdeck.options import Section, option
 GpuIndex = Annotated[int, Field(ge=0, le=1023)]
 
 LEAST_MEMORY = 2**20
-"""Bytes; who writes fewer means another unit."""
+"""Bytes; a smaller value must have been meant in another unit."""
 RIGHT_RATE = 'bytes a second, or a speed such as "50GB/s" or "400Gbit/s"'
 
 
 class ClusterNodes(Section):
-    """Machines that are alike: one [[cluster.nodes]]."""
+    """Identical machines: one [[cluster.nodes]]."""
 
     name: str = option(
         "Name of a node, or of many by ranges of numbers in brackets.", default=..., right=RIGHT_RANGE
@@ -65,7 +65,7 @@ class ClusterNodes(Section):
 
 
 class Cluster(Section):
-    """Machines of a run that are described here and need not be reached to plan for them."""
+    """Machines of a run that are described here and need not be reachable to plan for them."""
 
     nodes: list[ClusterNodes] = option(
         "Descriptions of machines, one table for machines that are alike. A run uses all of them, "

@@ -1,4 +1,4 @@
-"""The [distributed] table: how many processes, where, and how they work together."""
+"""The [distributed] table: number of processes, placement, and strategy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GpuIndex = Annotated[int, Field(ge=0)]
 Names = Annotated[list[str], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=4096)]
 RangeText = Annotated[str, Field(min_length=1)]
-"""`2:3`; `config.ranges` reads it, and placement rules say what is wrong with one."""
+"""`2:3`; `config.ranges` parses it, and placement rules report errors in one."""
 Dtype = Literal["auto", "fp32", "bf16", "fp16"]
 
 
@@ -131,7 +131,7 @@ class DeepSpeedOptions(Section):
 
 
 class Distributed(Section):
-    """How many ranks, on which devices, and the strategy that joins them."""
+    """Number of ranks, their devices, and the strategy that joins them."""
 
     strategy: Literal["single", "ddp", "fsdp", "hsdp", "deepspeed"] = option(
         "One process (single), a replica on every rank (ddp), weights sharded over all ranks (fsdp) "

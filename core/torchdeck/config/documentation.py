@@ -13,13 +13,15 @@ from torchdeck.contract.refusal import Refusal
 
 
 class UnknownKeyError(Refusal, ValueError):
-    """A run file has no such key."""
+    """The run file schema has no such key."""
 
     page = "reference/run-toml"
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of a run file, `extends` and the built-in recipes' options included."""
+    """Return the JSON schema (draft 2020-12) of a run file, including `extends` and the built-in recipes'
+    options.
+    """
     schema = RunConfig.model_json_schema()
     properties = schema["properties"]
     extends = all_keys()[("extends",)]
@@ -42,7 +44,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def reference() -> str:
-    """Every key of a run file, as Markdown: one heading a table, one row a key."""
+    """Return every key of a run file as Markdown: one heading per table, one row per key."""
     lines = [
         "# Keys of a run file",
         "",
@@ -67,7 +69,7 @@ def reference() -> str:
 
 
 def _rows(title: str, description: str, keys: Sequence[Key]) -> list[str]:
-    """A heading and a row for each key; nothing where there are none."""
+    """Return a heading and a row for each key; nothing if there are none."""
     if not keys:
         return []
     lines = ["", f"## {title}", "", *([description, ""] if description else [])]
@@ -75,7 +77,7 @@ def _rows(title: str, description: str, keys: Sequence[Key]) -> list[str]:
 
 
 def explain(name: str) -> str:
-    """One key, or one table and its keys, for a terminal.
+    """Explain one key, or one table and its keys, for a terminal.
 
     Raises:
         UnknownKeyError: there is no such key; the message names the nearest.
@@ -142,13 +144,13 @@ def _default(key: Key) -> str:
 
 
 def _shown(value: Any, unit: str | None) -> str:
-    """A value as it may stand in a run file; many bytes as a size, which is easier to read."""
+    """Format a value as in a run file; large byte counts as a size, which is easier to read."""
     mebibytes, rest = divmod(value, 2**20) if unit == "bytes" and isinstance(value, int) else (0, 1)
     return shown(f"{mebibytes}MiB") if mebibytes and not rest else shown(value)
 
 
 def _example(key: Key) -> str:
-    """How the key is given on the command line."""
+    """Show how the key is given on the command line."""
     repeated = next((key.path[:n] for n in range(len(key.path)) if _is_repeated(key.path[:n])), None)
     if repeated is not None:  # one of many tables cannot be named there
         return f"in a table [[{dotted(repeated)}]] of the file"

@@ -10,7 +10,7 @@ _SCRIPT = "training of a script"
 
 
 class Estimate(Section):
-    """A decoder-only transformer by its size, to estimate memory where the model itself is not at hand."""
+    """A decoder-only transformer by its size, to estimate memory if the model itself is not available."""
 
     parameters: float | None = option(
         "Number of parameters, such as 7e9. Blocks are scaled to match it.",

@@ -1,4 +1,4 @@
-"""Every key of run.toml and what is known of it, read from the schema."""
+"""Every key of run.toml with its metadata, read from the schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Conditions = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Key:
-    """One key of run.toml, or one table when `section` is set."""
+    """One key of run.toml, or one table if `section` is set."""
 
     path: tuple[str, ...]
     description: str
@@ -36,30 +36,30 @@ class Key:
     types: tuple[ValueType, ...] = ()
     """Types it may have, besides its choices."""
     optional: bool = False
-    """It may be absent and has then no value, rather than a default."""
+    """Whether it may be absent and then has no value, rather than a default."""
     takes_text: bool = False
-    """Text is right and a number is not."""
+    """Whether text is valid and a number is not."""
     is_path: bool = False
     free: bool = False
-    """A table with keys of the user's own."""
+    """Whether it is a table with keys of the user's own."""
     visible_if: Conditions = field(default_factory=dict)
     """Other keys and the values for which this one has an effect."""
     section: type[Section] | None = None
     repeated: bool = False
-    """A table that may be there many times: [[cluster.nodes]]."""
+    """Whether it is a table that may occur many times: [[cluster.nodes]]."""
     required: bool = False
-    """It must be given wherever its table is."""
+    """Whether it is required if its table is present."""
     recipes: tuple[str, ...] = ()
-    """The built-in recipes it is an option of."""
+    """Built-in recipes that have it as an option."""
 
     @property
     def name(self) -> str:
-        """The dotted path."""
+        """Dotted path."""
         return ".".join(self.path)
 
     @property
     def title(self) -> str:
-        """The name as it is written in a file: tables in brackets."""
+        """Name as it is written in a file: tables in brackets."""
         if self.repeated:
             return f"[[{self.name}]]"
         return f"[{self.name}]" if self.section is not None or self.free else self.name
@@ -67,7 +67,7 @@ class Key:
 
 @cache
 def all_keys(recipe: str | None = None) -> Mapping[tuple[str, ...], Key]:
-    """Every key and table by path, in the schema's order; options of built-in recipes included.
+    """Return every key and table by path, in the schema's order, including options of built-in recipes.
 
     Args:
         recipe: leave out the options of other built-in recipes. Without it an option that several recipes
@@ -87,17 +87,17 @@ def all_keys(recipe: str | None = None) -> Mapping[tuple[str, ...], Key]:
 
 
 RECIPE_TABLES = (("model",), ("data",))
-"""Tables whose keys are the recipe's own."""
+"""Tables whose keys belong to the recipe."""
 
 
 def recipe_keys(recipe: str, table: tuple[str, ...]) -> list[Key]:
-    """The options of a built-in recipe in one of RECIPE_TABLES, as that recipe describes them."""
+    """Return the options of a built-in recipe in one of RECIPE_TABLES, as that recipe describes them."""
     section = BUILTIN_RECIPES[recipe][RECIPE_TABLES.index(table)]
     return list(_keys_of(section, table, {"run.recipe": [recipe]}, recipe))
 
 
 def _of_both(first: Key, other: Key) -> Key:
-    """An option of one name in two recipes."""
+    """Merge an option of one name in two recipes."""
     recipes = (*first.recipes, *other.recipes)
     return replace(first, recipes=recipes, visible_if={**first.visible_if, "run.recipe": recipes})
 
@@ -112,11 +112,11 @@ EXTENDS = Key(
     takes_text=True,
     is_path=True,
 )
-"""The one key the loader uses up itself."""
+"""The one key that the loader itself consumes."""
 
 
 def keys_in(section: tuple[str, ...], recipe: str | None = None) -> list[str]:
-    """Names that may stand directly in table `section`, for a run of `recipe`; () is the root."""
+    """Return the names allowed directly in table `section`, for a run of `recipe`; () is the root."""
     return [path[-1] for path in all_keys(recipe) if path[:-1] == section]
 
 
@@ -147,7 +147,7 @@ def _keys_of(
 
 
 def _section(annotation: Any) -> tuple[type[Section] | None, bool]:
-    """The schema of a table, and whether it is one of many; None for what is no table."""
+    """Return the schema of a table, and whether it is one of many; None if it is no table."""
     repeated = get_origin(annotation) is list
     inner = get_args(annotation)[0] if repeated else annotation
     if isinstance(inner, type) and get_origin(inner) is None and issubclass(inner, Section):
@@ -190,7 +190,9 @@ def _leaf(
 
 
 def _types(parts: Sequence[Any], metadata: Sequence[Any]) -> tuple[ValueType, ...]:
-    """The types in a file; a size is a number or a text with its unit, which a validator reads first."""
+    """Return the types in a file; a size is a number or a text with its unit, which a validator parses
+    first.
+    """
     found: list[ValueType] = []
     for part in parts:
         beside = [*metadata, *getattr(part, "__metadata__", ())]
@@ -209,7 +211,7 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def _expected(annotation: Any, metadata: Sequence[Any], unit: str | None) -> str:
-    """A type and its limits in words."""
+    """Describe a type and its limits in words."""
     if annotation is int or annotation is float:
         number = "a whole number" if annotation is int else "a number"
         return number + (f" of {_UNIT_NAMES.get(unit, unit)}" if unit else "") + _limits(metadata)
@@ -225,7 +227,7 @@ def _expected(annotation: Any, metadata: Sequence[Any], unit: str | None) -> str
 
 
 def _limits(metadata: Sequence[Any]) -> str:
-    """The range in words: pydantic keeps it as annotated_types.Ge, Gt, Le and Lt."""
+    """Describe the range in words: pydantic keeps it as annotated_types.Ge, Gt, Le and Lt."""
     limits = {
         name: getattr(item, name)
         for item in metadata

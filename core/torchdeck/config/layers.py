@@ -1,4 +1,6 @@
-"""Several sources, one config: base files, the run file, the command line; and which key came from where."""
+"""Merge of several sources into one config: base files, the run file, the command line; with the origin of
+each key.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,18 @@ EXCLUSIVE = (
     (("run", "recipe"), ("run", "script"), ("run", "module")),
     (("training", "steps"), ("training", "epochs")),
 )
-"""Keys of which one is given. A later layer's displaces an earlier one's: TOML cannot unset a key."""
+"""Keys of which only one may be given. A later layer's displaces an earlier one's: TOML cannot unset a key.
+"""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a key stands."""
+    """Location of a key."""
 
     file: str
     line: int | None
     folder: str
-    """Relative paths in the value are relative to this folder; absolute."""
+    """Absolute folder to which relative paths in the value are relative."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +39,25 @@ class Layer:
 
 
 class Merged:
-    """The layers laid over each other, later ones on top."""
+    """Merged layers, later ones on top."""
 
     def __init__(self, root: Origin) -> None:
         self.table: dict[str, Any] = {}
         self._origins: dict[KeyPath, Origin] = {(): root}
 
     def origin(self, path: KeyPath) -> Origin:
-        """Where `path` stands, or the innermost table around it that stands anywhere."""
+        """Return where `path` is set, or the innermost table around it that is set anywhere."""
         while path not in self._origins:
             path = path[:-1]
         return self._origins[path]
 
     def place(self, name: str) -> tuple[str, int | None]:
-        """File and line of the key of dotted name `name`, or of the table around it."""
+        """Return file and line of the key of dotted name `name`, or of the table around it."""
         origin = self.origin(tuple(re.sub(r"\[\d+\]", "", name).split(".")))
         return origin.file, origin.line
 
     def has(self, path: KeyPath) -> bool:
-        """Whether `path` is written anywhere."""
+        """Return whether `path` is set anywhere."""
         return path != () and path in self._origins
 
     def lay(self, layer: Layer) -> None:

@@ -1,4 +1,4 @@
-"""Reading a run file: the files it extends, `--set`, every problem at once, and paths made absolute."""
+"""Loader of run files: the files they extend, `--set`, every problem at once, and paths made absolute."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ UNNAMED = "run.toml"
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A run file that is right."""
+    """A valid run file."""
 
     config: RunConfig
-    """Complete: paths are absolute, a built-in recipe's options are all there."""
+    """Complete config: paths are absolute, a built-in recipe's options are all present."""
     path: Path
-    """The run file; absolute."""
+    """Absolute path of the run file."""
     files: tuple[Path, ...]
-    """It and the files it extends, the most basic first; absolute."""
+    """The run file and the files it extends, the most basic first; absolute."""
     text: str
-    """The run file's text, byte for byte as it was when it was read."""
+    """Text of the run file, byte for byte as it was read."""
     written: Mapping[str, Any]
     """Values of the files and `--set` together, without defaults, as written."""
     locate: Callable[[str], tuple[str, int | None]]
-    """File and line of a dotted key, or of the table around it: for problems that are found later on."""
+    """File and line of a dotted key, or of the table around it: for problems found later."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A run file and those it extends, read and laid over each other, not yet checked."""
+    """A run file and those it extends, read and merged, not yet checked."""
 
     sources: tuple[Source, ...]
     """The most basic first, the run file last."""
@@ -68,7 +68,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig
             the current folder, one in a file to that file's folder.
 
     Raises:
-        ConfigError: with every problem, when there is any.
+        ConfigError: with every problem, if there is any.
     """
     return draft_config(path, overrides).config()
 
@@ -90,13 +90,13 @@ def load_config_text(text: str, path: str | Path, overrides: Sequence[str] = ())
 def draft_config(
     path: str | Path, overrides: Sequence[str] = (), *, text: str | None = None, name: str | None = None
 ) -> Draft:
-    """Read a run file and those it extends, and check nothing of what they say yet.
+    """Read a run file and those it extends, without checking their contents yet.
 
     Args:
-        path: the file; or a folder, where `text` has no name yet.
+        path: the file; or a folder, if `text` has no name yet.
         overrides: as for `load_config`.
-        text: what to take for the file's content, so that it need not be there.
-        name: what problems call the file; its path as it is given.
+        text: used instead of the file's content, so that the file need not exist.
+        name: name of the file in problems; its path as it is given.
 
     Raises:
         ConfigError: a file cannot be read, or is not TOML.
@@ -115,16 +115,17 @@ def draft_config(
 def config_from_dict(
     table: Mapping[str, Any], base_dir: str | Path, overrides: Sequence[str] = (), *, name: str = "run"
 ) -> RunConfig:
-    """The config that a table of a run file's shape says.
+    """Return the config of a table in a run file's shape.
 
     Args:
         table: as tomllib would read it from a file; `extends` is for files only.
-        base_dir: what relative paths in it are relative to, and the ranks' default working directory.
+        base_dir: the folder to which relative paths in it are relative, and the ranks' default working
+            directory.
         overrides: as for `load_config`.
-        name: the run's name where the table gives none.
+        name: the run's name if the table gives none.
 
     Raises:
-        ConfigError: with every problem, when there is any.
+        ConfigError: with every problem, if there is any.
     """
     origin = Origin("", None, str(Path(base_dir).absolute()))
     merged = Merged(origin)

@@ -1,4 +1,4 @@
-"""A run file's text as it would have to be for `--set` to be superfluous."""
+"""Run file text with the overrides of `--set` written into it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from torchdeck.config.toml.edit import remove_table, remove_value, set_value
 
 
 def with_overrides(text: str, overrides: Sequence[str]) -> str:
-    """`text` with each override put in, later ones winning, as the loader lays them on top of the file.
+    """Return `text` with each override applied, later ones winning, as the loader puts them on top of the
+    file.
 
-    A table's keys join those that are there, and of keys that exclude each other the last one stays. What is
-    no override is passed over, as it has never been in effect.
+    A table's keys join the existing ones, and of mutually exclusive keys the last one stays. Text that is
+    no override is skipped, as it never had an effect.
 
     Raises:
-        EditError: `text` is not TOML, or a key cannot stand where an override puts it.
+        EditError: `text` is not TOML, or a key cannot be where an override puts it.
     """
     for item in overrides:
         override = parse_override(item)
@@ -46,7 +47,7 @@ def _with_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def _without_tables(text: str, path: KeyPath) -> str:
-    """`text` without the [[tables]] at `path`, which a list takes the place of."""
+    """Return `text` without the [[tables]] at `path`, which a list replaces."""
     there: Any = tomllib.loads(text)
     for key in path:
         there = there.get(key) if isinstance(there, dict) else None

@@ -21,14 +21,14 @@ _KEY = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 @dataclass(frozen=True)
 class Override:
-    """One `--set`, taken apart."""
+    """One parsed `--set`."""
 
     path: tuple[str, ...]
     value: Any
 
 
 def lay_overrides(merged: Merged, overrides: Sequence[str], folder: Path) -> list[Problem]:
-    """Lay each override on top of `merged`; relative paths in them are relative to `folder`."""
+    """Put each override on top of `merged`; relative paths in them are relative to `folder`."""
     problems = []
 
     def locate(_path: KeyPath) -> Origin:
@@ -47,7 +47,7 @@ def lay_overrides(merged: Merged, overrides: Sequence[str], folder: Path) -> lis
 
 
 def parse_override(text: str) -> Override | Problem:
-    """Take `a.b=value` apart: the value in TOML's syntax, or bare text."""
+    """Parse `a.b=value`: the value in TOML's syntax, or bare text."""
     name, equals, value = text.partition("=")
     if not equals:
         return Problem(text.strip(), OVERRIDE, None, "there is no = in it", SYNTAX)
@@ -77,7 +77,9 @@ def parse_override(text: str) -> Override | Problem:
 
 
 def _parse_value(value: str, path: tuple[str, ...]) -> Any:
-    """`value` as TOML; as it stands where it is none and does not begin like text, a list or a table."""
+    """Parse `value` as TOML; keep it as text if it is none and does not begin like a text, a list or a
+    table.
+    """
     key = all_keys().get(path)
     wants_text = (key is not None and key.takes_text) or path[:2] == ("run", "env")
     try:
@@ -86,7 +88,7 @@ def _parse_value(value: str, path: tuple[str, ...]) -> Any:
         if value[0] in "\"'[{" and not wants_text:
             raise
         return value
-    if set(table) != {"value"}:  # a line break in it
+    if set(table) != {"value"}:  # it contains a line break
         return value
     parsed = table["value"]
     return value if wants_text and not isinstance(parsed, (str, list, dict)) else parsed

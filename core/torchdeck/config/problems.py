@@ -29,14 +29,14 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a config."""
+    """One problem of a config."""
 
     path: str
-    """The key, `training.lr`; empty where it is about a whole file."""
+    """The key, `training.lr`; empty if it concerns a whole file."""
     file: str
     """The file as the user would name it; `--set` for the command line; empty for a config made by code."""
     line: int | None
-    """Counted from 1; None where there is no file."""
+    """Counted from 1; None if there is no file."""
     wrong: str
     right: str
 
@@ -46,24 +46,24 @@ class Problem:
         return f"{': '.join([*parts, self.wrong])}. Expected: {self.right}"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain values."""
+        """Return its fields as plain values."""
         return asdict(self)
 
     def refusal(self) -> Refusal:
-        """The same as an error of its own."""
+        """Return it as an error of its own."""
         return Refusal(
             self.wrong, fix=self.right, file=self.file, line=self.line, key=self.path, page=self.page
         )
 
     @property
     def page(self) -> str:
-        """The table of the key in the reference; [model] and [data] have several headings there."""
+        """Return the table of the key in the reference; [model] and [data] have several headings there."""
         table = self.path.partition(".")[0]
         return f"reference/run-toml#{table}" if table in _TABLES else "reference/run-toml"
 
 
 class ConfigError(Refusal, ValueError):
-    """A config cannot be used; `problems` says everything that is wrong with it."""
+    """A config cannot be used; `problems` lists everything that is wrong with it."""
 
     is_usage = True
 
@@ -76,7 +76,7 @@ class ConfigError(Refusal, ValueError):
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """`value` as it would stand in TOML, cut to `limit` characters."""
+    """Return `value` as in TOML, cut to `limit` characters."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str):
@@ -86,7 +86,7 @@ def shown(value: Any, limit: int = 60) -> str:
     elif isinstance(value, dict):
         text = "{" + ", ".join(f"{key} = {shown(item, limit)}" for key, item in value.items()) + "}"
     elif isinstance(value, int) and abs(value) >= 10**18:
-        text = f"a whole number of {value.bit_length()} bits"  # str() refuses the longest ones
+        text = f"a whole number of {value.bit_length()} bits"  # str() raises for the longest ones
     else:
         text = str(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -107,7 +107,7 @@ def kind(value: Any) -> str:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """`("run", "args", 2)` as `run.args[2]`; keys that TOML would want quoted are quoted."""
+    """Return `("run", "args", 2)` as `run.args[2]`; keys that need quotes in TOML are quoted."""
     text = ""
     for key in path:
         if isinstance(key, int):
@@ -122,6 +122,6 @@ _STEP = re.compile(r'\[([0-9]+)\]|\.?("(?:[^"\\]|\\.)*"|[^.\[\]"]+)')
 
 
 def undotted(name: str) -> tuple[str | int, ...]:
-    """The path whose dotted name is `name`: what `dotted` was given."""
+    """Return the path whose dotted name is `name`: the inverse of `dotted`."""
     steps = ((match.group(1), match.group(2)) for match in _STEP.finditer(name))
     return tuple(int(index) if index else json.loads(key) if key[0] == '"' else key for index, key in steps)

@@ -1,4 +1,4 @@
-"""The last step of reading a run file: absolute paths, nodes by name, defaults from where the file stands."""
+"""Last stage of reading a run file: absolute paths, nodes by name, defaults from the file's location."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ WORDS: Mapping[tuple[str, ...], frozenset[str]] = {
     ("checkpoint", "resume"): frozenset({"auto", "never"}),
     ("data", "source"): frozenset({"stdlib"}),
 }
-"""Values of path keys that are words and no paths."""
+"""Values of path keys that are keywords, not paths."""
 
 
 def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunConfig:
-    """The config with absolute paths and every node by name.
+    """Return the config with absolute paths and every node by name.
 
-    Relative paths are relative to the folder of the file they stand in.
+    Relative paths are relative to the folder of the file that contains them.
 
     Args:
         config: valid.
-        merged: where its values come from.
-        name: the run's name where none is written.
-        folder: the working directory of the ranks where none is written.
+        merged: the origin of its values.
+        name: the run's name if none is set.
+        folder: the working directory of the ranks if none is set.
     """
     table: dict[str, Any] = config.model_dump()
     for path, key in all_keys(config.run.recipe).items():
@@ -42,7 +42,7 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
             section[path[1]] = value if bare_command else absolute(value, merged.origin(path).folder)
     if table["run"]["working_dir"] is None:
         table["run"]["working_dir"] = folder
-    if not isinstance(config.distributed.nodes, str):  # of a range it must stay known how few will do
+    if not isinstance(config.distributed.nodes, str):  # the minimum of a range must not be lost
         named = merged.has(("distributed", "nodes"))
         table["distributed"]["nodes"] = node_names(config, named=named)
     if not merged.has(("name",)):
@@ -51,10 +51,12 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
 
 
 def absolute(path: str, folder: str) -> str:
-    """`path` seen from `folder`, without `~` and `..`; symbolic links stay as they are."""
+    """Return `path` relative to `folder` as absolute, without `~` and `..`; symbolic links are not
+    resolved.
+    """
     return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))  # noqa: PTH111, PTH118 (keeps a NUL or "//" from raising)
 
 
 def name_from(text: str) -> str:
-    """A run's name from a file's: what a name may not hold is replaced by a dash."""
+    """Derive a run's name from a file's: characters not allowed in a name are replaced by a dash."""
     return re.sub(r"[/\\\x00-\x1f\x7f]", "-", text).strip()[:100] or "run"

@@ -1,6 +1,6 @@
-"""The one schema of run.toml; validation, documentation, the JSON schema and the form come from it.
+"""Schema of run.toml: the source of validation, documentation, the JSON schema and the form.
 
-Strict: an integer is taken where a number is asked for, and nothing else is converted.
+Strict: an integer is accepted for a number, and nothing else is converted.
 Contradictions between keys are found in `torchdeck.config.rules.contradictions`, not here.
 """
 
@@ -181,7 +181,7 @@ class Checkpoint(Section):
 
 
 class Telemetry(Section):
-    """The [telemetry] table: what is measured, and how often."""
+    """The [telemetry] table: metrics and their intervals."""
 
     every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
     stats_every: int | None = option(
@@ -210,7 +210,7 @@ class Telemetry(Section):
 
 
 class Limits(Section):
-    """The [limits] table: when a run is stopped for the sake of the machine or the clock."""
+    """The [limits] table: when a run is stopped to protect the machine or because time is up."""
 
     min_free_disk: ByteSize = option(
         "Free disk space below which the run saves a checkpoint and stops.",
@@ -291,7 +291,7 @@ class Launch(Section):
 
 
 class RunConfig(Section):
-    """A whole run.toml. Only [run] must be written; paths are absolute once `load_config` has read it."""
+    """A whole run.toml. Only [run] is required; paths are absolute once `load_config` has read it."""
 
     name: str = option(
         "Name of the run. Default: the file's name without .toml.",

@@ -1,4 +1,4 @@
-"""Reading run files: one, or a chain of them through `extends`."""
+"""Reader of run files: one, or a chain of them through `extends`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.quantities import size
 
 MAX_BYTES = 1 << 20
-"""Longer files are not run files."""
+"""Most bytes of a run file."""
 MAX_CHAIN = 64
-"""Files that extend each other."""
+"""Most files in a chain of `extends`."""
 _TOO_LONG = "this file is too long to be a run file"
 _LENGTH = f"at most {size(MAX_BYTES)} of TOML"
 
@@ -31,31 +31,31 @@ class Source:
     """One run file, read."""
 
     path: Path
-    """Absolute."""
+    """Absolute path."""
     name: str
-    """As the user would name it."""
+    """Name as the user would write it."""
     text: str
     table: Mapping[str, Any]
-    """Its content without `extends`."""
+    """Content without `extends`."""
     extends: Any
     lines: Mapping[KeyPath, int]
 
     def layer(self) -> Layer:
-        """Its content as a layer of a config."""
+        """Return its content as a layer of a config."""
         return Layer(self.table, self.origin)
 
     def origin(self, path: KeyPath) -> Origin:
-        """Where `path` stands in it; the first line for what does not."""
+        """Return where `path` is set in it; the first line if it is not."""
         return Origin(self.name, self.lines.get(path, 1), str(self.path.parent))
 
 
 def read_chain(path: Path, text: str | None = None, name: str | None = None) -> list[Source]:
-    """The run file at `path` and those it extends, the most basic first.
+    """Return the run file at `path` and those it extends, the most basic first.
 
     Args:
         path: the file.
-        text: what to take for its content, so that it need not be there.
-        name: what problems call it; the path as it is given.
+        text: used instead of its content, so that the file need not exist.
+        name: its name in problems; the path as it is given.
 
     Raises:
         ConfigError: one of them cannot be read, is not TOML, or they extend each other in a circle.
@@ -93,7 +93,7 @@ def read_chain(path: Path, text: str | None = None, name: str | None = None) -> 
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # a circle of symbolic links; reading it says so
+    except (OSError, RuntimeError):  # symbolic link loop; reading reports it
         return path
 
 
@@ -102,7 +102,7 @@ def _extends_error(source: Source, wrong: str, right: str) -> ConfigError:
 
 
 def parse_source(path: Path, name: str, text: str) -> Source:
-    """One run file whose content is `text`.
+    """Parse one run file whose content is `text`.
 
     Raises:
         ConfigError: it is too long, or not TOML.
@@ -119,7 +119,7 @@ def parse_source(path: Path, name: str, text: str) -> Source:
         raise ConfigError(
             [Problem("", name, 1, "it is nested too deeply to be a run file", right)]
         ) from error
-    except ValueError as error:  # tomllib passes on what int() and datetime() refuse
+    except ValueError as error:  # tomllib passes on errors of int() and datetime()
         raise ConfigError(
             [Problem("", name, 1, f"a value in it cannot be read: {error}", "valid TOML")]
         ) from error
@@ -155,7 +155,7 @@ def _read_text(path: Path, name: str, via: Source | None) -> str:
 
 
 def _syntax_problem(name: str, text: str, message: str) -> Problem:
-    """tomllib's message with its line and column taken apart."""
+    """Return tomllib's message, split into text, line and column."""
     place = _PLACE.search(message)
     line, column = text.count("\n") + 1, len(text.rpartition("\n")[2]) + 1
     if place is not None and place.group(1):

@@ -1,4 +1,4 @@
-"""The nearest right spelling of a key or a choice."""
+"""Nearest valid spelling of a key or a choice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from torchdeck.config.problems import dotted
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """The words of `known` that `word` was most likely meant to be; none when nothing is near.
+    """Return the words of `known` that `word` was most likely meant to be; none if nothing is near.
 
-    All that are one keystroke away (two neighbours swapped is one), else the one difflib finds closest.
+    These are all that are one keystroke away (two neighbours swapped is one), else the one difflib finds
+    closest.
     """
     candidates = list(known)
     lowered = word.lower().replace("-", "_")
@@ -21,7 +22,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
 
 
 def _one_keystroke(word: str, meant: str) -> bool:
-    """Whether at most one letter was added, left out or changed, or two neighbours were swapped."""
+    """Return whether at most one letter was added, left out or changed, or two neighbours were swapped."""
     if word == meant:
         return True
     start = 0
@@ -39,7 +40,7 @@ def meant_by(path: tuple[str, ...], recipe: str | None = None) -> list[tuple[str
     section, name = path[:-1], path[-1]
     elsewhere = [known for known in all_keys(recipe) if known[-1] == name and known[:-1] != section]
     own = keys_in(section, recipe)
-    if elsewhere:  # the exact name in another table is likelier than a distant likeness in this one
+    if elsewhere:  # the exact name in another table is likelier than a distant similarity in this one
         own = [known for known in own if _one_keystroke(name.lower(), known)]
     return [(*section, near) for near in nearest(name, own)] + elsewhere
 

@@ -12,7 +12,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Training(Section):
-    """How a recipe trains. A script or module reads its own arguments instead."""
+    """Training options of a recipe. A script or module reads its own arguments instead."""
 
     steps: int | None = option(
         "Number of optimizer steps. Set this or epochs.", default=None, unit="steps", ge=1, group="length"

@@ -1,4 +1,4 @@
-"""From a merged table to a RunConfig, or to everything that is wrong with it."""
+"""Validation of a merged table: a RunConfig, or everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RANGE_ERRORS = ("greater_than", "less_than", "too_short", "too_long", "string_pa
 
 
 def validate(merged: Merged) -> RunConfig:
-    """The config that `merged` says, a built-in recipe's options all filled in.
+    """Return the config in `merged`, with all of a built-in recipe's options filled in.
 
     Raises:
-        ConfigError: with every problem there is, in the order of files and lines.
+        ConfigError: with every problem, in the order of files and lines.
     """
     table = merged.table
     findings = {finding.path: finding for finding in _insane(table, ())}
@@ -41,7 +41,7 @@ def validate(merged: Merged) -> RunConfig:
     for path in findings:
         pruned = _without(pruned, path)
     config = _with_recipe_options(RunConfig.model_validate(pruned))
-    if ("extends",) not in doubtful:  # without the base file nothing can be said of what is missing
+    if ("extends",) not in doubtful:  # without the base file it is unknown what is missing
         for finding in contradictions(Given(config, merged.has), tuple(doubtful)):
             findings.setdefault(finding.path, finding)
     if findings:
@@ -60,7 +60,7 @@ def _problems(findings: Any, merged: Merged) -> list[Problem]:
 
 
 def _insane(value: Any, path: KeyPath) -> Iterator[Finding]:
-    """Values no table may hold, because they could not reach a process as JSON or an argument."""
+    """Yield values that no table may hold, because they could not reach a process as JSON or an argument."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _insane(item, (*path, key))
@@ -78,7 +78,7 @@ def _insane(value: Any, path: KeyPath) -> Iterator[Finding]:
 
 
 def _schema_errors(table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """pydantic's complaints, one for each key, at the key's path."""
+    """Yield pydantic's errors, one for each key, at the key's path."""
     found: dict[KeyPath, Mapping[str, Any]] = {}
     sections: list[tuple[type[Section], KeyPath, Any]] = [(RunConfig, (), table)]
     sections += _recipe_tables(table)
@@ -90,13 +90,14 @@ def _schema_errors(table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[
                 path = _key_of((*prefix, *detail["loc"]), table)
                 if path not in found or _is_range(detail):
                     found[path] = detail
-    # of a union's complaints the innermost says most: that an element is wrong, not that a list is no word
+    # of a union's errors the innermost is the most precise: that an element is wrong, not that a list is no
+    # word
     inner = {path[:length] for path in found for length in range(len(path))}
     yield from ((path, detail) for path, detail in found.items() if path not in inner)
 
 
 def _recipe_tables(table: Mapping[str, Any]) -> list[tuple[type[Section], KeyPath, Any]]:
-    """The tables of a built-in recipe with their schemas; none when another kind of thing is run."""
+    """Return the tables of a built-in recipe with their schemas; none if something else is run."""
     sections = BUILTIN_RECIPES.get(_recipe_of(table) or "")
     if sections is None:
         return []
@@ -112,12 +113,12 @@ def _recipe_of(table: Mapping[str, Any]) -> str | None:
 
 
 def _key_of(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> KeyPath:
-    """The part of pydantic's location that stands in the table: at its end it may name members of unions."""
+    """Return the part of pydantic's location that is in the table: its end may name members of unions."""
     path: KeyPath = ()
     value: Any = table
     for step in loc:
         if isinstance(step, str) and isinstance(value, list):
-            continue  # the member of a union that the list was tried as
+            continue  # the union member that the list was tried as
         inside = isinstance(value, dict) and step in value
         if not inside and not (isinstance(value, list) and isinstance(step, int) and step < len(value)):
             break
@@ -152,7 +153,7 @@ def _unknown(path: KeyPath, recipe: str | None) -> tuple[Finding, list[KeyPath]]
 
 
 def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -> Finding:
-    """A value of the wrong type or out of its range."""
+    """Report a value of the wrong type or out of its range."""
     value: Any = table
     for step in path:
         value = value[step]
@@ -185,7 +186,7 @@ def _key(path: KeyPath, recipe: str | None) -> Key | None:
 
 
 def _without(value: Any, path: KeyPath) -> Any:
-    """A copy of the table without what stands at `path`; a list is dropped whole."""
+    """Return a copy of the table without the value at `path`; a list is dropped whole."""
     if not path:
         return {}
     first, rest = path[0], path[1:]
@@ -197,7 +198,7 @@ def _without(value: Any, path: KeyPath) -> Any:
 
 
 def _with_recipe_options(config: RunConfig) -> RunConfig:
-    """The config with every option of a built-in recipe written out."""
+    """Return the config with every option of a built-in recipe written out."""
     sections = BUILTIN_RECIPES.get(config.run.recipe or "")
     if sections is None:
         return config

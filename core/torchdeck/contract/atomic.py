@@ -1,4 +1,4 @@
-"""Files that are either wholly there or not there at all."""
+"""Atomic files: either complete or absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file durable, whoever wrote it."""
+    """Make the content of a file durable, whichever process wrote it."""
     _sync(path, os.O_RDONLY)
 
 
@@ -35,7 +35,7 @@ def write_bytes(
     Raises:
         OSError: the old file is unchanged, and no temporary file is left.
     """
-    # not by the pid alone: hosts and containers that share a home have the same ones
+    # not by the pid alone: hosts and containers that share a home have the same pids
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -56,16 +56,17 @@ def write_bytes(
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as JSON with sorted keys, in one step; for its owner's eyes only."""
+    """Replace `path` atomically by `value` as JSON with sorted keys; readable by its owner only."""
     text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False)
     write_bytes(path, text.encode("utf-8") + b"\n", durable=durable, private=True)
 
 
 def read_json(path: Path, *, limit: int = LIMIT) -> Any:
-    """The JSON value in `path`; None when the file is not there, is not whole, or exceeds the bounds of JSON.
+    """Return the JSON value in `path`; None if the file is missing, incomplete, or exceeds the bounds of
+    JSON.
 
     Raises:
-        OSError: it is there and cannot be read.
+        OSError: it exists but cannot be read.
     """
     try:
         return read_json_file(path, limit=limit)

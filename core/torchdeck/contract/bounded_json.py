@@ -1,8 +1,9 @@
-"""JSON that another process or machine wrote: its size, depth and numbers are bounded before it is used.
+"""JSON from another process or machine: its size, depth and numbers are bounded before it is used.
 
 `json.loads` accepts more than JSON, and some of it fails later: nesting that ends in a RecursionError,
-integers of 400 digits that overflow as a float, NaN and Infinity, lone surrogates that no file takes. Here a
-document is refused with one error, `JsonError`, or its value is safe to compare, print and write.
+integers of 400 digits that overflow as a float, NaN and Infinity, lone surrogates that cannot be written to a
+file. Here a document is refused with one error, `JsonError`, or its value is safe to compare, print and
+write.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Any, NoReturn
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 
 LIMIT = 32 * 1024 * 1024
-"""Bytes of a document, if the caller names no other limit."""
+"""Most bytes of a document. Default: unless the caller gives another limit."""
 BYTES_PER_VALUE = 16
-"""For so many bytes of its limit a document may have one comma or bracket: `[{},{},...]` fills memory."""
+"""Bytes of the limit per allowed comma or bracket: `[{},{},...]` fills memory."""
 DEPTH = 64
-"""Objects and lists inside one another."""
+"""Most nested objects and lists."""
 _DIGITS = 100
-"""Characters of a number: converting one takes time that grows with the square of its length."""
+"""Most characters of a number: converting one takes time that grows with the square of its length."""
 _LARGEST = 2**64
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonError(ValueError):
-    """The bytes are not JSON within the bounds; the message says why."""
+    """The bytes are not JSON within the bounds; the message gives the reason."""
 
 
 def parse_json(
@@ -39,15 +40,15 @@ def parse_json(
     file_names: bool = False,
     python_numbers: bool = False,
 ) -> Any:
-    """The value of one JSON document.
+    """Parse one JSON document.
 
     Integers are below 2**64 in magnitude, floats are finite, and text holds no lone surrogates. If a key
     occurs twice, the last value counts.
 
     Args:
         content: UTF-8, without a byte order mark.
-        limit: bytes that it may have at most.
-        depth: objects and lists that it may have inside one another at most.
+        limit: most bytes that it may have.
+        depth: most nested objects and lists that it may have.
         file_names: accept the surrogates that stand for bytes of file names (`os.fsdecode`).
         python_numbers: accept what Python writes, too: NaN, Infinity and integers of up to 100 digits.
 
@@ -81,7 +82,7 @@ def parse_json(
 def parse_json_object(
     content: bytes, *, limit: int = LIMIT, depth: int = DEPTH, file_names: bool = False
 ) -> dict[str, Any]:
-    """The same of a document that must be an object.
+    """Parse a document that must be an object, as `parse_json`.
 
     Raises:
         JsonError: it is none, or exceeds a bound.
@@ -93,7 +94,7 @@ def parse_json_object(
 
 
 def read_json_file(path: Path, *, limit: int = LIMIT, depth: int = DEPTH) -> Any:
-    """The JSON value in the regular file at `path`.
+    """Return the JSON value in the regular file at `path`.
 
     Raises:
         OSError: it cannot be opened or read.
@@ -149,4 +150,4 @@ def _constant(text: str) -> NoReturn:
 
 _DECODER = json.JSONDecoder(parse_float=_float, parse_int=_integer, parse_constant=_constant)
 _PYTHON_DECODER = json.JSONDecoder(parse_int=_long_integer)
-"""Made once: they hold nothing of a document."""
+"""Created once: decoders keep nothing of a document."""

@@ -1,4 +1,4 @@
-"""Names of files, which are bytes, as text that JSON can hold and that leads back to the same bytes."""
+"""Names of files, which are bytes, as text that JSON can hold and that converts back to the same bytes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def name_of(text: str) -> str:
 
 
 def checked_name(text: str) -> str:
-    """The name of `text`, if it stays below the folder it is put in.
+    """Return the name of `text`, if it stays below the folder it is put in.
 
     Raises:
-        ValueError: it is empty or absolute, or leads out.
+        ValueError: it is empty or absolute, or leads outside.
     """
     name = name_of(text)
     if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):

@@ -11,20 +11,20 @@ from typing import NamedTuple
 YOUNG = 2.0
 """Seconds after which a new name changes a folder's time again, however coarse its file system."""
 AGAIN = 10.0
-"""Seconds after which a folder is listed anyway: not every file system says when a folder has changed."""
+"""Seconds after which a folder is listed anyway: not every file system reports that a folder has changed."""
 
 
 class _Listed(NamedTuple):
     names: tuple[str, ...]
     changed: int
-    """Nanoseconds, as the file system says; compared with nothing but itself."""
+    """Nanoseconds, as the file system reports; compared with nothing but itself."""
     since: float
-    """When this time of change was first seen. Monotonic, as is `at`."""
+    """When this modification time was first seen. Monotonic, as is `at`."""
     at: float
 
 
 class FolderNames:
-    """Lists a folder again only where its time of change is another: that costs a tenth. For one thread.
+    """Folder listing, repeated only if the modification time differs: checking costs a tenth. For one thread.
 
     Args:
         clock: monotonic seconds.
@@ -35,7 +35,7 @@ class FolderNames:
         self._listed: dict[Path, _Listed] = {}
 
     def __call__(self, folder: Path) -> tuple[str, ...]:
-        """The names in `folder`, sorted; none where there is no such folder.
+        """Return the names in `folder`, sorted; none if there is no such folder.
 
         Raises:
             OSError: it cannot be listed.
@@ -49,7 +49,7 @@ class FolderNames:
                 return known.names
             else:
                 since = known.since
-            # strings: of many folders this is asked for again and again
+            # strings: this is called repeatedly for many folders
             names = tuple(sorted(os.listdir(folder)))  # noqa: PTH208
         except (FileNotFoundError, NotADirectoryError):
             self._listed.pop(folder, None)

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 
 PROTOCOL = 2
-"""Version of what the frames mean; a node says its in its first frame. 2: `hold` keeps levels back."""
+"""Version of the frames' semantics; a node sends its own in its first frame. 2: `hold` keeps levels back."""
 HEAD_LIMIT = 64 * 1024
-"""Longest head in bytes: a path and a few numbers."""
+"""Most bytes of a head: a path and a few numbers."""
 BODY_LIMIT = 4 * 1024 * 1024
 _LENGTHS = struct.Struct("!II")
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class FrameError(ValueError):
-    """The other end sent what is no frame; the stream cannot be read any further."""
+    """The peer sent an invalid frame; the stream cannot be read any further."""
 
 
 class Frame(NamedTuple):
@@ -39,21 +39,21 @@ class Frame(NamedTuple):
         return kind if isinstance(kind, str) else ""
 
     def text(self, name: str) -> str:
-        """The text `name` of the head. Raises FrameError where it is none."""
+        """Return the text `name` of the head. Raises FrameError if it is none."""
         value = self.head.get(name)
         if not isinstance(value, str):
             raise FrameError(f"a frame {self.kind!r} has no text {name!r}")
         return value
 
     def number(self, name: str) -> int:
-        """The whole number `name` of the head, from 0 on. Raises FrameError where it is none."""
+        """Return the whole number `name` of the head, 0 or more. Raises FrameError if it is none."""
         value = self.head.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise FrameError(f"a frame {self.kind!r} has no number {name!r}")
         return value
 
     def time(self, name: str) -> float:
-        """The seconds `name` of the head. Raises FrameError where they are none."""
+        """Return the seconds `name` of the head. Raises FrameError if they are none."""
         value = self.head.get(name)
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
             raise FrameError(f"a frame {self.kind!r} has no time {name!r}")
@@ -61,10 +61,10 @@ class Frame(NamedTuple):
 
 
 def encode(kind: str, body: bytes = b"", /, **fields: Any) -> bytes:
-    """The bytes of a frame.
+    """Return the bytes of a frame.
 
     Raises:
-        FrameError: it is longer than the other end takes.
+        FrameError: it is longer than the peer accepts.
     """
     head = _ENCODER.encode({"k": kind, **fields}).encode("ascii")
     if len(head) > HEAD_LIMIT or len(body) > BODY_LIMIT:
@@ -76,16 +76,16 @@ def encode(kind: str, body: bytes = b"", /, **fields: Any) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, however it arrives."""
+    """Splits a stream of bytes into frames, however it arrives."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes.
+        """Yield the frames that `data` completes.
 
         Raises:
-            FrameError: what came is no frame.
+            FrameError: the data is no frame.
         """
         self._held += data
         begun = 0
@@ -100,7 +100,7 @@ class FrameReader:
             del self._held[:begun]
 
     def _end(self, begun: int) -> int | None:
-        """Where the frame at `begun` ends; None while it is not all there."""
+        """Return where the frame at `begun` ends; None while it is incomplete."""
         if len(self._held) - begun < _LENGTHS.size:
             return None
         head, body = _LENGTHS.unpack_from(self._held, begun)

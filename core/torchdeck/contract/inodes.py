@@ -1,4 +1,4 @@
-"""Room for files, not for bytes: a disk without inodes refuses new ones with "No space left on device"."""
+"""Free inodes: a disk without any refuses new files with "No space left on device"."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 
 def inodes_left(folder: Path) -> int | None:
-    """Files that can still be made where `folder` is; None if its file system has no limit or does not say.
+    """Return how many files can still be created in `folder`; None if its file system has no limit or does
+    not report it.
 
     Raises:
-        OSError: the folder cannot be looked at.
+        OSError: the folder cannot be read.
     """
     status = os.statvfs(folder)
     if status.f_files == 0:
@@ -22,7 +23,7 @@ def inodes_left(folder: Path) -> int | None:
 
 
 def why_refused(error: OSError, folder: Path) -> str:
-    """The reason of a failed write, in words: the kernel has the same ones for no bytes and no inodes."""
+    """Return the reason of a failed write in words: the kernel reports no bytes and no inodes alike."""
     words = error.strerror or str(error)
     if error.errno != errno.ENOSPC:
         return words
@@ -34,7 +35,7 @@ def why_refused(error: OSError, folder: Path) -> str:
 
 
 def _refuses(folder: Path) -> bool:
-    import tempfile  # which takes its time, and is hardly ever needed
+    import tempfile  # slow to import, and hardly ever needed
 
     try:
         tempfile.TemporaryFile(dir=folder).close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 LOCALHOST = "localhost"
-"""This machine, which is looked at and never described."""
+"""This machine, which is probed and never described."""
 Version = tuple[int, ...]
 
 
@@ -18,12 +18,12 @@ class Device:
     index: int
     """As nvidia-smi counts (PCI bus order)."""
     uuid: str
-    """`GPU-…`; empty where the driver did not say."""
+    """`GPU-…`; empty if the driver did not report it."""
     name: str
     memory_bytes: int
-    """In all; 0 where unknown."""
+    """Total; 0 if unknown."""
     free_bytes: int | None = None
-    """Free when it was looked at; None where unknown."""
+    """Free when probed; None if unknown."""
 
     @property
     def key(self) -> str:
@@ -43,24 +43,24 @@ class NodeInfo:
     cpu_count: int
     """Cores that this user's processes may use."""
     memory_bytes: int = 0
-    """Main memory in all; 0 where unknown."""
+    """Total main memory; 0 if unknown."""
     free_bytes: int | None = None
-    """Main memory that was free when it was looked at; None where unknown."""
+    """Main memory that was free when probed; None if unknown."""
     described: bool = False
     """Known only from the description in a run file; it was never probed."""
     interface: str = ""
-    """Network interface that its ranks reach the other nodes' by; empty: gloo and NCCL choose."""
+    """Network interface for its ranks to connect to other nodes; empty: gloo and NCCL choose."""
     remote: bool = False
-    """It is reached over SSH: paths and variables of this machine mean nothing there."""
+    """Whether it is connected to over SSH: paths and variables of this machine mean nothing there."""
     working_dir: str = ""
     """Folder on a remote node that its ranks start in; empty: the run's own copy of the code."""
     max_ranks: int | None = None
-    """Most ranks that a run starts on it, whatever it asks for; None: no limit."""
+    """Most ranks that a run starts on it, whatever the run requests; None: no limit."""
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """The machines that a config may name."""
+    """Machines that a config may name."""
 
     nodes: tuple[NodeInfo, ...]
 
@@ -68,7 +68,7 @@ class Inventory:
         return iter(self.nodes)
 
     def find(self, name: str) -> NodeInfo | None:
-        """The node called `name`, if it is here."""
+        """Return the node called `name`, if it is in the inventory."""
         return self._by_name.get(name)
 
     @cached_property
@@ -81,25 +81,25 @@ class InterpreterFacts:
     """Capabilities of a Python on a node, found without importing torch."""
 
     executable: str
-    """As it is to be called; a link into a virtual environment stays one."""
+    """As it is to be called; a link into a virtual environment is not resolved."""
     python: str = ""
-    """Version, like `3.11.7`; empty when it could not be run."""
+    """Version, like `3.11.7`; empty if it could not be run."""
     torch: str | None = None
-    """Version of the torch package, like `2.13.0+cpu`; None when there is none."""
+    """Version of the torch package, like `2.13.0+cpu`; None if there is none."""
     numpy: str | None = None
     error: str = ""
-    """Why nothing is known about it; empty when all is well."""
+    """Why nothing is known about it; empty if all is well."""
     deepspeed: str | None = None
     """As `numpy`; None also if it was not asked for."""
 
     @property
     def torch_version(self) -> Version | None:
-        """(major, minor) of torch, for gating flags; None without torch."""
+        """Return (major, minor) of torch, for gating flags; None without torch."""
         return None if self.torch is None else major_minor(self.torch)
 
 
 def major_minor(version: str) -> Version:
-    """(2, 13) for `2.13.0+cpu` or `2.13.0a0+git1`; (0, 0) for what is no version."""
+    """Return (2, 13) for `2.13.0+cpu` or `2.13.0a0+git1`; (0, 0) for text that is no version."""
     numbers = version.partition("+")[0].split(".")[:2]
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return (0, 0)

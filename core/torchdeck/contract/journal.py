@@ -1,4 +1,4 @@
-"""Append-only journals: one JSON object a line, one writer a file, torn tails tolerated."""
+"""Append-only journals: one JSON object per line, one writer per file, torn tails tolerated."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from torchdeck.contract.refusal import Refusal
 THIS_MACHINE = "localhost"
 """Name that a run gives to the node with its directory."""
 LINE_LIMIT = 1024 * 1024
-"""Bytes of an event; a longer line is damage."""
+"""Most bytes of an event; a longer line is damage."""
 READ_LIMIT = 4 * 1024 * 1024
-"""Bytes of a journal that are read as a whole at once: a quarter of a second's work."""
+"""Most bytes of a journal that are read completely at once: a quarter of a second's work."""
 MILESTONES = (
     "created",
     "controller_started",
@@ -42,7 +42,7 @@ MILESTONES = (
 """Events that a run's state depends on, however long ago they happened."""
 MILESTONES_LIMIT = 10_000
 LATEST = 2.5e11
-"""Unix seconds that dates can show: year 9892."""
+"""Latest unix seconds that dates can show: year 9892."""
 _SHORTEST = len(b'{"v":1,"t":1,"m":1,"event":""}')
 _MILESTONE = re.compile(rb'"event": ?"(?:%s)"' % "|".join(MILESTONES).encode("ascii"))
 
@@ -65,7 +65,7 @@ class Event:
     """One journal line.
 
     Attributes:
-        name: what happened.
+        name: the kind of event.
         time: seconds since the epoch on the writer's clock.
         monotonic: seconds on the writer's monotonic clock, for durations within one boot.
         fields: everything else.
@@ -81,7 +81,7 @@ Writer = TypeVar("Writer", bound="JournalWriter")
 
 
 class JournalWriter:
-    """Appends events, each in one write; a torn line left by a crash is closed first."""
+    """Writer that appends events, each in one write; a torn line left by a crash is closed first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,10 +90,10 @@ class JournalWriter:
         self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
     def append(self, event: str, /, *, durable: bool = True, **fields: Any) -> None:
-        """Write one event; on disk when this returns, if `durable`.
+        """Write one event; on disk on return, if `durable`.
 
         Raises:
-            OSError: the disk is full or gone; what was written of the line is then closed by the next one.
+            OSError: the disk is full or gone; the partial line is then closed by the next one.
         """
         self._write(_line(event, fields))
         if durable:
@@ -124,7 +124,9 @@ class JournalWriter:
 
 
 class PatientJournalWriter(JournalWriter):
-    """Keeps events in memory while they cannot be written: a full disk must not end who supervises a run."""
+    """Writer that keeps events in memory while they cannot be written: a full disk must not end a run's
+    supervisor.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -136,7 +138,7 @@ class PatientJournalWriter(JournalWriter):
         self.catch_up(durable=durable)
 
     def catch_up(self, *, durable: bool = True) -> bool:
-        """Write what waits; False while something still does."""
+        """Write pending events; False while some are still pending."""
         if not self._waiting:
             return True
         try:
@@ -146,33 +148,33 @@ class PatientJournalWriter(JournalWriter):
             if durable:
                 os.fdatasync(self._descriptor)
         except OSError as error:
-            with contextlib.suppress(OSError):  # the log may lie on the same disk
+            with contextlib.suppress(OSError):  # the log may be on the same disk
                 print(f"{self._path}: {len(self._waiting)} events wait for room: {error}", file=sys.stderr)
         return not self._waiting
 
 
 def _line(event: str, fields: Mapping[str, Any]) -> bytes:
     record = {"v": FORMAT_VERSION, "t": time.time(), "m": time.monotonic(), "event": event, **fields}
-    # a file's name may hold bytes that are no UTF-8
+    # a file's name may hold bytes that are not UTF-8
     return json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
 
 
 class JournalReader:
-    """Follows a journal: each call gives the events appended since the last one.
+    """Reader that follows a journal: each call returns the events appended since the last one.
 
     Of more than `limit` new bytes, the middle is skimmed: only events of `MILESTONES` are read there.
 
     Attributes:
         torn: lines that are no events (a crash or a full disk cut them, or they are damaged).
-        skimmed: bytes that were passed over.
+        skimmed: bytes that were skipped.
     """
 
     def __init__(self, path: Path, *, limit: int | None = READ_LIMIT) -> None:
-        """Nothing is read before the first call.
+        """Create the reader; nothing is read before the first call.
 
         Args:
-            path: the journal; it may not be there yet.
-            limit: bytes that one call reads as a whole at most; None: all there are.
+            path: the journal; it need not exist yet.
+            limit: most bytes that one call reads completely; None: all there are.
         """
         self.path = path
         self.torn = 0
@@ -182,11 +184,11 @@ class JournalReader:
         self._in_long_line = False
 
     def read_new(self) -> Iterator[Event]:
-        """Events in whole lines that this reader has not given yet.
+        """Yield the events in complete lines that this reader has not returned yet.
 
         Raises:
             NewerFormatError: the journal is from a newer Torchdeck.
-            OSError: it is there and cannot be read.
+            OSError: it exists but cannot be read.
         """
         try:
             file = open_regular(self.path)
@@ -220,7 +222,7 @@ class JournalReader:
                 yield from filter(None, chunk[begin:whole].split(b"\n"))
 
     def _plan(self, end: int) -> tuple[int, int, int]:
-        """From where to where only milestones are read, and how many of them."""
+        """Return the range in which only milestones are read, and how many of them."""
         if self._limit is None or end - self._offset <= self._limit:
             return end, end, 0
         return self._offset + self._limit // 8, end - self._limit * 7 // 8, MILESTONES_LIMIT
@@ -246,7 +248,7 @@ class JournalReader:
 
 
 def _milestones_in(content: bytes, most: int) -> Iterator[bytes]:
-    """The lines of `content`, which ends with one, that may be events of `MILESTONES`."""
+    """Yield the lines of `content`, which ends with one, that may be events of `MILESTONES`."""
     at = 0
     while most > 0 and (found := _MILESTONE.search(content, at)) is not None:
         at = content.find(b"\n", found.end()) + 1
@@ -255,7 +257,7 @@ def _milestones_in(content: bytes, most: int) -> Iterator[bytes]:
 
 
 class NodeJournalReader(JournalReader):
-    """Follows the journal that a node sent: nothing in it keeps others from being read.
+    """Reader of the journal that a node sent: no error in it keeps others from being read.
 
     Attributes:
         problem: why it cannot be read, as a sentence; else empty.
@@ -267,7 +269,7 @@ class NodeJournalReader(JournalReader):
         self._is_newer = False
 
     def read_new(self) -> Iterator[Event]:
-        """As `JournalReader.read_new`, but it raises nothing."""
+        """Yield as `JournalReader.read_new`, but raise nothing."""
         if self._is_newer:
             return
         self.problem = ""
@@ -279,12 +281,12 @@ class NodeJournalReader(JournalReader):
 
 
 def reader_of_node(node: NodeLayout) -> JournalReader:
-    """A reader of the node's journal, which was sent by that node unless it is this machine."""
+    """Return a reader of the node's journal, which was sent by that node unless it is this machine."""
     if node.root.name == THIS_MACHINE:
         return JournalReader(node.journal)
     return NodeJournalReader(node.journal)
 
 
 def read_journal(path: Path) -> list[Event]:
-    """All events of a journal of one's own; an absent file has none."""
+    """Return all events of a journal of this machine; an absent file has none."""
     return list(JournalReader(path, limit=None).read_new())

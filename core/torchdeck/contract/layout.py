@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FORMAT_VERSION = 1
-"""Version of every JSON file in a run directory. One version back is read, a newer one refused."""
+"""Version of every JSON file in a run directory. One older version is read, a newer one refused."""
 
 
 HOME_VARIABLE = "TORCHDECK_HOME"
@@ -33,7 +33,7 @@ class Home(NamedTuple):
 
     @property
     def shipped(self) -> Path:
-        """Runtime bundles, one folder for each content."""
+        """Runtime bundles, one folder per content."""
         return self.root / "shipped"
 
     @property
@@ -67,7 +67,7 @@ class Home(NamedTuple):
 
     @property
     def deleted(self) -> Path:
-        """Runs that were deleted here and not yet on their nodes: a folder for each node."""
+        """Runs deleted here but not yet on their nodes: one folder per node."""
         return self.root / "deleted"
 
     @property
@@ -81,12 +81,12 @@ class Home(NamedTuple):
 
     @property
     def measured_nodes(self) -> Path:
-        """Measurements between nodes, kept for later checks."""
+        """Measurements between nodes, cached for later checks."""
         return self.root / "measured_nodes.json"
 
     @property
     def known_hosts(self) -> Path:
-        """Host keys that were accepted here, in the format of OpenSSH."""
+        """Host keys accepted here, in OpenSSH's format."""
         return self.root / "known_hosts"
 
     @property
@@ -111,12 +111,12 @@ class Home(NamedTuple):
 
     @property
     def window(self) -> Path:
-        """The last session of the window."""
+        """Last session of the window."""
         return self.root / "window.json"
 
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
-"""Name of a run directory: time, name, random end."""
+"""Name of a run directory: time, name, random suffix."""
 TRASH_PREFIX = ".deleted-"
 
 
@@ -127,12 +127,14 @@ class RunLayout(NamedTuple):
 
     @property
     def home(self) -> Home:
-        """The TORCHDECK_HOME that the run is in."""
+        """TORCHDECK_HOME of the run."""
         return Home(self.root.parent.parent)
 
     def trash(self, *, on_nodes: bool = False) -> Path:
-        """The path of the run from its deletion until it is removed; `on_nodes`: from its nodes, too."""
-        # the name says so: it is written with the rename or not at all, and needs no room on the disk
+        """Return the path of the run from its deletion until it is removed; `on_nodes`: if it is also deleted
+        from its nodes.
+        """
+        # the name records it: it is written with the rename or not at all, and needs no disk space
         everywhere = "everywhere-" if on_nodes else ""
         return self.root.with_name(f"{TRASH_PREFIX}{everywhere}{self.root.name}")
 
@@ -148,7 +150,7 @@ class RunLayout(NamedTuple):
 
     @property
     def journal(self) -> Path:
-        """The controller's events (launcher until a controller is up, then the controller)."""
+        """Events of the controller (launcher until a controller is up, then the controller)."""
         return self.root / "journal.jsonl"
 
     @property
@@ -176,12 +178,12 @@ class RunLayout(NamedTuple):
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints go unless the config names a folder (ranks)."""
+        """Folder of checkpoints unless the config names one (ranks)."""
         return self.root / "checkpoints"
 
     @property
     def code(self) -> Path:
-        """The run's own copy of the user's code (launcher; on other nodes who receives it), never changed."""
+        """The run's own copy of the user's code (launcher; on other nodes the receiver), never changed."""
         return self.root / "code"
 
     @property
@@ -203,7 +205,7 @@ class RunLayout(NamedTuple):
 
 
 class NodeLayout(NamedTuple):
-    """Paths of one node's part; all written by that node's agent unless said otherwise."""
+    """Paths of one node; all written by that node's agent unless noted otherwise."""
 
     root: Path
 
@@ -223,7 +225,7 @@ class NodeLayout(NamedTuple):
 
     @property
     def system(self) -> Path:
-        """Folder of metric segments: the machine's series, one row a second."""
+        """Folder of metric segments: the machine's series, one row per second."""
         return self.root / "system"
 
     @property
@@ -254,12 +256,12 @@ class AttemptLayout(NamedTuple):
 
     @property
     def plan(self) -> Path:
-        """The plan with its slots filled (the leader's agent)."""
+        """Plan with its slots filled (the leader's agent)."""
         return self.root / "plan.json"
 
     @property
     def stop(self) -> Path:
-        """Exists when the ranks should finish the step, save and exit (agent); rank 0 looks at it."""
+        """Exists if the ranks should finish the step, save and exit (agent); rank 0 polls it."""
         return self.root / "stop"
 
     @property
@@ -285,7 +287,7 @@ class AttemptNodeLayout(NamedTuple):
 
     @property
     def plan(self) -> Path:
-        """The plan with its slots filled as they are on this node (its agent, unless it leads)."""
+        """Plan with its slots filled for this node (its agent, unless it is the leader)."""
         return self.root / "plan.json"
 
     @property
@@ -300,12 +302,14 @@ class AttemptNodeLayout(NamedTuple):
 
     @property
     def strangers(self) -> Path:
-        """How many connections torchrun's store has refused, and the last one's reason (JSON, torchrun)."""
+        """Number of connections that torchrun's store has refused, and the last one's reason (JSON,
+        torchrun).
+        """
         return self.root / "strangers.json"
 
 
 class RankLayout(NamedTuple):
-    """Paths of one rank in one attempt (the rank, or the rank shim around it)."""
+    """Paths of one rank in one attempt (the rank, or its rank shim)."""
 
     root: Path
 
@@ -319,7 +323,7 @@ class RankLayout(NamedTuple):
 
     @property
     def log_times(self) -> Path:
-        """How long the two logs were at what time (`contract.log_times`); the agent."""
+        """Lengths of the two logs over time (`contract.log_times`); the agent."""
         return self.root / "log_times"
 
     @property
@@ -329,7 +333,7 @@ class RankLayout(NamedTuple):
 
     @property
     def exit(self) -> Path:
-        """The rank's exit code as its rank shim saw it: one number, 128 + n for signal n."""
+        """Exit code of the rank as its rank shim saw it: one number, 128 + n for signal n."""
         return self.root / "exit"
 
     @property
@@ -339,7 +343,7 @@ class RankLayout(NamedTuple):
 
     @property
     def progress(self) -> Path:
-        """The rank's last progress, overwritten."""
+        """Last progress of the rank, overwritten."""
         return self.root / "progress"
 
     @property
@@ -354,5 +358,7 @@ class RankLayout(NamedTuple):
 
     @property
     def samples(self) -> Path:
-        """Which samples the rank really used, a record a step (`torchdeck.data.sample_log`); the trainer."""
+        """Samples that the rank really used, one record per step (`torchdeck.data.sample_log`); the
+        trainer.
+        """
         return self.root / "samples.log"

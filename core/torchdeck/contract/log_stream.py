@@ -1,4 +1,4 @@
-"""Standard error of a supervisor: a log file on a disk that may be full, which must not end who writes it."""
+"""Standard error of a supervisor: a log file on a disk that may be full, which must not end its writer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 
 
 class LogStream(io.TextIOBase):
-    """Writes text to a descriptor at once, and loses what cannot be written."""
+    """Stream that writes text to a descriptor at once, and drops what cannot be written."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, text: str) -> int:
-        """Always `len(text)`."""
+        """Write text; always return `len(text)`."""
         with contextlib.suppress(OSError):
             os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
         return len(text)
@@ -28,5 +28,5 @@ class LogStream(io.TextIOBase):
 
 
 def log_to_standard_error() -> None:
-    """From now on nothing that this process says can fail."""
+    """Make all later output of this process unable to fail."""
     sys.stderr = LogStream(2)

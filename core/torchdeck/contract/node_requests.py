@@ -6,7 +6,7 @@ from torchdeck.contract.run_states import TextEnum
 
 
 class ProbeRequest(TextEnum):
-    """Asked of `torchdeck.agent.probe`, in a session of its own."""
+    """Requests to `torchdeck.agent.probe`, in a session of its own."""
 
     FACTS = "facts"
     TIME = "time"
@@ -33,7 +33,7 @@ class ProbeRequest(TextEnum):
 
 
 class LinkRequest(TextEnum):
-    """Asked of `torchdeck.agent.link`, over the link of a run."""
+    """Requests to `torchdeck.agent.link`, over the link of a run."""
 
     PLAN = "plan"
     START_AGENT = "start_agent"

@@ -14,7 +14,7 @@ MOST_PIDS = 1 << 22
 """The kernel's own limit (proc(5), pid_max)."""
 RUN_ID_VARIABLE = "TORCHDECK_RUN_ID"
 NODE_VARIABLE = "TORCHDECK_NODE"
-"""Which node of the run, where there are several."""
+"""Name of the node within the run, if there are several."""
 RUN_VARIABLES = frozenset(
     {
         RUN_ID_VARIABLE,
@@ -35,12 +35,12 @@ _NODE_PREFIX = f"{NODE_VARIABLE}=".encode()
 
 @cache
 def boot_id() -> str:
-    """The kernel's identity of this boot; a pid means something only within one."""
+    """Return the kernel's identity of this boot; a pid is meaningful only within one."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 class ProcessIdentity(NamedTuple):
-    """A process beyond doubt: pids are reused, so boot and start time belong to the name."""
+    """Unambiguous identity of a process: pids are reused, so boot and start time belong to it."""
 
     pid: int
     start_ticks: int
@@ -48,7 +48,7 @@ class ProcessIdentity(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """Identity of a living process; None when there is none with this pid (a zombie is none)."""
+        """Return the identity of a living process; None if there is none with this pid (a zombie is none)."""
         stat = read_stat(pid)
         if stat is None or stat.state in "ZX":
             return None
@@ -56,7 +56,7 @@ class ProcessIdentity(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> ProcessIdentity | None:
-        """Identity from its JSON form; None when `value` is not one."""
+        """Return the identity from its JSON form; None if `value` is not one."""
         if not isinstance(value, Mapping):
             return None
         pid, ticks, boot = value.get("pid"), value.get("start_ticks"), value.get("boot")
@@ -71,7 +71,7 @@ class ProcessIdentity(NamedTuple):
         return ProcessIdentity.of(self.pid) == self
 
     def send(self, number: signal.Signals) -> bool:
-        """Send a signal to exactly this process; False when it is gone."""
+        """Send a signal to exactly this process; False if it is gone."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -99,12 +99,12 @@ class ProcessStat(NamedTuple):
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """Stat of a process, zombies included; None when it is gone."""
+    """Return the stat of a process, zombies included; None if it is gone."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # the command name stands in parentheses and may hold any character, so count from its end
+    # the command name is in parentheses and may hold any character, so count from its end
     fields = text[text.rindex(")") + 2 :].split()
     return ProcessStat(
         pid=pid,
@@ -117,15 +117,15 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def processes_of_run(run_id: str, *, exclude: Iterable[int] = (), node: str = "") -> list[ProcessIdentity]:
-    """Living processes that carry `run_id` in the environment they were started with.
+    """Return living processes with `run_id` in the environment they were started with.
 
     Found by the environment, so that orphans and children in sessions of their own are found too. A process
     that overwrote its environment block (setproctitle) hides from this: walk the shim's tree as well.
 
     Args:
-        run_id: whose.
+        run_id: id of the run.
         exclude: pids that are left out.
-        node: leave out those that say they are another node's; two nodes may be one machine.
+        node: leave out processes that belong to another node; two nodes may be one machine.
     """
     needle = (f"{RUN_ID_VARIABLE}={run_id}".encode(), node.encode())
     skip = set(exclude)
@@ -153,7 +153,9 @@ def _carries(process: Path, needle: tuple[bytes, bytes]) -> bool:
 
 
 def descendants(root: int) -> list[ProcessIdentity]:
-    """Living processes below `root` in the process tree, parents first; `root` itself not included."""
+    """Return the living processes below `root` in the process tree, parents first; `root` itself not
+    included.
+    """
     children: dict[int, list[ProcessStat]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdecimal() and (stat := read_stat(int(entry.name))) is not None:
@@ -165,14 +167,15 @@ def descendants(root: int) -> list[ProcessIdentity]:
         stat = waiting.pop(0)
         waiting += children.get(stat.pid, ())
         if stat.state not in "ZX":
-            # of the same look that said whose child it is: a pid that is reused meanwhile is another process
+            # from the same read that showed its parent: a pid that is reused meanwhile is another process
             found.append(ProcessIdentity(stat.pid, stat.start_ticks, boot))
     return found
 
 
 def without_run_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` for a process that watches a run and is not part of it.
+    """Return `environ` for a process that watches a run and is not part of it.
 
-    Agents, shims and controllers carry no run's id: ending a run by its id must not end those who end it.
+    Agents, shims and controllers carry no run's id: ending a run by its id must not end the processes that
+    end it.
     """
     return {name: value for name, value in environ.items() if name not in RUN_VARIABLES}

@@ -1,4 +1,4 @@
-"""The one family of errors that a user reads: fields, which each front end renders in its own way."""
+"""The one family of user-facing errors: fields, which each front end renders in its own way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 GENERAL_PAGE = "trouble/failed#refused-before-the-start"
-"""The page of an error with a remedy whose kind has no page of its own."""
+"""Page for an error with a remedy whose kind has no page of its own."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
@@ -23,9 +23,9 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
     """
 
     is_usage: ClassVar[bool] = False
-    """The request itself is wrong (exit status 2), such as a config or the name of a run."""
+    """Whether the request itself is wrong (exit status 2), such as a config or the name of a run."""
     page: str = ""
-    """The page of the documentation that helps, as `torchdeck docs` takes it: `checkpoints#resume`."""
+    """Page of the documentation that helps, as `torchdeck docs` takes it: `checkpoints#resume`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
         self.page = page or self.page or (GENERAL_PAGE if fix else "")
 
     def __str__(self) -> str:
-        """All of it on one line: where, what, why, what to do."""
+        """Return everything on one line: where, what, why, what to do."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         node = f"node {self.node}" if self.node else ""
         head = ": ".join(part for part in (place, self.key, node, self.finding) if part)
@@ -60,7 +60,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
         return f"{self.what} ({self.why})" if self.why else self.what
 
     def parts(self) -> tuple[Refusal, ...]:
-        """Each thing that is wrong, if there are several; else this alone."""
+        """Return each error, if there are several; else this alone."""
         return (self,)
 
 
@@ -76,7 +76,7 @@ class SeveralRefusals(Refusal):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """`error` itself, or one that says what an error of another kind says."""
+    """Return `error` itself, or a Refusal with the text of an error of another kind."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, OSError) and error.strerror:

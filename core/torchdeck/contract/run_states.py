@@ -12,7 +12,9 @@ Member = TypeVar("Member", bound="TextEnum")
 
 
 class TextEnum(str, Enum):
-    """A member is its text: in JSON, when compared and when formatted; as enum.StrEnum of Python 3.11."""
+    """Enum whose member equals its text: in JSON, when compared and when formatted; as enum.StrEnum of Python
+    3.11.
+    """
 
     __str__ = str.__str__
 
@@ -21,7 +23,7 @@ class TextEnum(str, Enum):
 
     @classmethod
     def read(cls: type[Member], value: object, default: Member) -> Member:  # noqa: PYI019 - Self needs Python 3.11
-        """The member that a file names; `default` if it names none of them."""
+        """Return the member that a file names; `default` if it names none of them."""
         try:
             return cls(value)
         except ValueError:
@@ -38,15 +40,15 @@ class GangPhase(TextEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     WAITING = "waiting"
-    """For the next attempt."""
+    """Waits for the next attempt."""
     FINISHED = "finished"
     CONNECTING = "connecting"
-    """A follower, to the leader."""
+    """A follower connects to the leader."""
     FOLLOWING = "following"
 
     @property
     def has_attempt(self) -> bool:
-        """An attempt has begun and has not been judged."""
+        """Return whether an attempt has begun and has not been judged."""
         return self in (GangPhase.STARTING, GangPhase.RUNNING, GangPhase.STOPPING)
 
 
@@ -64,22 +66,22 @@ class RankPhase(TextEnum):
 
 
 class StartReason(TextEnum):
-    """Why an attempt begins."""
+    """Reason why an attempt begins."""
 
     FIRST = "first"
     RESTART = "restart"
     PORT = "port"
-    """The rendezvous port of the last one was taken by another program."""
+    """The last attempt's rendezvous port was taken by another program."""
     NEVER_RAN = "never_ran"
-    """The last one started no rank."""
+    """The last attempt started no rank."""
     SMALLER = "smaller"
-    """With fewer ranks."""
+    """Restart with fewer ranks."""
     REPLACED = "replaced"
-    """With a spare node in place of one that failed."""
+    """Restart with a spare node in place of one that failed."""
 
 
 class StopKind(TextEnum):
-    """How urgent a stop is."""
+    """Urgency of a stop."""
 
     GRACEFUL = "graceful"
     """Ranks finish the step, save and exit."""
@@ -107,7 +109,7 @@ class StopCause(TextEnum):
 
 
 class Outcome(TextEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -115,7 +117,7 @@ class Outcome(TextEnum):
 
 
 class FinalState(TextEnum):
-    """How a run ended."""
+    """Final state of a run."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"

@@ -1,4 +1,4 @@
-"""Checks that values which were read from JSON have the types that their class says."""
+"""Checks that values read from JSON have the types that their class declares."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LARGEST = 2**63
 
 
 class WrongTypeError(TypeError):
-    """A value has another type than its field says; the message names the field."""
+    """A value does not have its field's type; the message names the field."""
 
 
 def check_fields(value: Any, where: str = "") -> None:
     """Check the fields of a dataclass's instance, and of those in it. Lists count as tuples.
 
-    Whole numbers are below 2**63 in magnitude, and of numbers with a point those that JSON has.
+    Integers are below 2**63 in magnitude, and floats are those that JSON has.
 
     Args:
         value: the instance.

@@ -1,6 +1,6 @@
-"""Which samples go where: numpy only, the same code in the preview and in the ranks.
+"""Assignment of samples to ranks: numpy only, the same code in the preview and in the ranks.
 
-Names are resolved on first use, so that what needs one part of it does not import all.
+Names are resolved on first use, so that using one submodule does not import all.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ HOMES = {
     "stream_distributed_augmentation_chain": "torchdeck.data.augmentation",
     "validate_distributed_setup": "torchdeck.data.ranges",
 }
-"""Public name → the module that has it; all of these can be imported from `torchdeck.distributed`, too."""
+"""Public name → its module; all of these can be imported from `torchdeck.distributed`, too."""
 
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

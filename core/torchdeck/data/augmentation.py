@@ -15,25 +15,24 @@ from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import Ids
 from torchdeck.data.ranges import DistributedRangeSplitter
 
-# 256 random bits for every sample: the same on every machine, any one in O(1), a range of them at once.
-#
-# The bits of a sample are one block of Philox 4×64 (Salmon et al., "Parallel random numbers: as easy as 1,
-# 2, 3", SC 2011) with key (base_seed, epoch) and counter (sample_id, lane). Lane 0 is every rank's, where
-# bits are to depend on sample and epoch alone; where ranks are to differ, rank r has lane r + 1. Only raw
-# bits are used, so no numpy version changes them.
+# 256 random bits for every sample: the same on every machine, any one in O(1), a range of them at once. The
+# bits of a sample are one block of Philox 4×64 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+# SC 2011) with key (base_seed, epoch) and counter (sample_id, lane). Lane 0 is shared by all ranks, if bits
+# are to depend on sample and epoch alone; if ranks are to differ, rank r has lane r + 1. Only raw bits are
+# used, so no numpy version changes them.
 
 Words = npt.NDArray[np.uint64]
-"""256 bits a sample, shape (n, 4)."""
+"""256 bits per sample, shape (n, 4)."""
 
 PIECE = 8192
-"""Samples that are worked on at once, so that temporaries stay in the processor's cache."""
+"""Samples processed at once, so that temporaries stay in the processor's cache."""
 
 MAX_SEED = (1 << 64) - 1
 MAX_ID = (1 << 63) - 1
 
 
 class SeedStream:
-    """The bits of every sample in one lane.
+    """Bits of every sample in one lane.
 
     Args:
         base_seed: 0 to 2⁶⁴ - 1.
@@ -53,7 +52,7 @@ class SeedStream:
         self._lane = lane
 
     def words(self, first_id: int, count: int) -> Words:
-        """The bits of samples first_id, first_id + 1, …, shape (count, 4).
+        """Return the bits of samples first_id, first_id + 1, …, shape (count, 4).
 
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1, or count is negative.
@@ -68,7 +67,7 @@ class SeedStream:
         return words
 
     def words_of(self, sample_ids: Iterable[int]) -> Words:
-        """The bits of samples in any order, shape (n, 4); a range comes faster from `words`.
+        """Return the bits of samples in any order, shape (n, 4); a range is faster by `words`.
 
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1.
@@ -76,7 +75,7 @@ class SeedStream:
         ids = [_checked_id(sample) for sample in sample_ids]
         words = np.empty((len(ids), 4), dtype=np.uint64)
         generator = self._generator(0)
-        # a third of the time that it takes to make a generator for each
+        # takes a third of the time of making a generator for each
         state: Any = generator.state
         for row, sample in enumerate(ids):
             state["state"]["counter"][0] = sample
@@ -85,7 +84,8 @@ class SeedStream:
         return words
 
     def _generator(self, sample_id: int) -> np.random.Philox:
-        # numpy counts up before it makes a block: this one's first block is that of counter sample_id + 1
+        # numpy increments the counter before it makes a block: this one's first block is that of counter
+        # sample_id + 1
         counter = np.array([sample_id, self._lane, 0, 0], dtype=np.uint64)
         return np.random.Philox(key=self._key, counter=counter)
 
@@ -159,7 +159,7 @@ class RankAwareSeedGenerator:
 
 
 def hexadecimal(words: Words) -> list[str]:
-    """Each sample's bits as 64 hexadecimal digits."""
+    """Return each sample's bits as 64 hexadecimal digits."""
     digits = words.astype(">u8").tobytes().hex()
     return [digits[start : start + 64] for start in range(0, len(digits), 64)]
 
@@ -209,12 +209,12 @@ class AugmentationChunk:
         return len(self.sample_ids)
 
     def __getitem__(self, index: int) -> AugmentationParams:
-        """The parameters of the sample at `index` of the chunk."""
+        """Return the parameters of the sample at `index` of the chunk."""
         return AugmentationParams(*(float(column[index]) for column in self.columns))
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The five columns, as in AugmentationParams."""
+        """Return the five columns, as in AugmentationParams."""
         return (self.rotation, self.brightness, self.noise, self.scale, self.contrast)
 
     @property
@@ -348,7 +348,7 @@ def stream_distributed_augmentation_chain(
 
 
 def _chunk(sample_ids: Ids, words: Words, config: AugmentationConfig) -> AugmentationChunk:
-    """Draw from the words, piece by piece: what is in the processor's cache is several times faster."""
+    """Draw from the words in pieces that fit the processor's cache, which is several times faster."""
     columns = np.empty((len(AUGMENTATIONS), len(words)), dtype=np.float64)
     for start in range(0, len(words), PIECE):
         _draw(words[start : start + PIECE], config, columns[:, start : start + PIECE])
@@ -371,9 +371,9 @@ def _draw(words: Words, config: AugmentationConfig, columns: Column) -> None:
 
 
 def _left_out(draws: npt.NDArray[np.uint32], depth: int) -> npt.NDArray[np.uint8] | None:
-    """For each draw one choice, all equally likely, of augmentations that are not applied: bit k is the k-th.
+    """Return one equally likely choice per draw of augmentations that are not applied: bit k is the k-th.
 
-    None where all are applied.
+    None if all are applied.
     """
     if depth == len(AUGMENTATIONS):
         return None

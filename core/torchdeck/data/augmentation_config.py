@@ -1,4 +1,4 @@
-"""How strongly samples are augmented: ranges, depth, presets."""
+"""Strength of augmentation: ranges, depth, presets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from torchdeck.data.checked import whole_number
 
 AUGMENTATIONS = ("rotation", "brightness", "noise", "scale", "contrast")
-"""In the order of all columns."""
+"""Augmentations in the order of all columns."""
 
 NEUTRAL = {"rotation": 0.0, "brightness": 1.0, "noise": 0.0, "scale": 1.0, "contrast": 1.0}
-"""The value of an augmentation that is not applied."""
+"""Value of an augmentation that is not applied."""
 
 _NOT_NEGATIVE = ("brightness", "noise", "contrast")
 
 Range = tuple[float, float]
-"""Least value and the bound that none exceeds."""
+"""Minimum, and the bound that no value exceeds."""
 
 
 def _checked_range(field: str, value: Any) -> Range:
@@ -72,7 +72,7 @@ class AugmentationConfig:
         whole_number("augmentation_depth", self.augmentation_depth, 1, len(AUGMENTATIONS))
 
     def range_of(self, name: str) -> Range:
-        """The range of one of AUGMENTATIONS."""
+        """Return the range of one of AUGMENTATIONS."""
         found: Range = getattr(self, f"{name}_range")
         return found
 
@@ -84,7 +84,7 @@ class AugmentationConfig:
 
     @classmethod
     def get_preset(cls, name: str) -> AugmentationConfig:
-        """The preset `mild`, `moderate` or `aggressive`.
+        """Return the preset `mild`, `moderate` or `aggressive`.
 
         Raises:
             ValueError: there is no such preset.
@@ -106,7 +106,7 @@ PRESETS: Mapping[str, AugmentationConfig] = {
 
 
 def get_preset(name: str) -> AugmentationConfig:
-    """The preset `mild`, `moderate` or `aggressive`.
+    """Return the preset `mild`, `moderate` or `aggressive`.
 
     Raises:
         ValueError: there is no such preset.

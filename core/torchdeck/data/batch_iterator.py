@@ -1,4 +1,4 @@
-"""A sampler's indices in batches, with a position that can be saved between any two of them."""
+"""Batches of a sampler's indices, with a position that can be saved between any two of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DistributedBatchIterator:
         return self._done
 
     def has_next(self) -> bool:
-        """Whether the epoch has another batch."""
+        """Return whether the epoch has another batch."""
         return self._done < self.num_batches
 
     def next(self) -> Ids:

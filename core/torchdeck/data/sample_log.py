@@ -79,7 +79,7 @@ class SampleRecord:
     step: int
     """Optimizer steps done, including this one."""
     epoch: int
-    """Return the epoch, from 0."""
+    """Counted from 0."""
     tokens: float
     """Number of tokens this rank's losses were averaged over; samples if the recipe counts no tokens."""
     counts: npt.NDArray[np.uint32]

@@ -13,11 +13,13 @@ _ROW_FACTOR, _COLUMN_FACTOR, _NEXT = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
 
 
 def checksum(tensor: Tensor) -> Tensor:
-    """A 64-bit sum over the bits of `tensor`'s elements, shape () on its device, computed without waiting.
+    """Return a 64-bit sum over the bits of `tensor`'s elements, shape () on its device, without waiting for
+    it.
 
-    Elements are laid out in rows of 1024. Each row's sum counts by its number, each column's by its own, in
-    whole numbers modulo 2⁶⁴: the order of adding changes nothing, one element that differs always does, and
-    elements that changed places do almost surely. Takes memory for a million elements beside the tensor.
+    Elements are laid out in rows of 1024. Each row's sum is weighted by its number, each column's by its own,
+    in whole numbers modulo 2⁶⁴. The order of addition changes nothing. One differing element always changes
+    the sum, and swapped elements almost surely do. Needs memory for a million elements in addition to the
+    tensor.
     """
     with torch.no_grad():
         bits = _as_bits(tensor)

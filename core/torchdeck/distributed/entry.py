@@ -1,7 +1,7 @@
-"""What every rank of a recipe run executes: `python -m torchdeck.distributed.entry`.
+"""Program of every rank of a recipe run: `python -m torchdeck.distributed.entry`.
 
-Reads TORCHDECK_RECIPE and the launcher's variables, trains, and exits 0 at the end or when it was stopped, 1
-when it failed; why is then in the rank's error.json.
+Reads TORCHDECK_RECIPE and the launcher's variables, trains, and exits with 0 at the end or if it was stopped,
+and with 1 if it failed; the reason is then in the rank's error.json.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ EXPLAINED = (
     PositionError,
     BatchPlanError,
 )
-"""Errors whose message is all a person needs; their traceback is in error.json."""
+"""Errors whose message is enough for the user; their traceback is in error.json."""
 
 
 def main() -> int:
-    """Train as the environment says; the process's exit code."""
+    """Train as the environment specifies; return the process's exit code."""
     context, place = RunContext(), Place()
     try:
         place = Place.from_env()
@@ -45,7 +45,7 @@ def main() -> int:
         _use_copy(os.environ)
         layout = context.rank_layout(place.rank)
         if layout is not None:
-            # before torch is imported, which takes seconds
+            # before importing torch, which takes seconds
             ProgressFile(layout.progress).report(RankPhase.STARTING, 0)
         _train(_settings(os.environ), place, context)
     except Exception as error:  # noqa: BLE001 - whatever it is ends up in error.json
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _use_copy(environment: Mapping[str, str]) -> None:
-    """Modules of the working directory are imported from the run's own copy of it, where it has one."""
+    """Import modules of the working directory from the run's own copy of it, if there is one."""
     folder = environment.get("TORCHDECK_CODE")
     if folder:
         if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 - what `python -m` put there
@@ -74,7 +74,7 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
-    # torch comes with these
+    # torch depends on these
     from torchdeck.distributed.group.agreement import check_agreement
     from torchdeck.distributed.precision import Precision
     from torchdeck.distributed.recipe import load_recipe
@@ -83,7 +83,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     from torchdeck.distributed.trainer.setup import recipe_callbacks
     from torchdeck.distributed.trainer.trainer import Trainer
 
-    importlib.import_module("torch._dynamo")  # as every optimizer does; it takes as long as torch itself
+    importlib.import_module("torch._dynamo")  # every optimizer does this; as slow as torch itself
 
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
@@ -100,7 +100,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
         finished = trainer.run()
     except Exception:
         for hook in hooks:
-            with suppress(Exception):  # why training failed is what counts
+            with suppress(Exception):  # the reason why training failed has precedence
                 hook.close()
         raise
     trainer.close()
@@ -114,7 +114,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
 def _fail(error: Exception, place: Place, context: RunContext) -> None:
     layout = context.rank_layout(place.rank)
     if isinstance(error, RecipeImportError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # its traceback has the line that its author wants to see, and nothing else
+        error = error.__cause__  # its traceback has only the line its author needs
     explained = isinstance(error, EXPLAINED)
     write_error(error, [*torchrun_error_file(), *([layout.error] if layout else [])], explained=explained)
     if explained:

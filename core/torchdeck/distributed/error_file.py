@@ -13,10 +13,11 @@ from torchdeck.contract.atomic import write_bytes
 
 
 def error_content(error: BaseException, *, now: float, explained: bool = False) -> bytes:
-    """The file for `error`; `now` is in unix seconds.
+    """Return the file's content for `error`; `now` is in unix seconds.
 
-    torchrun reads whole seconds from `timestamp`; `time` has the digits that tell which of two ranks failed
-    first. `explained` says that the message is all a person needs: the traceback is then only kept here.
+    torchrun reads whole seconds from `timestamp`; `time` has the digits that show which of two ranks failed
+    first.
+    `explained` means that the message is enough for the user: the traceback is then only kept here.
     """
     stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     extra = {"py_callstack": stack, "timestamp": str(int(now)), "time": now, "explained": explained}
@@ -25,7 +26,7 @@ def error_content(error: BaseException, *, now: float, explained: bool = False) 
 
 
 def write_error(error: BaseException, paths: Iterable[Path], *, explained: bool = False) -> None:
-    """Write `error` to each of `paths`; one that cannot be written is said and passed over."""
+    """Write `error` to each of `paths`; a failed write is reported and skipped."""
     content = error_content(error, now=time.time(), explained=explained)
     for path in paths:
         _write(path, content)
@@ -40,6 +41,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def torchrun_error_file() -> list[Path]:
-    """Where torchrun looks for this rank's error, if it started it."""
+    """Return where torchrun expects this rank's error, if it started it."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     return [Path(path)] if path else []

@@ -1,4 +1,4 @@
-"""The part of a tensor that lies on this rank."""
+"""The local part of a tensor on this rank."""
 
 from __future__ import annotations
 
@@ -7,5 +7,7 @@ from torch.distributed.tensor import DTensor
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """This rank's shard of a sharded tensor, a tensor itself otherwise; it shares memory with `tensor`."""
+    """Return this rank's shard of a sharded tensor, otherwise the tensor itself; it shares memory with
+    `tensor`.
+    """
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -10,17 +10,17 @@ from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import TrainingSettings
 
 LR_RATIO = "lr_ratio"
-"""Option of a parameter group: its learning rate is this share of the optimizer's own."""
+"""Option of a parameter group: ratio of its learning rate to the optimizer's own."""
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """The optimizer of `settings` over the parameters of `model` that want a gradient.
+    """Create the optimizer of `settings` over the trainable parameters of `model`.
 
-    Weight decay is for matrices; biases, norms and other vectors have none. Build it after the model was
+    Weight decay applies to matrices, but not to biases, norms and other vectors. Create it after the model is
     wrapped: sharding replaces parameters.
 
     Raises:
-        RecipeError: the model has no parameter to train.
+        RecipeError: the model has no trainable parameter.
     """
     groups = _groups(model, settings.weight_decay)
     lr = settings.scaled_lr
@@ -32,10 +32,10 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
 
 
 def keep_lr_ratios(optimizer: Optimizer) -> None:
-    """Have `set_lr` keep how the learning rates of `optimizer`'s groups stand to its own, as it was made.
+    """Make `set_lr` keep the ratios of the groups' learning rates to the optimizer's own, as created.
 
-    Of AdamW([{"params": a}, {"params": b, "lr": 1e-4}], lr=1e-3) the second group always learns at a tenth. A
-    checkpoint holds these ratios.
+    For AdamW([{"params": a}, {"params": b, "lr": 1e-4}], lr=1e-3), the second group always has a tenth of the
+    rate. A checkpoint contains these ratios.
     """
     own = optimizer.defaults.get("lr")
     for group in optimizer.param_groups:
@@ -44,7 +44,7 @@ def keep_lr_ratios(optimizer: Optimizer) -> None:
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Give every group of `optimizer` the learning rate `lr`, or its share of it."""
+    """Set the learning rate of every group of `optimizer` to `lr`, times its ratio."""
     for group in optimizer.param_groups:
         group["lr"] = lr * group.get(LR_RATIO, 1.0)
 

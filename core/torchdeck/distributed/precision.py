@@ -1,4 +1,4 @@
-"""Number formats of forward and backward, and the loss scaler fp16 needs."""
+"""Number formats of forward and backward, and the loss scaler that fp16 needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALLEST_SCALE = 2.0**-14
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of a run: weights are fp32, forward and backward in `dtype` where it is safe."""
+    """Precision of a run: weights are fp32, forward and backward use `dtype` if that is safe."""
 
     name: str
 
@@ -30,22 +30,22 @@ class Precision:
         return DTYPES[self.name]
 
     def autocast(self, device: torch.device) -> AbstractContextManager[object]:
-        """The context a forward pass runs in."""
+        """Return the context for a forward pass."""
         if self.name == "fp32":
             return nullcontext()
         return torch.autocast(device.type, dtype=self.dtype)
 
     def make_scaler(self) -> LossScaler:
-        """A loss scaler; for formats with fp32's range one that never changes anything."""
+        """Return a loss scaler; for formats with fp32's range it has no effect."""
         return LossScaler(enabled=self.name == "fp16")
 
 
 class LossScaler:
     """Dynamic loss scaling (Micikevicius et al., 2018), with the defaults of torch.amp.GradScaler.
 
-    Whether gradients overflowed is read from their norm over all ranks, which is the same everywhere also
-    where each rank holds a shard alone; so all ranks skip the same steps, and unscaling is one factor in the
-    clipping's pass.
+    Overflow of gradients is detected from their norm over all ranks, which is the same everywhere, even if
+    each rank holds only a shard. All ranks therefore skip the same steps, and unscaling is one factor in the
+    clipping pass.
     """
 
     def __init__(self, *, enabled: bool, initial: float = 2.0**16) -> None:
@@ -54,7 +54,7 @@ class LossScaler:
         self._good_steps = 0
 
     def update(self, norm: float) -> bool:
-        """Take note of a step's gradient norm; says whether the optimizer may step.
+        """Record a step's gradient norm; return whether the optimizer may step.
 
         Raises:
             RecipeError: gradients overflow however small the scale.
@@ -78,6 +78,6 @@ class LossScaler:
         return {"scale": self.scale, "good_steps": self._good_steps} if self.enabled else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; an empty one (saved in another precision) changes nothing."""
+        """Restore `state`; an empty one (saved in another precision) changes nothing."""
         if self.enabled and state:
             self.scale, self._good_steps = float(state["scale"]), int(state["good_steps"])

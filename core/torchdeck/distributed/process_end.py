@@ -1,4 +1,4 @@
-"""The end of a process that imported torch, without taking the interpreter apart. Standard library alone."""
+"""Exits a process that imported torch, without finalizing the interpreter. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End the process as Python would, but without finalizing the interpreter.
+    """Exit the process as Python would, but without finalizing the interpreter.
 
-    torch's own threads outlive finalization: a gloo worker that releases its last tensor meanwhile ends the
-    process by std::terminate ("terminate called without an active exception"), and a run that had finished
-    would have failed. It also takes 0.5 s to destroy all that torch has made.
+    torch's own threads outlive finalization. A gloo worker that releases its last tensor during it ends the
+    process by std::terminate ("terminate called without an active exception"), and a finished run would be
+    reported as failed. Destroying all of torch's objects also takes 0.5 s.
     """
     # joins threads as Python does, after telling those of executors to end; torch.compile leaves some
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name

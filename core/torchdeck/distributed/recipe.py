@@ -1,4 +1,4 @@
-"""A recipe: its functions, loaded by name or path and checked. Imports no torch by itself."""
+"""A recipe: its functions, loaded by name or path and checked. Does not import torch itself."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 
 class RecipeError(Exception):
-    """The recipe, its data or its settings cannot be trained; the message says what to change."""
+    """The recipe, its data or its settings cannot be trained; the message gives a remedy."""
 
 
 class RecipeImportError(RecipeError):
-    """The recipe file raised while it was imported; `__cause__` is what it raised, from its own line on."""
+    """The recipe file raised during import; `__cause__` is its exception, from its own line on."""
 
 
 BUILT_IN = {
@@ -39,43 +39,46 @@ _OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options"
 
 @dataclass(frozen=True)
 class Recipe:
-    """The functions of a recipe; the first three are every recipe's, the others may be missing."""
+    """Functions of a recipe; the first three are required, the others optional."""
 
     name: str
     build_model: Callable[[dict[str, Any]], Any]
     """[model] → torch.nn.Module."""
     build_data: Callable[[dict[str, Any], str], Any]
-    """([data], "train" | "heldout") → map-style data set, or None where nothing is held out."""
+    """([data], "train" | "heldout") → map-style data set, or None if there is no held-out data."""
     loss: Callable[[Any, Any], Any]
-    """(model, batch) → mean loss of the microbatch, or that and the number of tokens it is the mean of, or
-    these and further means over the same by name."""
+    """(model, batch) → mean loss of the microbatch; or that and the number of tokens it is the mean of; or
+    these and further means over the same by name.
+    """
     blocks: Callable[[Any], Iterable[Any]] | None = None
-    """model → the modules FSDP gathers as one unit each."""
+    """Function from the model to the modules that FSDP gathers as one unit each."""
     collate: Callable[[list[Any]], Any] | None = None
-    """Samples → batch; torch's default_collate when missing. With a parameter `layout=None` it is told how a
-    batch plan lays out a microbatch (`torchdeck.data.step_order.Layout`)."""
+    """Function from samples to a batch. Default: torch's default_collate. With a parameter `layout=None` it
+    receives the microbatch's layout from a batch plan (`torchdeck.data.step_order.Layout`).
+    """
     data_options: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
-    """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
+    """([model], [data]) → options of build_data, if data depends on the model. Default: [data]."""
     build_optimizer: Callable[[Any], Any] | None = None
-    """Model → torch.optim.Optimizer over its parameters; [training] decides when missing."""
+    """Model → torch.optim.Optimizer over its parameters. Default: from [training]."""
     callbacks: Callable[[Any], Iterable[Any]] | None = None
     """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
-    rank."""
+    rank.
+    """
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
-    """Options of build_data → a text that differs where the training data does; a checkpoint keeps it."""
+    """Options of build_data → a text that differs if the training data does; stored in checkpoints."""
 
     def options_of_data(self, model: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-        """What `build_data` gets as its options."""
+        """Return the options for `build_data`."""
         if self.data_options is None:
             return dict(data)
         return self.data_options(dict(model), dict(data))
 
 
 def load_recipe(recipe: str) -> Recipe:
-    """The recipe of a built-in name or of a Python file; the file's code is executed.
+    """Return the recipe of a built-in name or of a Python file; the file's code is executed.
 
     Raises:
-        RecipeError: there is no such recipe or file, it does not import, or a function is missing.
+        RecipeError: there is no such recipe or file, its import fails, or a function is missing.
     """
     if recipe in BUILT_IN:
         module = importlib.import_module(BUILT_IN[recipe])
@@ -97,19 +100,19 @@ def load_recipe(recipe: str) -> Recipe:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import `path` as a module, its folder first on sys.path as `python path` would have it."""
+    """Import `path` as a module, with its folder first on sys.path as for `python path`."""
     if not path.is_file():
         raise RecipeError(f"recipe file {path} does not exist: check the path in run.recipe")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    # a name of its own: a recipe called random.py must not shadow the module everybody else imports
+    # a unique name: a recipe named random.py must not shadow the standard module
     name = f"torchdeck_recipe_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RecipeError(f"recipe file {path} cannot be imported as Python: name it like model.py")
     module = importlib.util.module_from_spec(spec)
-    # data-loader workers and pickled samples look their classes up by module name
+    # data-loader workers and pickled samples look up their classes by module name
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -122,7 +125,9 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _own_part(trace: TracebackType | None, path: Path) -> TracebackType | None:
-    """The traceback without the frames of the import that led to `path`; none of them helps its author."""
+    """Return the traceback without the frames of the import that led to `path`, which do not help its
+    author.
+    """
     while trace is not None and trace.tb_frame.f_code.co_filename != str(path):
         trace = trace.tb_next
     return trace

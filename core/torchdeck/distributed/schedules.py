@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 Decay = Callable[[float], float]
-"""How much of the way after the warm-up is done → how much of the fall to the minimum is still to come."""
+"""Fraction of the steps after the warm-up done → remaining fraction of the decay to the minimum."""
 
 DECAYS: dict[str, Decay] = {
     "constant": lambda _: 1.0,
@@ -17,7 +17,7 @@ DECAYS: dict[str, Decay] = {
 
 
 def lr_factor(step: int, *, total: int, warmup: int, schedule: str, min_ratio: float) -> float:
-    """What the peak learning rate is multiplied by in a step.
+    """Return the factor of the peak learning rate in a step.
 
     The warm-up rises linearly: its first step has 1 / warmup, its last 1. After it the schedule falls from 1
     to `min_ratio`, which the last step has.
@@ -27,7 +27,7 @@ def lr_factor(step: int, *, total: int, warmup: int, schedule: str, min_ratio: f
         total: steps in all.
         warmup: steps of the warm-up; it may be longer than `total`.
         schedule: "constant", "linear" or "cosine".
-        min_ratio: where linear and cosine end, 0 to 1.
+        min_ratio: final value of linear and cosine, 0 to 1.
     """
     if step < warmup:
         return (step + 1) / warmup

@@ -1,4 +1,4 @@
-"""Random numbers that depend on the seed and the rank alone."""
+"""Random numbers that depend only on the seed and the rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STRIDE = 1_000_003
 
 
 def seed_all(seed: int, stream: int = 0) -> None:
-    """Seed Python's, numpy's and torch's generators; each `stream` of a seed is its own."""
+    """Seed Python's, numpy's and torch's generators; each `stream` of a seed is independent."""
     mixed = (seed + _STRIDE * stream) % _WORD
     random.seed(mixed)
     np.random.seed(mixed % (1 << 32))
@@ -21,8 +21,8 @@ def seed_all(seed: int, stream: int = 0) -> None:
 
 
 def make_deterministic() -> None:
-    """Let torch use deterministic kernels only; an operation that has none raises."""
-    # cuBLAS reads it when its first handle is made
+    """Make torch use only deterministic kernels; an operation without one raises."""
+    # cuBLAS reads it when its first handle is created
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(mode=True)
     torch.backends.cudnn.benchmark = False

@@ -1,7 +1,7 @@
-"""What a rank is told: the recipe's settings from the plan, and its place from the launcher's variables.
+"""Input of a rank: the recipe's settings from the plan, and its position from the launcher's variables.
 
-Standard library only. The planner writes the settings as JSON into TORCHDECK_RECIPE; they were resolved
-there, so nothing is guessed or defaulted by the machine it happens to run on.
+Standard library only. The planner writes the settings as JSON into TORCHDECK_RECIPE. They are resolved there,
+so the executing machine guesses nothing and adds no defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DtypeName = Literal["auto", "fp32", "bf16", "fp16"]
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The [training] table; `scaled_lr` is `lr` after the scaling rule, and what counts."""
+    """The [training] table; `scaled_lr` is `lr` after the scaling rule, and the one used."""
 
     steps: int | None
     epochs: float | None
@@ -50,7 +50,7 @@ class TrainingSettings:
     seed: int = 0
     eval_every: int | None = None
     eval_every_epochs: int | None = None
-    """At the end of every so many epochs; beside `eval_every`, which is in steps."""
+    """At the end of every such number of epochs; in addition to `eval_every`, which is in steps."""
     eval_batches: int = 16
     patience: int | None = None
     min_delta: float = 0.0
@@ -85,14 +85,16 @@ class FsdpSettings:
 
 @dataclass(frozen=True)
 class HsdpSettings:
-    """Options of hybrid sharding; `shard` is resolved: ranks that shard the weights among them."""
+    """Options of hybrid sharding; `shard` is resolved: the number of ranks that shard the weights among
+    them.
+    """
 
     shard: int = 1
 
 
 @dataclass(frozen=True)
 class DistributedSettings:
-    """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
+    """Settings of the ranks' cooperation; the backend is resolved, `timeout` is in seconds."""
 
     strategy: str
     """Name of a registered one: torchdeck.distributed.strategies.base."""
@@ -102,18 +104,18 @@ class DistributedSettings:
     fsdp: FsdpSettings = field(default_factory=FsdpSettings)
     hsdp: HsdpSettings = field(default_factory=HsdpSettings)
     options: dict[str, Any] = field(default_factory=dict, metadata=OTHERS)
-    """Tables of other strategies by their names; each strategy reads its own."""
+    """Tables of other strategies by name; each strategy reads its own."""
 
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """Where checkpoints go and when; `every` is in steps, None only at the end."""
+    """Location and schedule of checkpoints; `every` is in steps, None only at the end."""
 
     directory: str
     """Empty: nothing is saved."""
     every: int | None = None
     auto: bool = False
-    """The ranks find `every` out themselves, from how long a save takes."""
+    """The ranks determine `every` themselves, from how long a save takes."""
     every_epochs: int | None = None
     mtbf: float = 24.0
     """Mean time between failures, hours."""
@@ -126,12 +128,12 @@ class CheckpointSettings:
     best_is: Literal["lowest", "highest"] = "lowest"
     final: bool = True
     replicas: int = 0
-    """Other nodes that get a copy of a node's files, if nodes have disks of their own."""
+    """Number of other nodes that get a copy of a node's files, if nodes have their own disks."""
 
 
 @dataclass(frozen=True)
 class TelemetrySettings:
-    """What is measured, and how often in steps."""
+    """Measurements, and their intervals in steps."""
 
     every: int = 1
     stats_every: int | None = None
@@ -173,7 +175,7 @@ class RecipeSettings:
         return settings
 
     def to_be_same(self) -> dict[str, Any]:
-        """What all ranks must have been started with: all but where a node has its files."""
+        """Return the settings that must be the same on all ranks: all except a node's file locations."""
         values = dataclasses.asdict(self)
         del values["checkpoint"]["directory"]
         values["recipe"] = _wherever_it_lies(self.recipe)
@@ -181,7 +183,7 @@ class RecipeSettings:
 
 
 def _wherever_it_lies(recipe: str) -> str:
-    """A recipe's file by its name and content: each node has its own copy of it, at a place of its own."""
+    """Return a recipe's file as its name and content: each node has its own copy, at its own location."""
     file = Path(recipe)
     try:
         return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}"
@@ -190,7 +192,7 @@ def _wherever_it_lies(recipe: str) -> str:
 
 
 def check_ranges(settings: RecipeSettings) -> None:
-    """Raises SettingsError where a number is out of range, or steps and epochs contradict each other."""
+    """Raise SettingsError if a number is out of range, or steps and epochs contradict each other."""
     training, checkpoint = settings.training, settings.checkpoint
     if (training.steps is None) == (training.epochs is None):
         raise SettingsError("give exactly one of training.steps and training.epochs")

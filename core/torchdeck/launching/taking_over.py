@@ -101,7 +101,7 @@ class RequestCarrier:
         self._due = 0.0 if started is None else time.monotonic() + CARRY_DELAY
         self._started = started
         self._tried = False
-        """A controller was started for nodes that go on after the end of the run."""
+        """A controller was started for nodes that continue after the end of the run."""
 
     def look(self, found: RunView) -> None:
         """Start a controller if `found` needs one and has none.
@@ -170,7 +170,7 @@ def _check(layout: RunLayout, found: RunView) -> None:
     if not found.resumable and not _has_checkpoint(layout, found):
         raise NotResumableError(
             f"run {found.id} ({found.state}) has no checkpoint to resume from",
-            fix=f"start it anew{_anew(found)}",
+            fix=f"start it again{_anew(found)}",
         )
 
 
@@ -226,7 +226,7 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
         alone = seen_alone(nodes, follower.links, time.time())
         if alone.living:
             raise NotResumableError(
-                f"run {layout.root.name} goes on without its leader on {', '.join(alone.living)}, as "
+                f"run {layout.root.name} continues without its leader on {', '.join(alone.living)}, as "
                 'launch.unattended = "continue" asks',
                 fix="wait for the end of these ranks, or end them with "
                 f"`torchdeck runs stop {layout.root.name}`; then resume",
@@ -243,9 +243,9 @@ def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
     range.
     """
     return (
-        f"ranks of run {layout.root.name} went on without their leader on {', '.join(nodes)} when it was "
+        f"ranks of run {layout.root.name} continued without their leader on {', '.join(nodes)} when it was "
         f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start "
-        "anew without it: distributed.nodes says who takes part, and checkpoint.resume from where"
+        "again without it: distributed.nodes says who takes part, and checkpoint.resume from where"
     )
 
 
@@ -296,7 +296,7 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
     node.root.mkdir(parents=True, exist_ok=True)
     lock = take_lock(node.lock)
     if lock is None:
-        raise LaunchError(f"an agent of run {found.id} has just come back: it goes on")
+        raise LaunchError(f"an agent of run {found.id} has just come back: it continues")
     try:
         with JournalWriter(node.journal) as journal:
             journal.append("finished", **end)

@@ -70,7 +70,7 @@ class Check:
         return PAGES.get(self.name, GENERAL_PAGE) if self.fix else ""
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain values."""
+        """Return its fields as plain values."""
         return asdict(self)
 
 

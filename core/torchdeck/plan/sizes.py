@@ -108,8 +108,8 @@ def beside_the_gang(
         return []
     lets = "spare nodes" if spares else "a range of nodes"
     said = (
-        f'launch.unattended = "continue" and {lets}: ranks of a node that is cut off go on beside '
-        "the others, which go on without them; a path that the script writes to on all nodes must bear both"
+        f'launch.unattended = "continue" and {lets}: ranks of a node that is cut off continue beside '
+        "the others, which run without them; a path that the script writes to on all nodes must bear both"
     )
     return [said]
 

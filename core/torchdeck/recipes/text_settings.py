@@ -1,4 +1,4 @@
-"""Options of where a built-in recipe that predicts the next byte or token reads these."""
+"""Options for the data source of built-in recipes that predict the next byte or token."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torchdeck.options import Section, option
 
 
 def heldout_option(default: float) -> Any:
-    """`data.heldout`, which all built-in recipes have."""
+    """Declare `data.heldout`, which all built-in recipes have."""
     return option("Fraction of the data that is held out for evaluation.", default=default, ge=0, le=0.5)
 
 
 def workers_option() -> Any:
-    """`data.workers`, which all recipes have."""
+    """Declare `data.workers`, which all recipes have."""
     return option(
         "Data loader processes per rank; 0: the rank loads the data itself.",
         default=0,

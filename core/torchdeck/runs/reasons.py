@@ -17,7 +17,7 @@ STOP_REASONS: Mapping[str, str] = {
     StopCause.USER: "stop requested",
     StopCause.DISK: "the disk is nearly full",
     StopCause.INODES: "the disk has nearly no inodes left",
-    StopCause.HANG: "a rank stood still",
+    StopCause.HANG: "a rank was stalled",
     StopCause.LIMIT: "the time limit is reached",
     StopCause.GONE: "the run directory was deleted",
     StopCause.NODE: "a node cannot take part",
@@ -27,7 +27,7 @@ STOP_REASONS: Mapping[str, str] = {
 
 SHOWN_LOGS = 4
 """Maximum number of logs named in one sentence."""
-UNFOLLOWED = "nobody follows it here: `torchdeck runs attach` does"
+UNFOLLOWED = "no one follows it here: `torchdeck runs attach` does"
 """For a node that was up when its controller last reported."""
 
 
@@ -79,7 +79,7 @@ def unfollowed(seconds: float) -> str:
     """Describe a run whose controller here has been gone for so many seconds; only its nodes know its
     state.
     """
-    return f"nobody has followed it here for {duration(seconds)}; whether it goes on, only its nodes know"
+    return f"no one has followed it here for {duration(seconds)}; whether it continues, only its nodes know"
 
 
 def unfollowed_node(found: LinkState, now: float) -> str:
@@ -115,7 +115,7 @@ def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) ->
 
 def agent_gone(node: str) -> str:
     """Describe a node whose agent is dead while another process of the run is alive there."""
-    return f"the agent on {node} is gone; the ranks go on without it"
+    return f"the agent on {node} is gone; the ranks continue without it"
 
 
 def agent_late(node: str, seconds: float) -> str:
@@ -125,7 +125,7 @@ def agent_late(node: str, seconds: float) -> str:
 
 def leaderless(node: str, unattended: str) -> str:
     """Describe what the ranks of a leaderless node do."""
-    do = "go on without it" if unattended == "continue" else "are ended"
+    do = "continue without it" if unattended == "continue" else "are ended"
     return (
         f"node {node} has not heard from the leading node for launch.node_grace: its ranks {do} "
         f"(launch.unattended)"
@@ -229,7 +229,7 @@ def lost(*, same_boot: bool) -> str:
     """Describe a run without live processes and without a record of its end."""
     if same_boot:
         return "all of its processes are gone and none of them wrote how it ended"
-    return "the machine was started anew (a power cut or a reboot) while the run was going"
+    return "the machine was started again (a power cut or a reboot) while the run was going"
 
 
 def stopped_unread(path: str) -> str:

@@ -87,7 +87,7 @@ class RunList:
     ) -> None:
         self._registry = RunRegistry(home)
         self.followers = SharedFollowers(clock=clock, monotonic=monotonic)
-        """Of the runs that go on, for whoever looks at one of them too."""
+        """Followers of the runs that continue, shared with readers of a single run."""
         self._monotonic = monotonic
         self._budget = budget
         self._runs: dict[str, _Followed] = {}

@@ -258,7 +258,7 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "left_out": ("problem", _left_out),
     "rank_exited": ("detail", _rank_exited),
     "hang": ("problem", _hang),
-    "hang_over": ("detail", lambda fields: f"rank {read.whole(fields, 'rank')} goes on again"),
+    "hang_over": ("detail", lambda fields: f"rank {read.whole(fields, 'rank')} continues again"),
     "disk_low": ("problem", _disk_low),
     "attempt_ended": ("state", _attempt_ended),
     "checkpoint": ("checkpoint", _checkpoint),

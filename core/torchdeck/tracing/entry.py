@@ -22,7 +22,7 @@ _GRACE = 5
 
 
 def main() -> int:
-    """Answer one request; the process's exit code."""
+    """Answer one request; return the process's exit code."""
     answers, requests = _take_stdout(), _take_stdin()
     try:
         request = json.loads(_line(requests))

@@ -38,7 +38,7 @@ class Attached:
 
 
 def attach(layout: RunLayout, ui: Ui, *, until_followed: bool = False) -> DetachedProcess | None:
-    """Start a controller with the logins if the run goes on and is not followed, or not all of it.
+    """Start a controller with the logins if the run continues and is not followed, or not all of it.
 
     Args:
         layout: of the run.

@@ -48,7 +48,7 @@ def delete_from_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> 
     """Delete what nodes have of a run that is over, or that is not here any more.
 
     Raises:
-        Refusal: it goes on, or ranks of it may.
+        Refusal: it continues, or ranks of it may.
     """
     from torchdeck.runs.folders.deletion import living_alone
     from torchdeck.runs.follower import read_run
@@ -60,7 +60,7 @@ def delete_from_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> 
         if not view.is_over:
             raise Refusal(f"run {run_id} is {view.state}", fix="stop it first")
         if nodes := living_alone(view, read_links(layout)):
-            raise Refusal(f"ranks of run {run_id} go on on {', '.join(nodes)}", fix="stop it first")
+            raise Refusal(f"ranks of run {run_id} continue on {', '.join(nodes)}", fix="stop it first")
     return _on_nodes(run_id, names, home, ui)
 
 

@@ -26,7 +26,7 @@ Transfer = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class PullRequest:
-    """What is to be brought."""
+    """Request to bring results here."""
 
     layout: RunLayout
     checkpoints: str = "latest"
@@ -37,7 +37,7 @@ class PullRequest:
 
 @dataclass(frozen=True)
 class Pull:
-    """What is here now, and what is not."""
+    """Result of a pull: what is here now, and what is not."""
 
     pulled: tuple[Pulled, ...]
     problems: tuple[str, ...]

@@ -39,7 +39,7 @@ def resume(layout: RunLayout, origin: str, ui: Ui) -> DetachedProcess:
 
 
 def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) -> StartRequest:
-    """What to start to continue a run on other nodes.
+    """Return the start that continues a run on other nodes.
 
     Args:
         layout: of the run.

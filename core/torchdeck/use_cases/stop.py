@@ -24,7 +24,7 @@ POLL = 0.1
 AWAY = 15.0
 """Seconds without its link after which a node is not waited for, if nothing is left on the others."""
 ALONE_LIMIT = 600.0
-"""Seconds after the end of a run for ranks to save and end that go on without the leader."""
+"""Seconds after the end of a run for detached ranks to save and end."""
 
 
 def stop(request: StopRequest, ui: Ui) -> Stopped:
@@ -55,12 +55,12 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
         raise Refusal(f"the request cannot be handed over: {error}") from error
     if not request.wait or _was_stopped(layout, view, pending.request_id):
         return Stopped(view)
-    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it goes on"
+    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it continues"
     return Stopped(view, unstopped=f"nothing was stopped: {what}")
 
 
 def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
-    """Whether the run ended because of the request, or after it took it."""
+    """Return whether the run ended because of the request, or after accepting it."""
     if not view.is_over:
         return False
     if view.state in (RunState.CANCELLED, RunState.LOST):
@@ -75,7 +75,7 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
 
     A leader that is cut off for good never says so: then, until nothing is left where nodes are reached; or,
     if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
-    ended that go on without the leader, but not for ever.
+    ended that continue without the leader, but not for ever.
     """
     follower, alone = RunFollower(layout), _WaitAlone(layout, ui)
     notes = StopNotes(ui.note)
@@ -91,7 +91,7 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
 
 
 class _WaitAlone:
-    """Waiting for nodes whose ranks go on after the end of their run."""
+    """Wait for nodes whose ranks are detached after the end of their run."""
 
     def __init__(self, layout: RunLayout, ui: Ui) -> None:
         self._layout = layout
@@ -100,7 +100,7 @@ class _WaitAlone:
         self._told = 0.0
 
     def goes_on(self, links: Links | None) -> bool:
-        """Whether there are some that may still hear of the stop; says which are waited for no longer."""
+        """Return whether some may still receive the stop; print which are no longer waited for."""
         nodes, now = nodes_alone(self._layout), time.monotonic()
         seen = seen_alone(nodes, links, time.time())
         if not nodes:
@@ -111,7 +111,7 @@ class _WaitAlone:
             self._told = now
         if now - self._begun > ALONE_LIMIT:
             named = ", ".join(nodes)
-            self._ui.note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {named} to end: they may go on")
+            self._ui.note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {named} to end: they may continue")
             return False
         if now - self._told > TOLD_LIMIT:
             untold = f"node {', '.join(seen.untold)} was not reached for {TOLD_LIMIT:.0f} s"
@@ -121,7 +121,7 @@ class _WaitAlone:
 
 
 def _is_left_to_the_away(links: Links | None) -> bool:
-    """Whether nothing lives where nodes are reached, and the others have not been for a while."""
+    """Return whether nothing lives on reachable nodes, and the others have been unreachable for a while."""
     if links is None or not links.is_fresh(time.time()):
         return False
     reached = [state for state in links.nodes.values() if state.state == UP]

@@ -16,7 +16,7 @@ from torchdeck.use_cases.ui import Ui
 REACH_LIMIT = 15.0
 """Seconds for a node to answer."""
 END_LIMIT = 60.0
-"""Seconds for what lives on a node that answers: its agent ends it at once."""
+"""Seconds for processes on a node that answers: its agent ends them at once."""
 POLL = 0.2
 
 
@@ -38,7 +38,9 @@ def stop_lost(request: StopRequest, view: RunView, ui: Ui) -> Stopped:
 
 
 def _wait(layout: RunLayout, ui: Ui, *, once: bool) -> tuple[str, ...]:
-    """Wait until the lost nodes have said that nothing of the run lives there; those that have not."""
+    """Wait until the lost nodes have reported that nothing of the run lives there; return those that have
+    not.
+    """
     follower, carrier, begun = RunFollower(layout), RequestCarrier(layout), time.monotonic()
     while (view := follower.refresh()).unfenced:
         carrier.look(view)
@@ -58,7 +60,7 @@ def _unanswered(nodes: tuple[str, ...], links: Links | None) -> str:
 
 
 def _away(node: str, links: Links | None, waited: float) -> float:
-    """Seconds that a node has not answered, as far as is known; 0 while it does."""
+    """Return for how many seconds a node has not answered, as far as is known; 0 while it does."""
     now = time.time()
     state = None if links is None or not links.is_fresh(now) else links.nodes.get(node)
     if state is None:

@@ -14,7 +14,7 @@ AFTER = 2.0
 
 
 class StopNotes:
-    """Says each new thing that is waited for."""
+    """Prints each new thing that the stop waits for."""
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
@@ -22,7 +22,7 @@ class StopNotes:
         self._said = ""
 
     def look(self, view: RunView, links: Links | None) -> None:
-        """Called again and again while the run is waited for."""
+        """Update; called repeatedly while the run is waited for."""
         text = waits_for(view, links, time.time())
         if text != self._said and self._clock() >= self._due:
             self._said = text
@@ -33,7 +33,7 @@ def waits_for(view: RunView, links: Links | None, now: float) -> str:
     """Describe what a stop of the run waits for; `now` in unix seconds."""
     if view.is_over:
         nodes = ", ".join(view.nodes_alone)
-        return f"waiting for ranks to end on {nodes}, which go on without the leading node"
+        return f"waiting for ranks to end on {nodes}, which continue without the leading node"
     if not view.controller_alive:
         return "waiting for a controller of the run to start"
     fresh = {} if links is None or not links.is_fresh(now) else links.nodes

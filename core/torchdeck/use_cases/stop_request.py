@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """What is to be stopped, and how."""
+    """Request to stop a run."""
 
     layout: RunLayout
     origin: str
-    """Who asks: `terminal`, `window`, `api`."""
+    """Origin of the request: `terminal`, `window`, `api`."""
     now: bool = False
     """End every process; else the step is finished and saved."""
     wait: bool = True
@@ -34,7 +34,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class Stopped:
-    """What came of a request to stop."""
+    """Result of a stop request."""
 
     view: RunView | None
     """The run afterwards; None if it could not be read, or was over before: then `said` says it all."""

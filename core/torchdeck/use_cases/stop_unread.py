@@ -54,7 +54,7 @@ def _here(layout: RunLayout, limit: float, ui: Ui, *, lived: bool) -> tuple[Node
 def _on_nodes(layout: RunLayout, request: Request, limit: float, ui: Ui) -> tuple[NodeStop, ...]:
     from torchdeck.runs.folders.node_parts import remote_nodes
 
-    # without a readable plan, nodes that have sent something
+    # without a readable plan, use nodes that have sent something
     sent = (path.name for path in layout.nodes.glob("*") if path.name != LOCALHOST)
     names = remote_nodes(layout) or tuple(sorted(sent))
     if not names:

@@ -30,7 +30,7 @@ def main() -> None:
     again = DistributedSampler(SAMPLES, 5, 0, seed=1, exactly_once=True)
     resumed = DistributedBatchIterator(again, BATCH)
     resumed.load_state_dict(state)
-    print(f"rank {me.rank}: the first of five would go on with {resumed.next().tolist()}")
+    print(f"rank {me.rank}: the first of five would continue with {resumed.next().tolist()}")
 
 
 if __name__ == "__main__":

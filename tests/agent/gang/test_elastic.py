@@ -1,4 +1,4 @@
-"""A gang that may go on without who fails for good, by scripted histories."""
+"""A gang that may continue without who fails for good, by scripted histories."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Story:
 
 
 def test_a_rank_that_fails_twice_without_progress_is_given_up() -> None:
-    """First all start again; the second time the gang goes on without it, and says so."""
+    """First all start again; the second time the gang continues without it, and says so."""
     story = Story()
     assert story.fail(2) == do.AnnounceRestart(1, 2.0, StartReason.RESTART, Place("a", 2))
     assert story.again() == do.LaunchAttempt(2, StartReason.RESTART, ())
@@ -133,7 +133,7 @@ def test_another_rank_is_another_failure() -> None:
 
 
 def test_every_size_has_restarts_of_its_own_and_the_minimum_ends() -> None:
-    """After a rank was given up the count begins anew; at the minimum the run fails as it always did."""
+    """After a rank was given up the count starts over; at the minimum the run fails as it always did."""
     story = Story(dataclasses.replace(RECIPE, max_restarts=1))
     reasons = []
     for _ in range(3):

@@ -88,7 +88,7 @@ class World:
         self.orders += commands
         for launch in launches:
             assert launch.left_out[: len(self.left_out)] == self.left_out, "who is given up stays out"
-            assert self.roster(launch).places, "somebody takes part"
+            assert self.roster(launch).places, "someone takes part"
             self.left_out = launch.left_out
 
     def roster(self, launch: do.LaunchAttempt) -> Roster:

@@ -75,7 +75,7 @@ def test_a_stop_before_the_launch_finishes(before: list[on.Event]) -> None:
 
 
 def test_a_stop_while_torchrun_comes_up_reaches_it() -> None:
-    """The signal is sent as soon as there is somebody to send it to."""
+    """The signal is sent as soon as there is someone to send it to."""
     story = Story()
     story.tell(on.NodeReady("a"), on.LeasesGranted("a"))
     assert kinds(story.tell(GRACEFUL)) == ["AnnounceStopping"]

@@ -1,4 +1,4 @@
-"""A gang that another agent goes on with, from what the journal says."""
+"""A gang that another agent continues with, from what the journal says."""
 
 from __future__ import annotations
 

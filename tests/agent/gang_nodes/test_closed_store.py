@@ -83,7 +83,7 @@ def test_ranks_of_a_recipe_meet_though_strangers_come(make_gang: Maker) -> None:
     A client of torch's own store, which before could write and read all keys, gets nothing; the node's
     journal has the strangers; and what listens does so on loopback and on the training address.
     """
-    # torch.distributed has it under its own name, which its types do not say
+    # torch.distributed exposes it under its own name, which its type stubs lack
     from torch._C._distributed_c10d import TCPStore
 
     run = make_gang(RANK, torchrun=OURS, env={"TORCHDECK_RECIPE": "{}"}).start()

@@ -25,7 +25,7 @@ def test_a_link_that_is_cut_for_a_while_changes_nothing(make_gang: Maker) -> Non
 
 
 def test_a_node_that_is_cut_for_good_is_given_up(make_gang: Maker) -> None:
-    """After node_grace the leader goes on as if it were gone, and the node ends its ranks by itself."""
+    """After node_grace the leader continues as if it were gone, and the node ends its ranks by itself."""
     run = make_gang(WAITING, policy=with_policy(node_silent=0.5, node_grace=SHORT_GRACE))
     with up_through_a_proxy(run) as proxy:
         proxy.cut()

@@ -1,4 +1,4 @@
-"""Agents of a gang that are killed, the leader's too: others go on, or nobody comes back."""
+"""Agents of a gang that are killed, the leader's too: others continue, or no one comes back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_torchrun_waits_for_other_ranks_while_there_is_a_lead(
 
 
 def test_a_machine_that_was_frozen_blames_no_node_for_silence(make_gang: Maker) -> None:
-    """Both agents stand still for longer than launch.node_grace: each one's gap is its own."""
+    """Both agents are stalled for longer than launch.node_grace: each one's gap is its own."""
     run = up(make_gang(WAITING, policy=with_policy(node_silent=1.0, node_grace=SHORT_GRACE)).start())
     run.wait("running")
     freeze([agent for name in run.names if (agent := run.agent(name)) is not None], 2 * SHORT_GRACE)

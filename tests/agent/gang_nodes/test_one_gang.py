@@ -72,7 +72,7 @@ def test_a_stop_reaches_all_nodes(make_gang: Maker) -> None:
 
 
 def test_a_recipe_is_asked_by_rank_0s_node(make_gang: Maker) -> None:
-    """The stop file lies where rank 0 looks; all ranks save, and nobody is signalled."""
+    """The stop file lies where rank 0 looks; all ranks save, and no one is signalled."""
     run = make_gang(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
     run.wait("running")
     progress = run.layouts["beta"].attempt(1).rank(1).progress

@@ -44,7 +44,7 @@ def test_secrets_reach_the_ranks_and_nothing_else(make_gang: Maker) -> None:
     needle = canary.encode()
     for name in run.names:
         for path in run.layouts[name].root.rglob("*"):
-            # what is written anew each second has another name first, and is gone by that
+            # what is written again each second has another name first, and is gone by that
             with contextlib.suppress(FileNotFoundError):
                 assert not path.is_file() or needle not in path.read_bytes(), path
         for process in (run.agent(name), run.held(name, "holder")):

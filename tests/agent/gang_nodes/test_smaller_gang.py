@@ -1,4 +1,4 @@
-"""A gang that goes on without a node."""
+"""A gang that continues without a node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_lost_node_is_left_out_where_the_run_may_shrink(make_gang: Maker) -> N
 
 
 def test_a_left_out_node_ends_what_goes_on_there_when_it_is_back(make_gang: Maker) -> None:
-    """launch.unattended = "continue" holds while nobody is heard: the others have gone on without it since.
+    """launch.unattended = "continue" holds while no one is heard: the others have gone on without it since.
 
     What it ends on this machine is the other node's, too; test_run_unled has a host for each.
     """
@@ -57,7 +57,7 @@ def test_a_left_out_node_ends_what_goes_on_there_when_it_is_back(make_gang: Make
 
 
 def test_a_lead_that_is_left_out_leads_on(make_gang: Maker) -> None:
-    """Its rank fails for good: the other node goes on alone, and the leader tells how it ended."""
+    """Its rank fails for good: the other node continues alone, and the leader tells how it ended."""
     run = make_gang(
         """
         import os, signal, time

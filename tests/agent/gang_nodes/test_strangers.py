@@ -1,4 +1,4 @@
-"""Strangers at the leader's port while a run goes on: it goes on, and its agents are the same."""
+"""Strangers at the leader's port while a run continues: it continues, and its agents are the same."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ProbeSession:
 
 @given(STEPS)
 def test_nothing_is_lost_doubled_or_turned_round(steps: list[tuple[str]]) -> None:
-    """Cuts at any point, repeated lines, and a hearer that is started anew."""
+    """Cuts at any point, repeated lines, and a hearer that is started again."""
     talk = ProbeSession()
     for (what,) in steps:
         if what == "tell":

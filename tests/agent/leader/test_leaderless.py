@@ -45,14 +45,14 @@ def test_nothing_is_begun_without_a_lead(unattended: str) -> None:
 
 
 def test_a_node_that_is_to_go_ends_its_ranks_first_and_waits_for_nobody() -> None:
-    """Though they were to go on without a leader: that one is there, and goes on without them."""
+    """Though they were to continue without a leader: that one is there, and continues without them."""
     policy = Policy(unattended="continue", node_grace=GRACE)
-    node = Leaderless("b", policy, 2, 100.0, running=True, leaving="the run goes on without this node")
+    node = Leaderless("b", policy, 2, 100.0, running=True, leaving="the run continues without this node")
     assert node.begin(100.0) == [do.Terminate("b")]
     node.handle(on.TorchrunExited("b", 2, 143, completed=False), 101.0)
     assert do.ReleaseLeases("b") in node.handle(on.NodeClean("b", 2, 0, 0, None), 102.0)
     assert node.ends_something
-    assert node.tick(102.0) == [do.Depart("the run goes on without this node")]
+    assert node.tick(102.0) == [do.Depart("the run continues without this node")]
 
 
 @pytest.mark.parametrize("running", [False, True])

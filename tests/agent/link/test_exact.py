@@ -51,7 +51,7 @@ class Pair:
         ]
 
     def connect(self) -> None:
-        """Begin anew: neither end remembers anything but its files."""
+        """Begin again: neither end remembers anything but its files."""
         self.sources = Sources(self.node.root, NODE)
         self.mirror = Mirror(self.here.root, NODE)
 
@@ -238,7 +238,7 @@ def test_a_row_that_is_being_written_is_not_sent_torn(
 
 
 def test_what_a_crash_left_goes_after_a_while(segment: tuple[Pair, Path, int]) -> None:
-    """A hole that nobody fills and a torn tail; and the tail again when a row takes its place after all."""
+    """A hole that no one fills and a torn tail; and the tail again when a row takes its place after all."""
     pair, path, length = segment
     write_at(path, length + ROW.size, row(2) + row(3)[:9])
     pair.settle()

@@ -43,7 +43,7 @@ def test_frames_come_out_as_they_went_in(
     ],
 )
 def test_what_is_no_frame_is_refused(stream: bytes) -> None:
-    """Too long, no JSON, no object, or somebody's words."""
+    """Too long, no JSON, no object, or someone's words."""
     with pytest.raises(FrameError):
         list(FrameReader().feed(stream))
 

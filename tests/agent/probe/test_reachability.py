@@ -26,7 +26,7 @@ def test_many_are_reached_at_once() -> None:
     """In the order in which they were named, with those that are not there said."""
     listener = Listener("127.0.0.1", 0, WORD, 20.0)
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets it meanwhile
+        free.bind(("127.0.0.1", 0))  # bound and not listening: no one else gets it meanwhile
         closed = free.getsockname()[1]
         found = reach([peer(listener.port, "a"), peer(closed, "b"), peer(listener.port, "c")], WORD, 5.0, 0)
     assert [(item["node"], item["ok"], item["bandwidth"]) for item in found] == [
@@ -38,7 +38,7 @@ def test_many_are_reached_at_once() -> None:
 
 
 def test_a_stranger_is_not_answered() -> None:
-    """Who does not know the word learns nothing, and neither is somebody else's service taken for ours."""
+    """Who does not know the word learns nothing, and neither is someone else's service taken for ours."""
     listener = Listener("127.0.0.1", 0, WORD, 20.0)
     (found,) = reach([peer(listener.port)], "x" * WORD_LENGTH, 5.0, 0)
     assert not found["ok"]
@@ -46,7 +46,7 @@ def test_a_stranger_is_not_answered() -> None:
 
 
 def test_what_does_not_answer_is_given_up() -> None:
-    """A port on which somebody accepts and says nothing."""
+    """A port on which someone accepts and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (found,) = reach([peer(silent.getsockname()[1])], WORD, 0.3, 0)
     assert not found["ok"]

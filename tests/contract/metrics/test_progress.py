@@ -103,7 +103,7 @@ def test_reader_never_sees_half_a_record(tmp_path: Path) -> None:
 
 
 def test_unwritable_progress_does_not_raise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A folder that cannot be made is said once; the training goes on, and later reports are written."""
+    """A folder that cannot be made is said once; the training continues, and later reports are written."""
     (tmp_path / "rank").write_text("in the way")
     file = ProgressFile(tmp_path / "rank" / "progress")
     file.report("training", 1)

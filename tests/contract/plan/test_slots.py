@@ -42,6 +42,6 @@ def test_what_is_no_slot_is_refused(text: str) -> None:
 
 
 def test_only_known_slots_can_be_named() -> None:
-    """A planner cannot invent a slot that nobody fills."""
+    """A planner cannot invent a slot that no one fills."""
     with pytest.raises(UnknownSlotError, match="run_dir"):
         slot("rundir")

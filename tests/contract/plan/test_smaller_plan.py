@@ -1,4 +1,4 @@
-"""What a run goes on with when ranks are lost: the plan of so many ranks, but for who is left out."""
+"""What a run continues with when ranks are lost: the plan of so many ranks, but for who is left out."""
 
 from __future__ import annotations
 

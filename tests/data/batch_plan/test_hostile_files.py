@@ -118,7 +118,7 @@ def test_lengths_with_brackets_without_end(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_pipe(tmp_path: Path) -> None:
-    """Nobody would ever write to it: it is refused instead of read; so is a link to nowhere."""
+    """No one would ever write to it: it is refused instead of read; so is a link to nowhere."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "link").symlink_to("nowhere")
     with pytest.raises(BatchPlanError, match="link is no file: a folder of samples must have files alone"):

@@ -22,7 +22,7 @@ class _Microbatch(NamedTuple):
 
 
 def test_round_robin() -> None:
-    """Rank i of W takes microbatches i, i + W, …, counted anew, and says what it is a part of."""
+    """Rank i of W takes microbatches i, i + W, …, counted again, and says what it is a part of."""
     plan = build_batch_plan([4] * 23, token_budget=4, epochs=2)
     shard = shard_batch_plan(plan, Place(rank=1, world_size=4, local_world_size=4))
     order = [microbatch.sample_ids.tolist() for microbatch in plan.iter_epoch(1)]

@@ -52,7 +52,7 @@ def test_places_that_are_not_there(plan: BatchPlan) -> None:
         plan.iter_epoch(2)
     with pytest.raises(BatchPlanError, match="no epoch -1"):
         plan.microbatches(-1)
-    with pytest.raises(BatchPlanError, match=r"no microbatch \d+ to go on from: epoch 0 has"):
+    with pytest.raises(BatchPlanError, match=r"no microbatch \d+ to continue from: epoch 0 has"):
         plan.iter_from(0, plan.microbatches(0) + 1)
     with pytest.raises(BatchPlanError, match="no epoch 2"):
         plan.iter_from(2, 1)

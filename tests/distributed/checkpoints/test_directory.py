@@ -102,7 +102,7 @@ def test_open_cleans_our_own_remains_only(tmp_path: Path) -> None:
 
 
 def test_open_makes_a_private_directory(tmp_path: Path) -> None:
-    """Nobody else reads checkpoints."""
+    """No one else reads checkpoints."""
     owner = CheckpointDirectory(tmp_path / "checkpoints")
     owner.open("run")
     owner.close()

@@ -1,4 +1,4 @@
-"""kill -9 of a rank in a save: there is always a sound checkpoint, and the next start goes on from it.
+"""kill -9 of a rank in a save: there is always a sound checkpoint, and the next start continues from it.
 
 The moments are every change that the saving process makes to the file system (see FaultPoint in
 support/checkpoint_scenarios), in saves that rotate an old checkpoint out but keep a milestone and the

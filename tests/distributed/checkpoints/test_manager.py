@@ -170,7 +170,7 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
-    """Under DDP and FSDP2, in the background too, losses go on bit for bit; all ranks take the same."""
+    """Under DDP and FSDP2, in the background too, losses continue bit for bit; all ranks take the same."""
     done = run_torch(["-m", "support.manager_ranks", str(tmp_path)], cwd=TESTS, limit=200)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

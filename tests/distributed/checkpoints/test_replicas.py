@@ -20,7 +20,9 @@ DIGEST = "0" * 64
 @pytest.mark.processes
 @pytest.mark.parametrize("lost", [("0",), pytest.param(("0", "1", "2"), marks=pytest.mark.soak)])
 def test_a_lost_node_takes_no_checkpoint_along(tmp_path: Path, lost: tuple[str, ...]) -> None:
-    """A new node in its place goes on bit-exactly, and so do fewer; a damaged file is taken from its copy."""
+    """A new node in its place continues bit-exactly, and so do fewer; a damaged file is taken from its
+    copy.
+    """
     outcome = scenario(tmp_path, "replicas.lost_nodes", *lost)
     for node, names in enumerate(outcome["listed"]):
         shards = {f"__{rank}_0.distcp" for rank in (node, (node - 1) % 3)}

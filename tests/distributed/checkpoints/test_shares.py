@@ -11,7 +11,7 @@ SIZES = st.dictionaries(st.text(max_size=3), st.integers(0, 1000), max_size=30)
 
 @given(SIZES, st.integers(1, 6))
 def test_everybody_gets_about_as_much(sizes: dict[str, int], hands: int) -> None:
-    """Each name once; nobody has more than the one with least by above the largest; order does not matter."""
+    """Each name once; no one has more than the one with least by above the largest; order does not matter."""
     dealt = deal(sizes, hands)
     assert dealt.keys() == sizes.keys()
     loads = [0] * hands

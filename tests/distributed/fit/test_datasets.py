@@ -60,7 +60,7 @@ def test_a_split_has_every_sample_once_and_is_the_seeds(size: int, share: float,
 
 
 def test_other_splits_have_other_fingerprints() -> None:
-    """A checkpoint must not go on with what was held out from it."""
+    """A checkpoint must not continue with what was held out from it."""
     data = as_dataset(torch.arange(20), in_rows=True)
     names = {part.fingerprint for seed in (0, 1) for part in split(data, 0.5, seed)}  # type: ignore[attr-defined]
     assert len(names) == 4

@@ -100,7 +100,7 @@ def test_two_calls_of_fit_are_one_longer_call(ranks: dict[str, list[Any]]) -> No
 
 
 def test_training_ends_early_on_all_ranks_together(ranks: dict[str, list[Any]]) -> None:
-    """When one rank's callback asks for it, and when validation gets no better; later calls may go on."""
+    """When one rank's callback asks for it, and when validation gets no better; later calls may continue."""
     first, second = ranks["early"]
     assert first["asked"] == second["asked"] == 3
     assert [rank["reasons"][0] for rank in (first, second)] == [
@@ -119,7 +119,7 @@ def test_training_ends_early_on_all_ranks_together(ranks: dict[str, list[Any]]) 
 def test_groups_of_an_own_optimizer_keep_their_learning_rates(
     ranks: dict[str, list[Any]], strategy: str
 ) -> None:
-    """1 : 10 throughout; sharding replaces the parameters, and the optimizer goes on with the new ones."""
+    """1 : 10 throughout; sharding replaces the parameters, and the optimizer continues with the new ones."""
     found = ranks[f"optimizer {strategy}"][0]
     assert found["object"]["rates"] == pytest.approx([0.01, 0.1])
     assert found["function"]["lr"] == pytest.approx([0.05, 0.1, 0.1])

@@ -220,7 +220,7 @@ def test_a_user_without_privileges_has_a_private_listener(tmp_path: Path) -> Non
 def test_a_kernel_that_can_neither_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The run goes on: it listens on the loopback interface, as torch's own store would on all."""
+    """The run continues: it listens on the loopback interface, as torch's own store would on all."""
 
     def refuse(_: object) -> None:
         raise PermissionError(1, "Operation not permitted")

@@ -17,7 +17,7 @@ from torchdeck.distributed.trainer.data_identity import DataIdentity
     ],
 )
 def test_what_is_not_said_is_not_compared(saved: object) -> None:
-    """Checkpoints from before, and data without a fingerprint, go on."""
+    """Checkpoints from before, and data without a fingerprint, continue."""
     DataIdentity(5, "a").check_same(saved)
     DataIdentity(5).check_same(saved)
 

@@ -16,7 +16,7 @@ def told(stopping: EarlyStopping, *losses: float) -> str:
 
 
 def test_it_names_the_best_and_how_long_ago_it_was() -> None:
-    """Patience counts evaluations in a row; one that is better starts anew."""
+    """Patience counts evaluations in a row; one that is better starts again."""
     stopping = EarlyStopping(2)
     assert told(stopping, 3.0, 2.0, 2.5, 1.0, 1.5) == ""
     stopping.evaluated(6, 1.0)
@@ -38,7 +38,7 @@ def test_better_is_better_by_min_delta(loss: float, ends: bool) -> None:
 
 
 def test_without_patience_it_never_ends() -> None:
-    """But what it counted is there for a training that goes on with one."""
+    """But what it counted is there for a training that continues with one."""
     stopping = EarlyStopping(None)
     assert told(stopping, 1.0, 2.0, 3.0) == ""
     later = EarlyStopping(2)

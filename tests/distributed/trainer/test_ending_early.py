@@ -54,7 +54,7 @@ def write_recipe(folder: Path) -> str:
 
 def test_patience_ends_training_well_and_for_good(tmp_path: Path) -> None:
     """Held-out targets are the negative of what is learned: it ends after `patience` evaluations, with a
-    final checkpoint; a checkpoint in between goes on counting, and the final one does not train on."""
+    final checkpoint; a checkpoint in between continues counting, and the final one does not train on."""
     recipe = write_recipe(tmp_path)
     options: dict[str, Any] = {"steps": 20, "lr": 0.05, "eval_every": 1, "patience": 3, "every": 2}
     settings = recipe_settings(tmp_path, recipe, optimizer="sgd", **options)

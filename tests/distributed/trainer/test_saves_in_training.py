@@ -115,7 +115,7 @@ def test_auto_measures_and_says_what_it_chose(
 
     def written_late(*given: Any) -> Written:
         # else all of it may be on disk before the thread that trains gets a core again
-        wait_until(trains_again, 30, "training to go on")
+        wait_until(trains_again, 30, "training to continue")
         return write_all(*given)
 
     monkeypatch.setattr(store, "write_all", written_late)

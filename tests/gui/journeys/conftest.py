@@ -46,7 +46,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def runs(torchdeck_home: Path) -> Iterator[RunRegistry]:
-    """The runs that the window starts; what still goes on at the end is stopped."""
+    """The runs that the window starts; what still continues at the end is stopped."""
     torchdeck_home.mkdir(mode=0o700)
     registry = RunRegistry(torchdeck_home)
     yield registry

@@ -1,4 +1,4 @@
-"""Files that fail: code of a folder that nobody trusts yet, and run files that are no TOML."""
+"""Files that fail: code of a folder that no one trusts yet, and run files that are no TOML."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ def steps(runs: RunRegistry) -> int:
 
 def goes_on(runs: RunRegistry) -> bool:
     before = steps(runs)
-    wait_until(lambda: steps(runs) > before + 3, LONG, "the run to go on by itself")
+    wait_until(lambda: steps(runs) > before + 3, LONG, "the run to continue by itself")
     (view,) = runs.all()
     return isinstance(view, RunView) and not view.is_over and len(view.attempts) == 1
 
@@ -44,7 +44,7 @@ def assert_whole(window: Window, screen: Desktop, picture: Path) -> None:
         columns = coloured(picture, plot.rect)
         if not columns:
             return False
-        # from the axis on, without a gap; beyond the last step the axis goes on to a round number
+        # from the axis on, without a gap; beyond the last step the axis continues to a round number
         spread = columns[-1] - columns[0] + 1
         return (
             columns[0] < 0.15 * plot.rect[2] and spread > 0.5 * plot.rect[2] and len(columns) > 0.98 * spread
@@ -87,10 +87,10 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         window.key("Escape")
         window.wait_until(lambda: not window.look("Settings", "SettingsDialog"), "the settings to be gone")
         window.key("ctrl+q")
-        window.wait("1 run goes on.")
+        window.wait("1 run continues.")
         screen.screenshot(pictures / "3-asked.png")
         window.key("Escape")
-        window.wait_until(lambda: not window.look("1 run goes on."), "the question to be gone")
+        window.wait_until(lambda: not window.look("1 run continues."), "the question to be gone")
         window.key("alt+F4")
         window.click("Close window", "QPushButton")
         assert window.process.wait(20) == 0

@@ -81,7 +81,7 @@ def test_killing_the_window_changes_nothing_and_everything_is_there_again(
         wait_until(lambda: len(losses(runs)) > 5, LONG, "the first steps")
         window.kill()
     before = len(losses(runs))
-    wait_until(lambda: len(losses(runs)) > before + 5, LONG, "the run to go on by itself")
+    wait_until(lambda: len(losses(runs)) > before + 5, LONG, "the run to continue by itself")
     with screen.window(tmp_path) as window:
         window.wait("running", "StateBadge", LONG)
         window.wait("Plot of Loss", "PlotCanvas", LONG)

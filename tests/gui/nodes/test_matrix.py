@@ -23,14 +23,14 @@ def test_a_cell_says_how_quick_and_how_wide_a_way_is_or_why_there_is_none(theme:
     found = Measured(
         ("a", "b", "c"),
         {("a", "b"): way("a", "b"), ("b", "a"): way("b", "a", error="timed out")},
-        {"c": "node c: nobody answers"},
+        {"c": "node c: no one answers"},
         {"a": "10.0.0.1", "b": "10.0.0.2"},
     )
     assert cell_words(found, "a", "a") == "–"
     assert cell_words(found, "a", "b") == "0.2 ms\n1.0 GiB/s"
     assert cell_words(found, "b", "a") == cell_words(found, "a", "c") == "✕ no"
     assert found.reason("b", "a") == "b cannot connect to a (10.0.0.1, port 40000): timed out"
-    assert found.reason("a", "c") == "node c: nobody answers"
+    assert found.reason("a", "c") == "node c: no one answers"
     model = MatrixModel(theme)
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
     model.show(found)

@@ -103,5 +103,5 @@ def test_the_button_that_goes_gives_the_focus_to_the_cards_menu(card: NodeCard, 
 
 
 def test_a_login_at_the_start_of_a_sentence_stays_as_it_is_written() -> None:
-    assert why_words("n1", "Node n1: root@10.0.0.5:22 lets nobody in") == "root@10.0.0.5:22 lets nobody in"
+    assert why_words("n1", "Node n1: root@10.0.0.5:22 lets no one in") == "root@10.0.0.5:22 lets no one in"
     assert why_words("n1", "Node n1: it is silent") == "It is silent"

@@ -107,7 +107,7 @@ def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
 
 
 def is_there(pid: int) -> bool:
-    """Also as a zombie, which nobody has reaped."""
+    """Also as a zombie, which no one has reaped."""
     with suppress(ProcessLookupError):
         os.kill(pid, 0)
         return True

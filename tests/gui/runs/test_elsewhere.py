@@ -35,7 +35,7 @@ min_free_disk = "1MiB"
 """
 SCRIPT = """
 import time
-print("it goes on", flush=True)
+print("it continues", flush=True)
 time.sleep(600)
 """
 

@@ -265,7 +265,7 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
 def test_what_a_forgotten_run_leaves_on_its_nodes_is_said_where_it_cannot_be_noted(
     qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody would carry that deletion on."""
+    """No one would carry that deletion on."""
     layout = add_run(tmp_path, 1)
     there = dataclasses.replace(node("n1", cores=1), remote=True)
     layout.plan.write_text(json.dumps(plan(config(distributed={"nodes": ["n1"]}), there).document()))

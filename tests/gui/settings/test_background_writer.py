@@ -1,4 +1,4 @@
-"""Writing off the GUI thread: the newest version wins, a slow disk holds nobody up, a full one is said."""
+"""Writing off the GUI thread: the newest version wins, a slow disk holds no one up, a full one is said."""
 
 import threading
 from pathlib import Path

@@ -11,7 +11,7 @@ LONG = "step 1,240 / 2,000  ·  2 min 14 s left  ·  12.3k tokens/s  ·  4 min 1
 
 
 class Layouts(QObject):
-    """Counts how often the window is laid out anew."""
+    """Counts how often the window is laid out again."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)

@@ -69,7 +69,7 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
 
 
 def test_what_no_key_wrote_is_kept_at_once_too(tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> None:
-    """With nobody at the window, as it seems: a session that nobody tells of is looked at each 10 s."""
+    """With no one at the window, as it seems: a session that no one tells of is looked at each 10 s."""
     made = opened(tmp_path, qapp, qtbot)
     made.idle_monitor.go()
     launch = made.window.stack.places["Launch"]

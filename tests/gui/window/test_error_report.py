@@ -1,4 +1,4 @@
-"""Errors of the window itself: shown, counted, copied; the window goes on."""
+"""Errors of the window itself: shown, counted, copied; the window continues."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Whether somebody is at the window, and what it leaves undone while nobody is."""
+"""Whether someone is at the window, and what it leaves undone while no one is."""
 
 from collections.abc import Callable, Iterator
 
@@ -73,7 +73,7 @@ def test_who_does_nothing_for_long_is_gone_and_who_moves_is_back(
 
 @pytest.mark.qt_log_ignore("This plugin does not support (raise|grabbing)", extend=True)
 def test_who_is_in_a_menu_is_there(qapp: QApplication, window: MainWindow, qtbot: QtBot) -> None:
-    """On this platform it does not get the keyboard, and Qt tells nobody of its window."""
+    """On this platform it does not get the keyboard, and Qt tells no one of its window."""
     now = [0.0]
     idle_monitor = IdleMonitor(qapp, clock=lambda: now[0])
     idle_monitor.watch(qapp)

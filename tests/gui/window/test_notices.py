@@ -50,7 +50,7 @@ class FakeTray(QSystemTrayIcon):
 
 
 def ended(number: int = 1, **fields: object) -> tuple[RunsSeen, RunsSeen]:
-    """The list while a run goes on, and when it has failed."""
+    """The list while a run continues, and when it has failed."""
     before: RunEntry = entry(number, live_view(run_id(number)))
     view = replace(over_view(run_id(number), FAILED), **fields)  # type: ignore[arg-type]
     return RunsSeen((before,)), RunsSeen((entry(number, view),))

@@ -83,7 +83,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def test_our_own_rules_are_stronger(tmp_path: Path) -> None:
-    """In both directions, and over what nobody wants otherwise."""
+    """In both directions, and over what no one wants otherwise."""
     write(tmp_path, _gitignore="*.bin\n", _torchdeckignore="!small.bin\nnotes.txt\n!node_modules/\n")
     write(tmp_path, small_bin="", big_bin="", notes_txt="", train_py="")
     (tmp_path / "node_modules").mkdir()

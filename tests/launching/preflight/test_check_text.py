@@ -8,7 +8,7 @@ from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def test_a_node_is_named_where_a_check_stands_alone() -> None:
-    """Else nobody knows whose clock it is; this machine needs no name."""
+    """Else no one knows whose clock it is; this machine needs no name."""
     assert str(warning("clock", "gpu1", "its clock is 300.0 s ahead", "set it")) == (
         "node gpu1: its clock is 300.0 s ahead: set it"
     )
@@ -18,7 +18,7 @@ def test_a_node_is_named_where_a_check_stands_alone() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (UnreachableError("gpu1", "nobody answers at 10.0.0.1"), "nobody answers at 10.0.0.1"),
+        (UnreachableError("gpu1", "no one answers at 10.0.0.1"), "no one answers at 10.0.0.1"),
         (ProbeError("node gpu1 did not answer 'facts' within 15 s"), "did not answer 'facts' within 15 s"),
         (ProbeError("node gpu12: no"), "node gpu12: no"),
     ],

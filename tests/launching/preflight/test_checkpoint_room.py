@@ -102,7 +102,7 @@ def test_this_machine_is_looked_at_too(tmp_path: Path) -> None:
 
 
 def test_each_disk_takes_the_parts_of_the_ranks_that_share_it() -> None:
-    """All of a checkpoint in all; all of it on each disk where nobody knows who shares which."""
+    """All of a checkpoint in all; all of it on each disk where no one knows who shares which."""
     ranks = {"a": 5, "b": 1, "c": 1, "d": 1}
     asked = machines.config(distributed={"nodes": list(ranks)})
     made = machines.plan(asked, *(machines.node(name, gpus=count) for name, count in ranks.items()))

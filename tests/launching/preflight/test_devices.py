@@ -36,12 +36,12 @@ def test_with_a_queue_a_leased_device_is_a_warning(held_lease: CheckedConfig) ->
 
 
 def test_a_device_that_is_not_wanted_may_be_leased(held_lease: CheckedConfig) -> None:
-    """Another run's GPU is nobody else's business."""
+    """Another run's GPU is no one else's business."""
     assert held_lease.script(distributed={"devices": [0]})["devices"].status == "ok"
 
 
 def test_a_stale_lease_is_free(checked: CheckedConfig) -> None:
-    """A lock file that nobody locks is a left-over."""
+    """A lock file that no one locks is a left-over."""
     checked.gpus = 1
     leases = checked.home / "leases"
     leases.mkdir(parents=True)

@@ -75,7 +75,7 @@ def test_a_checkpoint_folder_open_to_all_is_a_warning(checked: CheckedConfig) ->
 
 
 def test_a_folder_in_one_that_may_not_be_entered_is_refused() -> None:
-    """With a sentence: whether it is there, nobody can tell."""
+    """With a sentence: whether it is there, no one can tell."""
     with closed_folder() as closed:
         checks = list(check_checkpoint_folder(str(closed / "a" / "b"), "localhost"))
     (check,) = checks

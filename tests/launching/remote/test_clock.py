@@ -40,7 +40,7 @@ def test_the_least_error_counts_for_a_while() -> None:
 
 
 class HeldUp:
-    """Clocks of a process that stands still for a second before each look at one."""
+    """Clocks of a process that is stalled for a second before each look at one."""
 
     def __init__(self) -> None:
         self.passed = 0.0

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 SIZE = 8 << 20
 FREE = 3 << 20
-"""Bytes that the connection takes before it stands still."""
+"""Bytes that the connection takes before it is stalled."""
 
 
 class HeldStream:

@@ -116,7 +116,7 @@ def test_nothing_is_lost_or_doubled_by_kills_of_the_node_s_end(
 
 
 def test_nothing_is_lost_or_doubled_by_kills_of_our_end(run: LinkedRun, tmp_path: Path) -> None:
-    """A controller that is killed, and the next one that goes on from the files alone."""
+    """A controller that is killed, and the next one that continues from the files alone."""
     code = (
         "import sys, time; sys.path[:0] = sys.argv[1:3]\n"
         "from pathlib import Path; from support.linked import LinkedRun\n"
@@ -245,7 +245,7 @@ time.sleep(60)
     [
         ("encode('put', b'x', path='../../../../escaped', at=0)", "no file of node n1"),
         ("encode('put', b'x', path='plan.json', at=0)", "no file of node n1"),
-        ("encode('put', b'x', path='nodes/n1/journal.jsonl', at=10)", "goes on at 10"),
+        ("encode('put', b'x', path='nodes/n1/journal.jsonl', at=10)", "continues at 10"),
         ("encode('ask', path='/etc/passwd')", "no file of node n1"),
         ("encode('put', b'x', path='nodes/n1/journal.jsonl', at=-1)", "no number 'at'"),
         ("encode('hello', v=PROTOCOL + 1, shared=False)", "newer Torchdeck"),
@@ -275,7 +275,7 @@ def test_what_a_node_says_is_printable(run: LinkedRun) -> None:
 
 
 def test_what_is_not_wanted_is_not_sent(run: LinkedRun) -> None:
-    """Nodes that share a home see each other's ranks; the link goes on without them."""
+    """Nodes that share a home see each other's ranks; the link continues without them."""
     run.make_node()
     for rank in range(2):
         run.there.attempt(1).rank(rank).stdout.write_bytes(b"line\n" * 1000)
@@ -289,7 +289,7 @@ def test_what_is_not_wanted_is_not_sent(run: LinkedRun) -> None:
 
 
 def test_a_request_that_is_not_known_is_an_error(run: LinkedRun) -> None:
-    """In the node's words; the link goes on."""
+    """In the node's words; the link continues."""
     run.up()
     with pytest.raises(RemoteRequestError, match="does not know the request 'dance'"):
         run.link.call("dance")  # type: ignore[arg-type] # as a newer desktop asks

@@ -42,7 +42,7 @@ def test_files_come_to_lie_where_the_layout_has_them(layout: RunLayout) -> None:
 
 
 def test_a_record_is_overwritten_in_place(layout: RunLayout) -> None:
-    """Whatever its length, and whether it came in one piece; another file is made anew each time."""
+    """Whatever its length, and whether it came in one piece; another file is made again each time."""
     mirror = Mirror(layout.root, "n1")
     path = layout.attempt(1).rank(0).progress
     inodes = set()
@@ -74,7 +74,7 @@ def test_a_record_is_not_written_through_a_link(layout: RunLayout, tmp_path: Pat
 
 def test_a_gap_is_refused(layout: RunLayout) -> None:
     """Bytes follow those that are here."""
-    with pytest.raises(MirrorRefusedError, match="has 0 bytes here, and the node goes on at 5"):
+    with pytest.raises(MirrorRefusedError, match="has 0 bytes here, and the node continues at 5"):
         Mirror(layout.root, "n1").put(LOG, 5, b"x")
 
 
@@ -181,7 +181,7 @@ def test_files_of_another_node_are_not_taken() -> None:
 
 
 def test_ranks_of_a_gang_that_may_shrink_are_taken_from_any_node() -> None:
-    """A smaller attempt numbers them anew."""
+    """A smaller attempt numbers them again."""
     plan = make_plan(("true",), Path("/"), nproc=2)
     smaller = SmallerSize(nodes=1, nproc=1, batch=None, shard=1, threads={})
     own = own_files(replace(plan, smaller=(smaller,)), plan.nodes[0].name)

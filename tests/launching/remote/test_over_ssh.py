@@ -107,7 +107,7 @@ def test_a_changed_host_key_is_refused(ssh_run: SshRun, made: TestHosts) -> None
 
 
 def test_a_node_that_lets_nobody_in_needs_a_login(ssh_run: SshRun, made: TestHosts) -> None:
-    """The run goes on without it, and the link is tried again when a person gives one."""
+    """The run continues without it, and the link is tried again when a person gives one."""
     keys = made._of(1) / "authorized_keys"
     kept = keys.read_bytes()
     keys.write_bytes(b"")

@@ -113,7 +113,7 @@ def test_samples_follow_each_other() -> None:
 
 
 def orphan(run_id: str, folder: Path) -> subprocess.Popen[bytes]:
-    """A process of a run that nobody looks after."""
+    """A process of a run that no one looks after."""
     (folder / "nodes" / "a").mkdir(parents=True)
     env = {RUN_ID_VARIABLE: run_id, "TORCHDECK_RUN_DIR": str(folder), "RANK": "3"}
     return subprocess.Popen(["/bin/sleep", "600"], env=env)

@@ -135,7 +135,7 @@ def test_questions() -> None:
 
 
 def look_for_runs(case: bytes, place: Path) -> None:
-    """Lock files and holders' names of a run directory that somebody else wrote."""
+    """Lock files and holders' names of a run directory that someone else wrote."""
     layout = RunLayout(place / "20261121T034455Z-gpt-0a1b2c")
     for path in (layout.node("a").lock, layout.attempt(1).node("a").holder, layout.journal):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def test_without_it_each_conversation_is_closed(reach: Connector) -> None:
 
 
 def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> None:
-    """Who looks at the nodes gets it, though it may still be on its way; nobody logs in twice."""
+    """Who looks at the nodes gets it, though it may still be on its way; no one logs in twice."""
     entry = reach.node_inventory().nodes["n1"]
     connect = Counted(reach)
     talks = SessionPool()
@@ -124,11 +124,11 @@ def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reac
     connect = Counted(reach)
 
     def refused(name: str, limit: float) -> Connection:
-        raise UnreachableError(name, f"nobody at home for {limit:.0f} s")
+        raise UnreachableError(name, f"no one at home for {limit:.0f} s")
 
     talks = SessionPool()
     talks.begin({"n1": entry}, refused, 7.0)
-    with pytest.raises(UnreachableError, match="nobody at home for 7 s"), talks("n1", entry, connect, LIMIT):
+    with pytest.raises(UnreachableError, match="no one at home for 7 s"), talks("n1", entry, connect, LIMIT):
         pass
     with talks("n1", entry, connect, LIMIT) as asked:
         assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0

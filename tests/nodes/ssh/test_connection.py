@@ -191,7 +191,7 @@ def test_what_runs_on_the_node_goes_on_without_the_connection(hosts: Hosts, torc
     connection.start("sleep 1; echo over >~/sign")
     connection.close()
     assert not connection.alive
-    wait_until((made.home(1) / "sign").exists, 20, "the command to go on")
+    wait_until((made.home(1) / "sign").exists, 20, "the command to continue")
 
 
 def test_nobody_is_asked_where_a_key_is_known(hosts: Hosts, torchdeck_home: Path) -> None:

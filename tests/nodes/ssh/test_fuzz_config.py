@@ -116,5 +116,5 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_include_of_nobody_names_no_file(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("Include ~nobody-of-that-name/x\nHost a\n")
+    (tmp_path / "config").write_text("Include ~no one-of-that-name/x\nHost a\n")
     assert SshConfig((tmp_path / "config",)).host_names() == ["a"]

@@ -124,7 +124,7 @@ def test_a_run_file_names_no_nodes_by_them(tables: dict[str, object], tmp_path: 
 
 
 def test_an_import_leaves_them_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file that somebody sent."""
+    """Of a file that someone sent."""
     monkeypatch.setenv("HOME", str(tmp_path))
     file = tmp_path / "sent"
     file.write_text("Host good\n  HostName 10.0.0.1\nHost bad\n  HostName a;id\nHost worse\n  User x`id`\n")

@@ -38,7 +38,7 @@ class Silent(paramiko.ServerInterface):
 
     def check_channel_exec_request(self, _channel: object, _command: bytes) -> bool:
         self.over.wait(SECONDS)
-        raise EOFError  # as where the client is gone: an answer would be written to nobody
+        raise EOFError  # as where the client is gone: an answer would be written to no one
 
 
 @contextmanager
@@ -99,14 +99,14 @@ class Interrupted:
 
 
 def test_a_limit_replaces_no_interruption() -> None:
-    """Who presses Ctrl-C while a command is begun in vain is heard."""
+    """Who presses Ctrl-C while a command is begun without success is heard."""
     channel = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         _execute(cast("paramiko.Channel", channel), "true", "node1", 0.0)
 
 
 class Broken(Interrupted):
-    """A channel whose connection breaks as the limit comes: its end can be told to nobody."""
+    """A channel whose connection breaks as the limit comes: its end can be told to no one."""
 
     def exec_command(self, _line: bytes) -> None:
         assert self.closed.wait(SECONDS)

@@ -54,7 +54,7 @@ def test_an_unknown_key_that_nobody_trusts_is_refused_with_the_command_that_trus
 
 
 def test_a_changed_key_is_refused_and_nobody_is_asked(hosts: Hosts, torchdeck_home: Path) -> None:
-    """What it says of the way out is a command that works: the new key is then one that nobody knows."""
+    """What it says of the way out is a command that works: the new key is then one that no one knows."""
     made = hosts(1)
     made.change_host_key(1)
     person = Person(trusts=True)

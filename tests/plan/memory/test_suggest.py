@@ -122,6 +122,6 @@ def test_under_zero_more_is_divided_or_offloaded() -> None:
 
 
 def test_offloaded_weights_are_not_predicted() -> None:
-    """Said, instead of a number that nobody computed."""
+    """Said, instead of a number that no one computed."""
     with pytest.raises(UntracedError, match="DeepSpeed decides which weights are on the device"):
         predict_peak(MODEL, replace(DDP.with_kind("zero3"), offload=True, offload_parameters=True))

@@ -31,7 +31,7 @@ def test_one_that_backtracks_for_ever_is_given_up_and_lets_others_work(text: str
         turns += 1
     assert errors
     assert errors[0].startswith("This expression takes too long")
-    assert turns > 3  # Python's own engine would have let nobody else go on
+    assert turns > 3  # Python's own engine would have let no one else continue
 
 
 def test_what_is_marked_is_given_up_too() -> None:

@@ -98,7 +98,7 @@ def _saves(where: Path, how: str, victim: int, at: int, rank: ranks.Rank) -> int
 
 
 def _resume(where: Path, rank: ranks.Rank) -> list[Any]:
-    """Load the newest, save anew: the step that was loaded, and the values that came with it."""
+    """Load the newest, save again: the step that was loaded, and the values that came with it."""
     state = _made(rank, seed=3)
     chosen = choose_checkpoint(where, "auto")
     if rank.world_size > 1:

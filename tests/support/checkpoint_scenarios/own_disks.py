@@ -84,7 +84,7 @@ def own_disks(folder: Path, per_node: str) -> dict[str, Any]:
 
 
 def killed_on_own_disks(folder: Path, seed: str, count: str, copies: str = "0") -> dict[str, Any]:
-    """Kill one of two ranks that share no disk at a moment of a save; then go on as the first agent would.
+    """Kill one of two ranks that share no disk at a moment of a save; then continue as the first agent would.
 
     What the first node takes for complete has to be so on both; with copies, on either alone.
     """

@@ -1,4 +1,4 @@
-"""Training that goes on from a checkpoint: as if nothing had been, at another size, or not at all."""
+"""Training that continues from a checkpoint: as if nothing had been, at another size, or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from torchdeck.distributed.checkpoints.tensors.model_state import model_tensors
 def exact_resume(folder: Path, strategy: str, world_size: str, how: str) -> dict[str, Any]:
     """2n steps at once, and n, stop, resume in new processes, n.
 
-    Saved in the background, training goes on while the checkpoint is written, and none of that may be in it.
+    Saved in the background, training continues while the checkpoint is written, and none of that may be in
+    it.
     """
     world = int(world_size)
 

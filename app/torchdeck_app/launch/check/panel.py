@@ -65,7 +65,7 @@ class CheckPanel(QFrame):
         self._scroll.viewport().setAutoFillBackground(False)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.table: CheckTable | None = None
-        """Of a run on several nodes."""
+        """Table of a run on several nodes."""
         self.detail = CellDetail(theme)
         self.detail.remedy_wanted.connect(self.remedy_wanted)
         layout = QVBoxLayout(self)

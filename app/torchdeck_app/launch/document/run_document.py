@@ -296,7 +296,7 @@ class Checker(QObject):
             thread.join(seconds)
 
     def _run(self) -> None:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         while True:
             with self._lock:
                 request, self._waiting = self._waiting, None

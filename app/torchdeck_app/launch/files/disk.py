@@ -32,7 +32,7 @@ class DiskText:
     """Text read from a file."""
 
     path: Path
-    """Absolute."""
+    """Absolute path."""
     text: str
     """Lines end with \\n."""
     stamp: Stamp

@@ -40,7 +40,7 @@ def write_unless_changed(path: Path, text: str, newline: str, base: DiskText | N
     """
     there = stamp_of(path)
     if there is not None and (base is None or there != base.stamp):
-        raise ChangedError(f"{path.name} is not saved: the file was changed by somebody else")
+        raise ChangedError(f"{path.name} is not saved: the file was changed by someone else")
     return write(path, text, newline)
 
 

@@ -40,7 +40,7 @@ class Notice(QFrame):
         self._theme = theme
         self._tone: Tone = "note"
         self.topic = ""
-        """What it is about, so that it can be taken back."""
+        """Subject of the notice, by which it can be withdrawn."""
         self.icon_name = ""
         """The sign of its tone."""
         self.setProperty("role", "panel")

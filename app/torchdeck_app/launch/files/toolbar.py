@@ -23,7 +23,7 @@ class DocumentToolbar(QWidget):
     """Toolbar for the page's actions."""
 
     view_chosen = Signal(str)
-    """Emitted with `form` or `toml`."""
+    """`form` or `toml`."""
     file_chosen = Signal(object)
     """Emitted with the Path of a recent file."""
 

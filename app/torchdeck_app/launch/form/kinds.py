@@ -21,7 +21,7 @@ class Kind(Enum):
     LINES = auto()
     """Line for each element of a list."""
     PAIRS = auto()
-    """A table with keys of the user's own."""
+    """Whether it is a table with keys of the user's own."""
     TABLES = auto()
     """Repeated table."""
 

@@ -32,7 +32,7 @@ def message_of(state: PreviewState) -> Message:
     """Return the most important message about `state`."""
     if state.error:
         text = f"✕ No preview: {state.error}"
-        return Message(text, "bad", "again", "Try &again", "Look at machine, code and data anew")
+        return Message(text, "bad", "again", "Try &again", "Look at machine, code and data again")
     if state.stale and state.problems:
         first, *others = state.problems
         more = f", and {len(others):,} more" if others else ""

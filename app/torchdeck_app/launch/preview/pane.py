@@ -180,7 +180,7 @@ class HeadlineStrip(QWidget):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Return the answers shown."""
+        """Return what is shown now."""
         return self._shown
 
     def show_state(self, state: PreviewState) -> None:

@@ -31,7 +31,7 @@ class ProblemList(QWidget):
     """Problem list under a header with their count; Enter or a click goes to one."""
 
     chosen = Signal(object)
-    """Emitted with a ProblemRow."""
+    """A ProblemRow."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -113,7 +113,7 @@ class ProblemList(QWidget):
 # Delegate for a problem: its key and line, the error, the expected value.
 
 ROW_ROLE = Qt.ItemDataRole.UserRole
-"""Emitted with a ProblemRow."""
+"""A ProblemRow."""
 _PAD = 4
 _SIDE = 8
 _Index = QModelIndex | QPersistentModelIndex

@@ -111,6 +111,6 @@ def cleaning_words(name: str, orphans: tuple[RunHere, ...]) -> str:
         for run in orphans
     ]
     return (
-        f"On {name} nobody looks after these any more. They get SIGTERM, and SIGKILL 5 s later; what came "
+        f"On {name} no one looks after these any more. They get SIGTERM, and SIGKILL 5 s later; what came "
         "after their last checkpoint is lost. Runs that live are left alone.\n\n" + "\n".join(lines)
     )

@@ -16,7 +16,7 @@ from torchdeck_app.widgets.question import Choice, ask
 
 _LOST = (
     "The node inventory and its groups no longer have this node. Nothing on the node itself is "
-    "touched, and runs that are there go on."
+    "touched, and runs that are there continue."
 )
 
 

@@ -220,7 +220,7 @@ class MatrixModel(QAbstractTableModel):
 
     @property
     def found(self) -> Measured:
-        """Return the answers shown."""
+        """Return what is shown now."""
         return self._found
 
     def show(self, found: Measured) -> None:

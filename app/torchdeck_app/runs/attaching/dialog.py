@@ -22,7 +22,7 @@ from torchdeck_app.widgets.panel import GRID, label
 
 LATEST = "latest"
 _ABOUT = (
-    "A run that another machine has started goes on without it. Any of its nodes knows enough to show it "
+    "A run that another machine has started continues without it. Any of its nodes knows enough to show it "
     "here, to follow it, to stop it and to pull what it made."
 )
 

@@ -51,7 +51,7 @@ def goes_on_with(world_size: int) -> str:
 def going_on(row: RunCheckpoint, *, resumes: bool) -> str:
     """Return the effect of continuing from it: the run itself is resumed, or a new run starts."""
     if resumes:
-        return f"This run goes on from step {row.info.step:,}"
+        return f"This run continues from step {row.info.step:,}"
     return f"Begins a new run at step {row.info.step:,}; this one stays"
 
 

@@ -90,7 +90,7 @@ class CheckpointsView(RunPanel):
         self.said.hide()
         self.note = ElidedLabel()
         self.note.setProperty("role", "secondary")
-        """What going on from the selected one means."""
+        """Explains what resuming from the selected one means."""
         self.empty = NoCheckpoints(theme)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.empty)
@@ -130,7 +130,7 @@ class CheckpointsView(RunPanel):
         return self.list.selected
 
     def _look(self) -> _Seen:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         rows = run_checkpoints(self._layout)
         known = {**read_verdicts(self._home), **self._own}
         return rows, still_true(known, (row.info.path for row in rows))
@@ -171,7 +171,7 @@ class CheckpointsView(RunPanel):
         resume = incomplete or damaged
         if not resume and self._is_newest(row) and self._view is not None:
             resume = abilities(self._view).resume
-        live = "its run goes on, and keeps its checkpoints by its own rule" if self._is_live else ""
+        live = "its run continues, and keeps its checkpoints by its own rule" if self._is_live else ""
         return {
             "verify": "" if row.info.manifest is not None else "it has no manifest",
             "resume": resume,
@@ -304,7 +304,7 @@ class CheckpointsView(RunPanel):
 
 
 _TO_COME = "A checkpoint appears here as soon as a save begins: every so often, and at a stop."
-_ENDED = "This run ended before its first save, so there is nothing to go on from: a clone begins anew."
+_ENDED = "This run ended before its first save, so there is nothing to continue from: a clone starts over."
 _SCRIPT = (
     "What a script saves by itself lies where it puts it. Checkpoints in the run's own folder appear here."
 )

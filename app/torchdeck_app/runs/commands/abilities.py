@@ -11,7 +11,7 @@ from torchdeck.runs.view import RunView
 
 
 class RunCommand(StrEnum):
-    """What can be asked of runs in the window."""
+    """Requests to runs that the window offers."""
 
     STOP = "stop"
     STOP_NOW = "stop_now"
@@ -107,7 +107,7 @@ def _resume(view: RunView, asked: Collection[str]) -> str:
     if view.state is RunState.SUCCEEDED:
         return "the run has succeeded: there is nothing left to do in it"
     if not view.resumable and view.state is not RunState.LOST:
-        return "there is no checkpoint to go on from: clone it instead"
+        return "there is no checkpoint to continue from: clone it instead"
     return ""
 
 
@@ -123,7 +123,7 @@ def _delete(view: RunView, living_alone: Sequence[str]) -> str:
     if not view.is_over:
         return f"the run is {view.state.value.lower()}: stop it first"
     if living_alone:
-        return f"ranks of it go on without their leader on {', '.join(living_alone)}: stop it first"
+        return f"ranks of it continue without their leader on {', '.join(living_alone)}: stop it first"
     return "processes of it are still alive" if view.processes_alive else ""
 
 

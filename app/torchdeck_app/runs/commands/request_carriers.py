@@ -33,7 +33,7 @@ class _Errand:
         self._follower = RunFollower(pending.layout)
 
     def is_done(self) -> bool:
-        """Whether an agent has it, or nothing goes on; starts a controller if there is none. Blocks."""
+        """Whether an agent has it, or nothing continues; starts a controller if there is none. Blocks."""
         if not self.pending.layout.root.exists():
             return True
         view = self._follower.refresh()
@@ -73,7 +73,7 @@ class RequestCarriers(Poller[Carried]):
             return frozenset((each.pending.layout.root.name, each.pending.kind) for each in self._errands)
 
     def _carry(self) -> Carried:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         with self._lock:
             errands = list(self._errands)
             self._controllers = [each for each in self._controllers if each.exit_code() is None]

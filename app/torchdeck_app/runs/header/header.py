@@ -207,7 +207,7 @@ class RunHeader(QFrame):
             self._origin_id = origin.run_id
             step = "" if origin.step is None else f"step {origin.step:,} of "
             self.origin.setText(control_text(f"Goes on from {step}{origin.name}"))
-            self.origin.setAccessibleName(f"Show the run that this one goes on from, {origin.run_id}")
+            self.origin.setAccessibleName(f"Show the run that this one continues from, {origin.run_id}")
             tip = f"It began with a checkpoint of {origin.run_id}; press to show that run"
             self.origin.setToolTip(plain_tip(tip))
 
@@ -285,7 +285,7 @@ def _warnings(seen: RunSeen) -> list[str]:
     others = [each for each in warnings if reasons.UNFOLLOWED not in each]
     if not seen.is_left_alone or len(others) == len(warnings):
         return warnings
-    return [*others, "Nobody follows this run here: Attach does, and asks for what its nodes want."]
+    return [*others, "No one follows this run here: Attach does, and asks for what its nodes want."]
 
 
 def _asked(view: RunView, under_way: Collection[str]) -> str:

@@ -28,28 +28,28 @@ _SECONDS_A_STRETCH = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """Emitted with the result of an order in words."""
+    """Result of an order, in words."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Copied:
-    """What was to be copied."""
+    """Text to copy."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class GoTo:
-    """Emitted with the requested row: of a match, an error or a moment."""
+    """Row to go to: of a match, an error or a moment."""
 
     row: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Marked:
-    """Emitted with the row at the time cursor, or None."""
+    """Row at the time cursor, or None."""
 
     row: int | None
 

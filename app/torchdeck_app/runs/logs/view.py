@@ -192,12 +192,12 @@ class LogWorker(QObject):
     found = Signal(object)
     """Emitted with a Found if it differs from the last."""
     go_to = Signal(int)
-    """Emitted with the requested row: of a match, an error or a moment."""
+    """Row to go to: of a match, an error or a moment."""
     marked = Signal(object)
-    """Emitted with the row at the time cursor, or None."""
+    """Row at the time cursor, or None."""
     copied = Signal(str)
     said = Signal(str)
-    """Emitted with the result of an order in words."""
+    """Result of an order, in words."""
 
     def __init__(self, layout: RunLayout, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -238,7 +238,7 @@ class LogWorker(QObject):
             self._wake.notify()
 
     def _run(self) -> None:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         busy = False
         while (orders := self._next_orders(busy=busy)) is not None:
             self._tell(self._reader.look(orders))

@@ -242,7 +242,7 @@ class MarkStrip(QWidget):
         return QSize(360, _HEIGHT)
 
     def set_marks(self, marks: tuple[Mark, ...]) -> None:
-        """Show these processes."""
+        """Show these."""
         self._marks = marks
         kinds = [mark.kind for mark in marks]
         self.setAccessibleDescription(", ".join(_many(kinds, kind) for kind in ("attempt", "checkpoint")))

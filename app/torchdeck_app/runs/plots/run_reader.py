@@ -46,7 +46,7 @@ class RunReader:
         self._levels: dict[str, tuple[Level, ...]] | None = None
         self._nodes = RankNodes(layout)
         self.rank_nodes: TypedMapping[int, str] = {}
-        """Which node each rank is on, where there are several."""
+        """Node of each rank if there are several nodes."""
 
     def refresh(self, until: float | None) -> int:
         """Read new rows and return their number.

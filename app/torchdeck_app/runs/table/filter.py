@@ -23,7 +23,7 @@ class Group:
     """None stands for a run that cannot be read."""
 
 
-UNFOLLOWED = Group("unknown", "?", "unknown: nobody follows them here", "warn", frozenset())
+UNFOLLOWED = Group("unknown", "?", "unknown: no one follows them here", "warn", frozenset())
 """Runs whose current state is unknown; most users never have one."""
 GROUPS = (
     Group(

@@ -101,7 +101,7 @@ class TimelineView(RunPanel):
         )
 
     def _look(self) -> tuple[Happening, ...]:
-        """Poll the list, in the thread."""
+        """Do the work, in the thread."""
         found = self._reader.refresh()
         self._latest = self._latest if found is None else found
         return self._latest

@@ -49,7 +49,7 @@ class IdleMonitor(QObject):
         self._clock = clock
         self._stays = stays
         self._mark = f"watched by {id(self)}"
-        """A property of windows that are watched: what Python has of a window may be made anew each time."""
+        """A property of windows that are watched: what Python has of a window may be made again each time."""
         self._app: QGuiApplication | None = None
         self._touched = clock()
         self._is_there = True

@@ -119,7 +119,7 @@ def resume_from(
 ) -> tuple[str, int | None]:
     """(path, step) of what attempt `number` resumes from; ("", None) to start afresh.
 
-    `policy` is for the first attempt; later ones go on with the newest that this run itself saved, else as
+    `policy` is for the first attempt; later ones continue with the newest that this run itself saved, else as
     the first did.
 
     Raises:

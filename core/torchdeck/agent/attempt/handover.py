@@ -1,7 +1,7 @@
-"""What an agent gets on standard input and nowhere else: the run's token, the leader's address, secrets.
+"""Bootstrap payload of an agent, on standard input and nowhere else: token, leader's address, secrets.
 
 It is one line of JSON, `{"token": text, "lead": {"address", "port"} | null, "secrets": {name: value}}`, or
-nothing at all where a run on one node has no secrets. It stays in memory: the shim hands it to the next
+empty if a run on one node has no secrets. It stays in memory: the shim hands it to the next
 agent.
 """
 

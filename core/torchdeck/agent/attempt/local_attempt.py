@@ -1,4 +1,4 @@
-"""One attempt on this node: starts the shim, or finds it again, and sees how torchrun ends. Never waits."""
+"""One attempt on this node: starts the shim, or finds it again, and sees how torchrun ends. Never blocks."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class LocalAttempt:
     """torchrun and its shim, from outside.
 
     Attributes:
-        shim: its identity, once known.
+        shim: identity of the shim, once known.
         torchrun: its identity, once known.
-        strangers: whom its store refused.
-        code: torchrun's exit code once it is gone and known, 128 + n for signal n.
+        strangers: connections that its store refused.
+        code: torchrun's exit code once it has ended and is known, 128 + n for signal n.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LocalAttempt:
 
     @property
     def descriptors(self) -> list[int]:
-        """pidfds that become readable when torchrun or its shim ends."""
+        """pidfds that become readable if torchrun or its shim ends."""
         return list(self._descriptors.values())
 
     @property

@@ -40,14 +40,14 @@ class NodeDevices:
         return on.LeasesGranted(self._node)
 
     def retake(self) -> None:
-        """Hold in this process what the shim held; somebody who was quicker is only noted."""
+        """Take the shim's leases in this process; a lease that another process took first is only noted."""
         held_by = self.leases.acquire()
         self._lost = [held["device"] for held in held_by]
         if held_by:
             print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
 
     def retake_if_free(self, holder: ProcessIdentity | None) -> None:
-        """After a take-over: the old shim keeps the leases while it lives, then they are ours."""
+        """After a take-over: the old shim keeps the leases while it lives, then this process takes them."""
         if not self.leases.held and (holder is None or not holder.is_alive()):
             self.retake()
 

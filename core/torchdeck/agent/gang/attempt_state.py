@@ -28,7 +28,7 @@ class AttemptState:
         self.progressed = False
         self.announced = False
         self.codes: dict[str, int | None] = {}
-        """torchrun's exit code by node, once it is gone; None when nobody saw it."""
+        """torchrun's exit code by node, once it is gone; None when no one saw it."""
         self.completed: dict[str, bool] = {}
         self.clean: set[str] = set()
         self.killed = 0
@@ -37,7 +37,7 @@ class AttemptState:
         self.hang = ""
         """Why the attempt is ended for a restart."""
         self.hung: int | None = None
-        """The rank that stands still then."""
+        """The rank that is stalled then."""
         self.gone: Place | None = None
         """A place whose device is not there any more."""
         self.gone_why = ""

@@ -76,7 +76,7 @@ class Abandon(NamedTuple):
 
 
 class GoAlone(NamedTuple):
-    """The attempt's ranks here go on without a leader: after them torchrun is not to wait for other
+    """The attempt's ranks here continue without a leader: after them torchrun is not to wait for other
     nodes'.
     """
 

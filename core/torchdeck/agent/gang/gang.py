@@ -43,7 +43,7 @@ class Gang:
     """
 
     def __init__(self, nodes: Sequence[str], policy: Policy, elastic: Elastic | None = None) -> None:
-        """Lead `nodes`; with `elastic` the gang may go on without who fails for good."""
+        """Lead `nodes`; with `elastic` the gang may continue without who fails for good."""
         self.phase: GangPhase = GangPhase.PREPARING
         self.number = 0
         self.intent: StopIntent | None = None

@@ -12,7 +12,7 @@ _SENTENCES = {
     StopCause.LIMIT: "stopped at its time limit",
     StopCause.DISK: "stopped because the disk is nearly full",
     StopCause.INODES: "stopped because the disk has nearly no inodes left",
-    StopCause.HANG: "stopped because a rank stood still",
+    StopCause.HANG: "stopped because a rank was stalled",
     StopCause.GONE: "stopped because its run directory was deleted",
     StopCause.NODE: "stopped because a node cannot take part",
     StopCause.REPLACED: "this part of the run was replaced",
@@ -48,5 +48,5 @@ def describe_failure(failure: Failure | None) -> str:
 
 
 def is_resumable(state: FinalState, checkpoint: str) -> bool:
-    """Whether the run can go on later: it did not reach its end, and left a complete checkpoint."""
+    """Whether the run can continue later: it did not reach its end, and left a complete checkpoint."""
     return state is not FinalState.SUCCEEDED and bool(checkpoint)

@@ -83,7 +83,7 @@ class Channel:
     def flush(self) -> None:
         """Write what the other side takes now. Raises ChannelError."""
         if len(self._outgoing) > BACKLOG_LIMIT:
-            raise ChannelError(f"{self._claimed or 'somebody'} reads nothing")
+            raise ChannelError(f"{self._claimed or 'someone'} reads nothing")
         try:
             while self._outgoing:
                 del self._outgoing[: self._socket.send(self._outgoing)]

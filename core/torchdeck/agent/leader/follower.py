@@ -68,7 +68,7 @@ class Follower:
         self._running = False
         self._exited: on.TorchrunExited | None = None
         self._asked: on.StopRequested | None = None
-        """What a stop was asked for with: the leader may be lost before it hears of it."""
+        """The last stop request: the leader may be lost before it receives it."""
         self._connecting: socket.socket | None = None
         self._channel: Channel | None = None
         self._since = self._now = now

@@ -281,7 +281,7 @@ class Leader:
             exchange.forget_before(command.attempt)
         for node in gone:
             self._silence.forget(node)
-            here += self._to(node, do.Depart("the run goes on without this node"), do.ReleaseLeases(node))
+            here += self._to(node, do.Depart("the run continues without this node"), do.ReleaseLeases(node))
         self._silence.again(now)
         return here + self._route(self._prepare_phase.orders, now)
 

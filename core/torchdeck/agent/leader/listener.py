@@ -161,7 +161,7 @@ class Listener:
             if early is None:
                 continue
             self._pending.remove(channel)
-            self.drop(channel.node, "it connected anew")
+            self.drop(channel.node, "it connected again")
             self.channels[channel.node] = channel
             joined.append(channel.node)
             came += [(channel.node, message) for message in early]

@@ -64,7 +64,7 @@ class AgentStart:
             return b""
 
     def alive(self, attempt: int | None) -> dict[str, bool]:
-        """Who of agent, shim and torchrun lives; the latter two of `attempt`."""
+        """Return which of agent, shim and torchrun live; the latter two of `attempt`."""
         files = None if attempt is None else self._layout.attempt(attempt).node(self._name).holder
         held = None if files is None else read_json(files)
         of = held.get if isinstance(held, dict) else lambda _name: None

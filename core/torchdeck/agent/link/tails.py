@@ -17,7 +17,7 @@ HALF = TAIL // 2
 
 
 class Have(NamedTuple):
-    """What the controller already has of a file."""
+    """Part of a file that the controller already has."""
 
     size: int
     older: str = ""

@@ -16,7 +16,7 @@ _DIRECTORY_VARIABLE = "TORCHDECK_RUN_DIR"
 
 
 def running() -> list[dict[str, Any]]:
-    """Runs that have processes here.
+    """Return the runs that have processes here.
 
     Each: `run_id`, `directory`, `processes` (pids), `ranks` (global ranks), `user`, and `supervised`: an
     agent or a shim of it lives, without which its processes are orphans. Only root sees other users' runs.
@@ -39,7 +39,7 @@ def running() -> list[dict[str, Any]]:
 
 
 def is_supervised(directory: Path) -> bool:
-    """Whether an agent or a shim of the run in `directory` lives on this node."""
+    """Return whether an agent or a shim of the run in `directory` lives on this node."""
     layout = RunLayout(directory)
     return any(identity.is_alive() for identity in _supervisors(layout))
 

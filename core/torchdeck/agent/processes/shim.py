@@ -30,7 +30,7 @@ from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 PROCESS_NAME = "torchdeck-shim"
-"""Name of an agent in `ps -o comm`."""
+"""Process name in `ps -o comm`."""
 FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""
 LAST_DELAY = 30.0

@@ -58,7 +58,9 @@ _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch puts it before each line of an uncaught exception once a process group is up."""
 _UNCAUGHT = re.compile(r"^\[rank\d+\]: ?" + re.escape(_HEAD), re.MULTILINE)
-"""By that prefix it is not one that the script caught and went on after (torch.distributed's excepthook)."""
+"""By that prefix it is not one that the script caught and continued after (torch.distributed's
+excepthook).
+"""
 _OF_ABORT = ("terminate called", "what():")
 """How the C++ runtime begins its lines when it aborts a process."""
 _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
@@ -67,17 +69,17 @@ _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
 def first_failure(
     attempt: AttemptLayout, ranks: Iterable[int], log: Path, until: float, *, stopped: bool
 ) -> Failure | None:
-    """The first rank that failed by itself.
+    """Return the first rank that failed by itself.
 
     Args:
-        attempt: whose ranks.
+        attempt: of the ranks.
         ranks: the node's global ranks, in order of local rank.
         log: torchrun's own output, which names ranks that left no exit file (their rank shim was killed).
-        until: unix time of the agent's first signal; what dies after it dies of that.
-        stopped: the end was wished, so what torchrun says of ranks that it ended is no failure.
+        until: unix time of the agent's first signal; ranks that die after it die of that.
+        stopped: the end was requested, so torchrun's report on ranks that it ended is no failure.
 
     Returns:
-        None when every rank ended well, or none left a trace.
+        None if every rank ended well, or none left a trace.
     """
     ranks, ahead = list(ranks), files_ahead(attempt.root)
     failures = [
@@ -173,7 +175,7 @@ def how_it_ended(code: int) -> str:
     except ValueError:
         return f"ended by signal {number}"
     hints = {
-        signal.SIGKILL: " (killed by somebody, or by the kernel because memory ran out: see dmesg)",
+        signal.SIGKILL: " (killed by someone, or by the kernel because memory ran out: see dmesg)",
         signal.SIGBUS: " (often /dev/shm or a disk that is full under a mapped file)",
         signal.SIGSEGV: " (crashed in native code)",
         signal.SIGABRT: " (aborted: stderr.log says why)",

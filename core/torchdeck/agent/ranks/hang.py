@@ -11,7 +11,7 @@ from torchdeck.contract.run_states import RankPhase
 SLOW_STEPS = 5
 """A rank may take this many times its 99th percentile step before it is flagged."""
 _STATES = {
-    "T": "stopped (SIGSTOP): kill -CONT {pid} lets it go on",
+    "T": "stopped (SIGSTOP): kill -CONT {pid} lets it continue",
     "t": "held by a debugger",
     "D": "waiting in the kernel, as for a disk or a network file system that does not answer",
     "Z": "dead and not collected",
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     slow_step: float | None
     """99th percentile of its step times in seconds, where known."""
     watched: bool
-    """In this phase standing still is a hang."""
+    """In this phase stalled is a hang."""
     pid: int | None
 
 
@@ -91,7 +91,7 @@ def _late(standing: Standing, limit: float) -> bool:
 
 
 def _blocks(standing: Standing, limit: float) -> bool:
-    """It cannot go on, and has stood for a good part of the limit."""
+    """It cannot continue, and has stood for a good part of the limit."""
     return standing.watched and standing.still > limit / 2 and bool(_process_state(standing))
 
 

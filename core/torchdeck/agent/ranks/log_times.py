@@ -1,4 +1,4 @@
-"""Notes how long a rank's logs are, so that a reader knows when a line was printed. Nobody else does."""
+"""Notes how long a rank's logs are, so that a reader knows when a line was printed. No one else does."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class RankWatch:
         (self._watched.add if watched else self._watched.discard)(rank)
 
     def _child(self, rank: int) -> int | None:
-        """The rank's process: its rank shim's only child."""
+        """Return the rank's process: its rank shim's only child."""
         if rank not in self._pids:
             holder = self._holders[rank]
             with contextlib.suppress(OSError):

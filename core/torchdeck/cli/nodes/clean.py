@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     orphans = orphans_once({name: facts[name] for name in chosen.entries if name in facts})
     controlled = {run.run_id for runs in orphans.values() for run in runs if _is_controlled(run, chosen)}
     problems += [
-        f"run {run} goes on, and its controller here looks after it: it is left alone" for run in controlled
+        f"run {run} continues, and its controller here looks after it: it is left alone" for run in controlled
     ]
     ends = {name: [run for run in runs if run.run_id not in controlled] for name, runs in orphans.items()}
     ends = {name: runs for name, runs in ends.items() if runs}

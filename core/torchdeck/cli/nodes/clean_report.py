@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = "it is not known here, and another machine may have it"
-GONE = "somebody else removed it meanwhile"
+GONE = "someone else removed it meanwhile"
 
 
 class Left(NamedTuple):
@@ -53,7 +53,7 @@ class Done(NamedTuple):
 def agreed(left: Left, *, asking: bool) -> bool:
     """Show it and ask at the terminal; return False if there is none."""
     if left.processes:
-        print("These processes carry the id of a run that nobody looks after any more:", file=sys.stderr)
+        print("These processes carry the id of a run that no one looks after any more:", file=sys.stderr)
     for node, runs in left.processes.items():
         for run in runs:
             which = f"rank{'' if len(run.ranks) == 1 else 's'} {', '.join(map(str, run.ranks))}"
@@ -66,7 +66,7 @@ def agreed(left: Left, *, asking: bool) -> bool:
         print(f"  {each.node}: run {each.run_id}, {size(each.size)}", file=sys.stderr)
     does = ["end"] * bool(left.processes) + ["remove"] * bool(left.folders)
     if not asking or not sys.stdin.isatty():
-        print(f"torchdeck: there is nobody to ask; --yes {'s and '.join(does)}s them", file=sys.stderr)
+        print(f"torchdeck: there is no one to ask; --yes {'s and '.join(does)}s them", file=sys.stderr)
         return False
     print(f"{' and '.join(does).capitalize()} them? (yes/no) ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("yes", "y")

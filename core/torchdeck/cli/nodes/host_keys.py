@@ -114,7 +114,7 @@ def _why(error: SshError, node: str, fingerprints: list[str]) -> str:
         return str(error)
     given = f"--fingerprint {', '.join(fingerprints)} does not match it" if fingerprints else ""
     return (
-        f"node {error.node}: nobody has said yet that its host key is the right one: {error.key_type} "
+        f"node {error.node}: no one has said yet that its host key is the right one: {error.key_type} "
         f"{error.fingerprint}{f'; {given}' if given else ''}. If it is, "
         f"`torchdeck nodes trust {node} --fingerprint {error.fingerprint}` writes it down"
     )

@@ -1,4 +1,4 @@
-"""One node in full: what `torchdeck nodes probe NODE` prints, a line for each thing."""
+"""Details of one node, as `torchdeck nodes probe NODE` prints them, one line per item."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from torchdeck.nodes.probe.probing import Probed
 
 LABELS = 14
-"""Characters of the column of what a line is about."""
+"""Width of the label column, in characters."""
 
 
 def sheet(probed: Probed, facts: NodeFacts) -> str:
-    """All that the node said of itself, as text."""
+    """Return everything that the node reported, as text."""
     lines, last = [f"{probed.node} is up, and answered in {probed.seconds:.2f} s"], ""
     for label, text in _lines(probed, facts):
         lines.append(f"{'' if label == last else label:<{LABELS}}{text}")
@@ -45,7 +45,7 @@ def _lines(probed: Probed, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         offset, error = probed.clock.seconds * 1e3, probed.clock.error * 1e3
         yield "clock", f"{offset:+.0f} ms against ours (± {error:.0f})"
     for run in facts.runs:
-        state = "" if run.supervised else ", an orphan: nobody looks after it"
+        state = "" if run.supervised else ", an orphan: no one looks after it"
         pids = ", ".join(map(str, run.processes)) or "none"
         yield "runs", f"{run.run_id} of {run.user}, pids {pids}{state}"
     if facts.kills_after_logout:

@@ -1,4 +1,4 @@
-"""`torchdeck nodes probe`: what each node has and does, as they answer."""
+"""`torchdeck nodes probe`: hardware and load of each node, as reported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Ask and print; 3 when a node is not reached, 2 when there is no such node."""
+    """Probe the nodes and print; 3 if a node is unreachable, 2 if there is no such node."""
     from torchdeck.nodes.probe.probing import Question
 
     question = Question(deep=args.deep, others=args.json or len(args.nodes) == 1)
@@ -76,7 +76,7 @@ def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
 
 
 def _shown(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
-    """A table that fills as nodes answer, or one node in full; off a terminal only what it ends with."""
+    """Show a table that fills as nodes answer, or one node in full; off a terminal only the final result."""
     from torchdeck.cli.console import make_console
     from torchdeck.cli.filling_table import FillingTable
     from torchdeck.nodes.probe.probing import probe_nodes
@@ -119,7 +119,7 @@ def _print_left_out(console: Console, found: Mapping[str, Probed | None], width:
 
 
 def _rows(found: Mapping[str, Probed | None]) -> Iterator[tuple[str, ...]]:
-    """The cells of each node; only its name and state where it has not answered."""
+    """Return the cells of each node; only its name and state if it has not answered."""
     for name, probed in found.items():
         if probed is None:
             yield name, "…"
@@ -133,7 +133,7 @@ _STYLES = {"up": "green", "…": "dim", "not reached": "red", "no Python": "red"
 
 
 def _table(found: Mapping[str, Probed | None], width: int | None) -> Table:
-    """Those columns that fit `width` characters; all where it is None."""
+    """Return the columns that fit `width` characters; all if it is None."""
     from rich.text import Text
 
     rows = list(_rows(found))
@@ -175,13 +175,13 @@ def _torch(python: Python) -> str:
 
 
 def _or_deep(python: Python, what: str, nothing: str = "-") -> str:
-    """As torch itself says where it was imported, else as its files say."""
+    """Prefer the value that torch reported if it was imported, else the one from its files."""
     said = getattr(python.deep, what) if python.deep is not None else None
     return str(said or getattr(python, what) or nothing)
 
 
 def _gpus(devices: tuple[Gpu, ...]) -> str:
-    """Equal ones as one: `8 × NVIDIA H200, 2 in use`."""
+    """Group identical GPUs: `8 × NVIDIA H200, 2 in use`."""
     counts: dict[str, int] = {}
     for gpu in devices:
         counts[gpu.name] = counts.get(gpu.name, 0) + 1

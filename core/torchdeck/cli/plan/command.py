@@ -1,4 +1,4 @@
-"""`torchdeck plan`: what a run would do, before it does it."""
+"""`torchdeck plan`: preview a run without starting it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
+    """Plan and print; 0, or 2 for a bad config, 3 if it does not fit these machines or must fail."""
     from torchdeck.config.problems import ConfigError
     from torchdeck.use_cases.plan import PlanRequest, plan
 

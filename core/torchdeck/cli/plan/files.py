@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def plan_failure(sentence: str) -> int:
-    """Say why not; the exit code for it."""
+    """Print the reason; return its exit code."""
     print(f"torchdeck plan: {sentence}", file=sys.stderr)
     return exit_codes.USAGE
 
 
 def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
-    """The plan as scripts, written to `out` or printed.
+    """Export the plan as scripts, written to `out` or printed.
 
     Args:
-        plan: what they start.
+        plan: the plan that they start.
         form: `sh`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
-        out: where to; None prints, where it is one.
+        out: the destination; None prints, if it is one script.
     """
     if form == "sbatch":
         return _export_job(plan, out)
@@ -51,7 +51,7 @@ def _export_job(plan: LaunchPlan, out: Path | None) -> int:
 
 
 def write_file(path: Path, text: str) -> int:
-    """Write `text` whole or not at all, and say where."""
+    """Write `text` whole or not at all, and print the path."""
     from torchdeck.contract.atomic import write_bytes
 
     try:

@@ -1,4 +1,4 @@
-"""Options of `torchdeck plan` that do not go together, or name no file: said before anything is planned."""
+"""Options of `torchdeck plan` that conflict or name no file: reported before anything is planned."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def wrong_options(args: argparse.Namespace) -> str | None:
 
 
 def _no_file(path: Path) -> str | None:
-    """Why no picture can be written to `path`, as far as can be seen before it is drawn."""
+    """Return why no picture can be written to `path`, as far as can be checked before it is drawn."""
     try:
         if path.is_dir():
             return f"{path} cannot be written: it is a folder: name a file, such as {path / 'plan.svg'}"
         if not path.absolute().parent.is_dir():
             return f"{path} cannot be written: there is no folder {path.parent}: name another file"
-    except (OSError, ValueError):  # a name too long, or with a NUL: writing it says so
+    except (OSError, ValueError):  # name too long, or with a NUL: writing reports it
         return None
     return None
 

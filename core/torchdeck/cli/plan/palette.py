@@ -1,4 +1,4 @@
-"""Colours of the preview on a terminal; those of memory's parts are in `torchdeck.plan.preview.terms`.
+"""Colours of the preview on a terminal; those of the memory terms are in `torchdeck.plan.preview.terms`.
 
 Series: Okabe and Ito, "Color Universal Design", 2008; distinct with any colour vision.
 """
@@ -12,4 +12,4 @@ SERIES = "#2a8ad4"
 GROUPS = ("#2a8ad4", "#12a67c")
 """Shard groups on a terminal, in turn."""
 VERDICTS: Mapping[str, str] = {"fits": "green", "tight": "yellow", "does not fit": "red", "unknown": "dim"}
-"""On a terminal, whose own theme knows its ground."""
+"""Colours on a terminal, named so that its theme suits its background."""

@@ -102,7 +102,7 @@ def _attach_elsewhere(args: argparse.Namespace) -> int:
 
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
-    """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
+    """Request a stop; 0 once the run has stopped, and 3 if nothing was stopped."""
     from torchdeck.use_cases import stop as verb
     from torchdeck.use_cases.stop_request import StopRequest
 

@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Delete; 3 when the run is alive, something of it cannot be removed, or the answer was no."""
+    """Delete; 3 if the run is alive, something of it cannot be removed, or the answer was no."""
     from torchdeck.runs.folders.node_parts import remote_nodes
     from torchdeck.use_cases.delete import delete
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
-    """Ask on the terminal."""
+    """Ask for confirmation on the terminal."""
     from torchdeck.runs.follower import read_run
 
     try:

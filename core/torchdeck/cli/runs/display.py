@@ -1,4 +1,4 @@
-"""How a watched run is shown: as plain lines, or as JSON objects. On a terminal, see `terminal`."""
+"""Display of a watched run: plain lines or JSON objects. For a terminal, see `terminal`."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ class Display(Protocol):
     """Display of a watched run. Each method may raise OSError if its reader is gone."""
 
     def begin(self, view: RunView, directory: str) -> None:
-        """The run is there."""
+        """The run exists."""
 
     def state(self, view: RunView) -> None:
-        """State or reason have changed."""
+        """State or reason has changed."""
 
     def output(self, line: OutputLine) -> None:
         """A rank printed a line."""
 
     def progress(self, progress: TrainingProgress) -> None:
-        """Training has moved on."""
+        """Training has progressed."""
 
     def sending(self, links: Sequence[LinkState]) -> None:
-        """How far the code is on its way to nodes; of none: it is nowhere on its way any more."""
+        """Progress of copying code to nodes; if empty, no copy is under way any more."""
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
-        """There is a new complete checkpoint."""
+        """A new complete checkpoint exists."""
 
     def note(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a note to the user."""
 
     def tick(self) -> None:
         """Time has passed."""
 
     def end(self, view: RunView, audit: Audit | None = None) -> None:
-        """The run is over, or watching is; with the audit of a run that there is one of."""
+        """The run is over, or watching is; with the run's audit if there is one."""
 
 
 class PlainDisplay:
-    """Lines: what ranks print as it comes, and ours, which begin with `torchdeck:`."""
+    """Plain lines: output of ranks as it comes, and Torchdeck's own, which begin with `torchdeck:`."""
 
     def __init__(self) -> None:
         self._shown = -PROGRESS_INTERVAL
@@ -120,7 +120,7 @@ class PlainDisplay:
 
 
 class JsonDisplay:
-    """One JSON object a line, each with `event`, `time` (unix) and `run`."""
+    """One JSON object per line, each with `event`, `time` (unix) and `run`."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -148,7 +148,7 @@ class JsonDisplay:
         self._write("note", text=text)
 
     def tick(self) -> None:
-        """Nothing moves by itself."""
+        """Nothing changes with time."""
 
     def end(self, view: RunView, audit: Audit | None = None) -> None:
         fields = {name: value for name, value in view.to_json().items() if name != "id"}
@@ -160,7 +160,7 @@ class JsonDisplay:
 
 
 def attempt_text(view: RunView) -> str:
-    """`attempt 2, from step 200`."""
+    """Return `attempt 2, from step 200`."""
     found = [attempt for attempt in view.attempts if attempt.number == view.attempt]
     step = found[-1].resume_step if found else None
     smaller = [attempt.world_size for attempt in found if attempt.world_size not in (None, view.world_size)]

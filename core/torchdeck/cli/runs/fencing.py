@@ -1,4 +1,4 @@
-"""Lost runs keep a controller until what may still live of them has ended, whoever looks at them."""
+"""Lost runs keep a controller until all that may still live of them has ended, whoever views them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchdeck.runs.view import RunView
 def keep_fencing(layout: RunLayout, view: RunView) -> None:
     """Start a controller for a lost run with nodes that have not answered, if it has none.
 
-    Nodes that were taken out of the node inventory are gone for good.
+    Nodes that were removed from the node inventory are gone for good.
     """
     if not view.unfenced or not view.is_over or view.controller_alive:
         return

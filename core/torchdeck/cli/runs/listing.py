@@ -87,7 +87,7 @@ def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
 
 
 def _step(item: RunView) -> int | None:
-    """Where rank 0 is; of a run that is over, its last checkpoint's."""
+    """Return the step of rank 0; for a run that is over, that of its last checkpoint."""
     if item.ranks and item.ranks[0].step is not None:
         return item.ranks[0].step
     return item.checkpoint.step if item.checkpoint is not None else None

@@ -34,7 +34,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Print lines of ranks; 2 when there is no such rank."""
+    """Print lines of ranks; 2 if there is no such rank."""
     layout = find_run(args.id)
     wrong = _no_such_rank(layout, args.rank)
     if wrong is not None:

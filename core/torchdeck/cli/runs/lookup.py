@@ -25,12 +25,12 @@ def registry() -> RunRegistry:
 
 
 def find_run(asked: str) -> RunLayout:
-    """The run that `asked` names; raises what `says_what_is_wrong` turns into a sentence."""
+    """Return the run that `asked` names; its errors are those that `says_what_is_wrong` handles."""
     return registry().find(asked)
 
 
 def says_what_is_wrong(handler: Handler) -> Handler:
-    """A handler that says in a sentence why there is no such run, or why it cannot be read; exit code 2."""
+    """Wrap a handler: print why there is no such run, or why it cannot be read; exit code 2."""
 
     @wraps(handler)
     def guarded(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`torchdeck runs metrics`: what a run measured, shown or exported."""
+"""`torchdeck runs metrics`: show or export the metrics of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchdeck.metrics.export import Selection
 
 WHOLE = 1e15
-"""Below it a float tells one whole number from the next."""
+"""Below it a float distinguishes consecutive whole numbers."""
 FORMATS = ("csv", "jsonl", "parquet", "tensorboard")
 
 
@@ -60,7 +60,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Show or export; 2 when there is nothing of that name, or the export cannot be made."""
+    """Show or export; 2 if there is nothing of that name, or the export cannot be made."""
     from torchdeck.metrics import RunMetrics
     from torchdeck.metrics.export import ExportError, export, select
 
@@ -110,7 +110,7 @@ def _show(selection: Selection, *, as_json: bool) -> None:
 
 
 def _shown(name: str, value: float | str) -> str:
-    """A value for people: our own bytes as a size, whole numbers in full."""
+    """Format a value for display: Torchdeck's own bytes as a size, whole numbers in full."""
     if isinstance(value, str):
         return value
     if name.endswith("_bytes"):
@@ -119,7 +119,7 @@ def _shown(name: str, value: float | str) -> str:
 
 
 def _table(selection: Selection) -> list[dict[str, Any]]:
-    """The newest row of each series."""
+    """Return the newest row of each series."""
     from torchdeck.metrics.export.rows import json_number
 
     table = []

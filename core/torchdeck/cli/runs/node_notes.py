@@ -10,7 +10,7 @@ from torchdeck.runs.node_troubles import NodeTrouble
 AGAIN = (60.0, 300.0, 900.0)
 """Ages in seconds at which a problem is repeated."""
 EVERY = 3600.0
-"""Seconds between two times after those."""
+"""Seconds between later repetitions."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class _Said:
 
 
 class NodeNotes:
-    """The notes of one watching."""
+    """Notes about nodes while a run is watched."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], _Said] = {}

@@ -1,4 +1,4 @@
-"""`torchdeck runs pull`: bring what a run has made on other nodes."""
+"""`torchdeck runs pull`: copy files that a run wrote on other nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Pull; 3 when not all could be brought, 2 when there is no such run."""
+    """Pull; 3 if not all could be copied, 2 if there is no such run."""
     from torchdeck.use_cases.pull import PullRequest, pull
 
     def say(each: Pulled) -> None:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def transfer_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error for each thing that is read from nodes; nothing off a terminal."""
+    """Show a progress bar on standard error for each transfer from nodes; nothing off a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
     from torchdeck.cli.console import make_console

@@ -31,7 +31,7 @@ POLL = 0.5
 _NEWS = ("state", "why", "attempt", "checkpoint", "hangs")
 """Fields of a run whose change is worth a new display."""
 _WIDTH = 100
-"""Characters of a line of advice."""
+"""Characters per line of advice."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -54,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Print all that is known of a run."""
+    """Print all details of a run."""
     layout = find_run(args.id)
     follower = RunFollower(layout)
     view = follower.refresh()
@@ -117,7 +117,7 @@ def advice_lines(known: Recognised) -> Iterator[str]:
 
 
 def _say(line: str) -> None:
-    """Print a line; one that says a defect stands out on a terminal."""
+    """Print a line; one that reports a defect stands out on a terminal."""
     if DEFECT in line and sys.stdout.isatty():
         from rich.text import Text
 
@@ -130,7 +130,7 @@ def _say(line: str) -> None:
 
 
 def _unfollowed(view: RunView) -> Iterator[str]:
-    """That the state above is an old one."""
+    """Yield a note that the state above is an old one."""
     if view.followed_until is not None:
         yield f"  {reasons.unfollowed(time.time() - view.followed_until)}"
 
@@ -143,7 +143,7 @@ def _unfenced(view: RunView) -> Iterator[str]:
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
-    if view.world_size is not None:  # what the first line of the journal says
+    if view.world_size is not None:  # from the first line of the journal
         ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
         strategy = f", {view.strategy}" if view.kind == "recipe" else ""
         yield f"  {view.kind} {view.target}, {ranks}{strategy}"
@@ -152,7 +152,7 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     for attempt in view.attempts:
         yield f"  attempt {attempt.number}: {_attempt(attempt, view)}"
         if attempt.given_up:
-            yield f"    goes on without {attempt.given_up}"
+            yield f"    continues without {attempt.given_up}"
         yield from (f"    {note}" for note in attempt.notes if note not in said)
         said = attempt.notes
         traces = sorted(layout.attempt(attempt.number).ranks.glob("*/trace.json.gz"))
@@ -169,7 +169,7 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
 
 
 def _progress(rank: RankView, view: RunView) -> str:
-    """Where a rank is; a script that counts no steps stands at none, and reports no progress."""
+    """Return a rank's progress; a script that counts no steps reports none and is never stalled."""
     counts = bool(rank.step or rank.total)
     if not counts and view.kind != "recipe" and rank.phase in ("", "starting"):
         return "no progress reported"

@@ -1,4 +1,4 @@
-"""A watched run on a terminal: lines scroll by, and what changes stays in place below them."""
+"""Watched run on a terminal: output scrolls by, and the status stays in place below it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown_log
 
 REDRAW = 0.25
-"""Seconds between two drawings while nothing but time changes."""
+"""Seconds between two redraws while nothing but time changes."""
 BAR_WIDTH = 60
 TRAINER_LINE = re.compile(r"step \d+/\S+ (loss|heldout_loss) ")
 """Line that a recipe's trainer prints for every step; here it is shown below, in place."""
@@ -49,10 +49,12 @@ DEFECT_COLOUR = "bold white on red"
 
 
 class TerminalDisplay:
-    """Implements Display with rich. Leaves the terminal as it found it at `end`."""
+    """Implements `Display` with rich. Restores the terminal at `end`."""
 
     def __init__(self, console: Console | None = None, *, attached: bool = False) -> None:
-        """Show on `console`, standard output by default; for one that `attached` to the run or started it."""
+        """Show on `console` (default: standard output); `attached` if the run was attached to, not started
+        here.
+        """
         self._attached = attached
         self._console = console or make_console()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)

@@ -1,4 +1,4 @@
-"""Watching a run until it is over: reads its directory, writes requests into it, owns nothing of it."""
+"""Watch a run until it is over: reads its directory, writes requests into it, owns nothing of it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from torchdeck.use_cases.stop_request import PendingStop, StopRequest, request_s
 from torchdeck.use_cases.ui import QuietUi
 
 QUICK = 0.025
-"""Seconds between two looks while things happen, and between two glances at whether a journal has grown."""
+"""Seconds between two polls while things happen, and between two checks whether a journal has grown."""
 SLOW = 0.25
 QUICK_TIME = 60.0
-"""Seconds after a change of state in which there are such glances."""
+"""Seconds after a change of state during which journals are checked."""
 PATIENCE = 0.1
 """Share of the time since the last news to wait before the next poll: polls take time that starting ranks
 need.
@@ -42,7 +42,9 @@ PROGRESS_INTERVAL = 0.5
 
 
 def display_for(run_id: str, *, as_json: bool, attached: bool = False) -> Display:
-    """JSON if asked for, a live display on a terminal, else plain lines; `attached` as of FrontEndSignals."""
+    """Return a JSON display if requested, a live one on a terminal, else plain lines; `attached` as in
+    FrontEndSignals.
+    """
     if as_json:
         return JsonDisplay(run_id)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
@@ -53,7 +55,7 @@ def display_for(run_id: str, *, as_json: bool, attached: bool = False) -> Displa
 
 
 class Watch:
-    """One watching of one run."""
+    """One watch of one run."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Watch:
         self._changed = self._news = time.monotonic()
 
     def run(self) -> int:
-        """Watch until the run is over or this process is to leave; the exit code.
+        """Watch until the run is over or this process is to leave; return the exit code.
 
         Raises:
             NewerFormatError: a newer Torchdeck took the run over.
@@ -111,7 +113,7 @@ class Watch:
         return self._end(view)
 
     def _wait(self) -> None:
-        """Until it is time for the next look: at once where a journal has grown, while that is likely."""
+        """Wait for the next poll: return at once if a journal has grown, while that is likely."""
         now = time.monotonic()
         if not self._is_quick():
             time.sleep(SLOW)
@@ -123,20 +125,20 @@ class Watch:
             time.sleep(QUICK)
 
     def _asked(self) -> tuple[int, int | None]:
-        """Signals that came."""
+        """Return the signals that came."""
         return self._signals.interrupts, self._signals.leaving
 
     def _journals(self) -> tuple[Path, ...]:
-        """The run's; one of a node that comes later counts from the next look on."""
+        """Return the run's journals; one of a node that joins later counts from the next poll on."""
         return (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl"))
 
     def _look(self) -> RunView:
         view = self._refreshed()
-        # attached to from another machine, a run has all that its nodes had before its controller here can be
-        # seen: until then nothing of it seems alive
+        # if attached to from another machine, a run has all that its nodes had before its controller here is
+        # visible: until then nothing of it seems alive
         until = time.monotonic() + START_GRACE
         while self._may_begin(view) and time.monotonic() < until:
-            if self._is_asked():  # answered before it is known how the run is
+            if self._is_asked():  # answered before the run's state is known
                 return replace(
                     view, state=RunState.PENDING, why="its controller begins", ended=None, resumable=False
                 )
@@ -145,16 +147,16 @@ class Watch:
         return view
 
     def _may_begin(self, view: RunView) -> bool:
-        """Whether what seems over is a run whose controller has not shown itself yet."""
+        """Return whether a run that seems over may only have a controller that is not visible yet."""
         return self._is_begun() and view.is_over and not view.end_written
 
     def _is_asked(self) -> bool:
-        """A signal came that was not answered yet."""
+        """Return whether a signal came that was not answered yet."""
         return self._signals.interrupts > self._answered or self._is_leaving
 
     @property
     def _is_leaving(self) -> bool:
-        """Watching ends, whatever becomes of the run."""
+        """Return whether watching ends, whatever the state of the run."""
         return self._signals.leaving is not None or self._answered > 2
 
     def _refreshed(self) -> RunView:
@@ -162,7 +164,7 @@ class Watch:
         return self._follower.refresh()
 
     def _is_begun(self) -> bool:
-        """Whether the controller that this was given lives; one that has ended is reaped."""
+        """Return whether the given controller lives; one that has ended is reaped."""
         return self._controller is not None and self._controller.exit_code() is None
 
     def _show(self, view: RunView) -> None:
@@ -198,7 +200,7 @@ class Watch:
         links = self._follower.links
         sending = () if links is None else links.sent_code(time.time())
         if sending != self._shown_sending:
-            # also where nothing is under way any more: what stood there is not true then
+            # also if nothing is under way any more: the old text would be wrong then
             self._display.sending(sending)
             self._shown_sending = sending
 
@@ -217,7 +219,7 @@ class Watch:
         return not settled or time.monotonic() - self._changed < QUICK_TIME
 
     def _answer(self) -> None:
-        """Turn the key that stops into requests: once a stop with a checkpoint, twice a stop now."""
+        """Turn the stop key into requests: once a stop with a checkpoint, twice a stop now."""
         if self._signals.interrupts <= self._answered:
             return
         self._answered += 1
@@ -230,7 +232,7 @@ class Watch:
         elif self._answered == 2:
             self._ask(now=True)
             self._display.note(
-                f"stopping now ({self._signals.stop_key} again stops watching; the stop goes on)"
+                f"stopping now ({self._signals.stop_key} again stops watching; the stop continues)"
             )
 
     def _ask(self, *, now: bool) -> None:
@@ -247,7 +249,7 @@ class Watch:
                 self._display.note(f"the request cannot be handed over yet: {error}")
 
     def _keep_controller(self, view: RunView) -> None:
-        """A controller that was killed is started again."""
+        """Restart a controller that was killed."""
         try:
             if self._kept.look(view):
                 self._display.note("the run's controller was gone: another one was started")
@@ -255,7 +257,7 @@ class Watch:
             self._display.note(f"the run has no controller: {error}")
 
     def _controller_failed(self, view: RunView) -> bool:
-        """The controller we started is gone, and nothing has come of it."""
+        """Return whether the controller started here is gone without any result."""
         if self._controller is None or self._controller.exit_code() in (None, 0):
             return False
         if view.controller_alive or view.processes_alive or view.state is not RunState.PENDING:
@@ -281,13 +283,13 @@ class Watch:
         self._display.end(view, self._audit(view))
         if view.is_over:
             return view.exit_code
-        again = f"the run goes on: torchdeck runs attach {view.id}"
+        again = f"the run continues: torchdeck runs attach {view.id}"
         self._display.note(again)
         return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
 
 
 def _written(journals: Sequence[Path]) -> list[int]:
-    """Bytes of those that are there."""
+    """Return the sizes in bytes of those that exist."""
     sizes = []
     for path in journals:
         with suppress(OSError):
@@ -296,6 +298,6 @@ def _written(journals: Sequence[Path]) -> list[int]:
 
 
 def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
-    """Another checkpoint; the same one on the disk of another node is not."""
+    """Return whether it is another checkpoint; the same one on another node's disk is not."""
     known = None if before is None else before.checkpoint
     return known is None or (known.step, Path(known.path).name) != (found.step, Path(found.path).name)

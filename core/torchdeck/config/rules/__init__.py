@@ -1,1 +1,1 @@
-"""Contradictions between values that are each right."""
+"""Contradictions between individually valid values."""

@@ -15,7 +15,7 @@ _KEEP_BEST: KeyPath = ("checkpoint", "keep_best")
 
 
 def keep_best(given: Given) -> Iterator[Finding]:
-    """The best by a metric of evaluations need evaluations at steps that are saved."""
+    """Keeping the best by a metric of evaluations needs evaluations at steps that are saved."""
     checkpoint, training = given.config.checkpoint, given.config.training
     if given.config.run.recipe is None or checkpoint.keep_best == 0:
         return
@@ -36,7 +36,7 @@ def keep_best(given: Given) -> Iterator[Finding]:
 
 
 def best_of_none(given: Given) -> Iterator[Finding]:
-    """Which are best matters only where some are kept for it."""
+    """The metric for the best matters only if some are kept for it."""
     if given.config.checkpoint.keep_best == 0:
         for name in ("best_metric", "best_is"):
             path = ("checkpoint", name)

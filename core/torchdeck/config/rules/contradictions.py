@@ -1,7 +1,7 @@
-"""Contradictions: values that are each right and do not go together.
+"""Contradictions: individually valid values that conflict.
 
-Each rule is a function of a valid config; it yields findings, and names the keys it looked at, so that a rule
-keeps quiet where one of these is already known to be wrong.
+Each rule is a function of a valid config. It yields findings, and names the keys it used, so that a rule
+is skipped if one of these is already known to be wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WEIGHTS_DIVIDED = 3
 
 
 def offloaded_parameters(given: Given) -> Iterator[Finding]:
-    """Only weights that are divided among the ranks can wait in the machine's memory."""
+    """Only weights that are sharded among the ranks can be offloaded to the machine's memory."""
     distributed = given.config.distributed
     options = distributed.deepspeed
     if distributed.strategy != "deepspeed" or not options.offload_parameters:
@@ -40,7 +40,7 @@ def offloaded_parameters(given: Given) -> Iterator[Finding]:
 
 
 def fp16(given: Given) -> Iterator[Finding]:
-    """DeepSpeed has a loss scaler of its own, which would scale what ours has scaled."""
+    """DeepSpeed has a loss scaler of its own, which would scale again what Torchdeck's has scaled."""
     if given.config.distributed.strategy == "deepspeed" and given.config.training.precision == "fp16":
         wrong = "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not follow"
         right = '"bf16" or "fp32", or another distributed.strategy'
@@ -48,7 +48,7 @@ def fp16(given: Given) -> Iterator[Finding]:
 
 
 def ema(given: Given) -> Iterator[Finding]:
-    """A rank averages the weights it computes with: they must be there whole, and be the ones that train."""
+    """A rank averages the weights it computes with: they must be complete, and be the ones that train."""
     distributed, training = given.config.distributed, given.config.training
     if distributed.strategy != "deepspeed" or training.ema is None:
         return
@@ -63,7 +63,7 @@ def ema(given: Given) -> Iterator[Finding]:
 DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, fp16, ema)
 
 
-# Rules of what a recipe's training does around its steps: early stopping, traces.
+# Rules on a recipe's training outside its steps: early stopping, traces.
 
 _PATIENCE, _MIN_DELTA = ("training", "patience"), ("training", "min_delta")
 _EVAL_EVERY, _STEPS = ("training", "eval_every"), ("training", "steps")
@@ -71,7 +71,7 @@ _PROFILE_STEPS: KeyPath = ("telemetry", "profile_steps")
 
 
 def early_stopping(given: Given) -> Iterator[Finding]:
-    """Patience is counted in evaluations, and min_delta says what they are compared by."""
+    """Patience is counted in evaluations, and min_delta is in the unit they are compared in."""
     training = given.config.training
     if training.patience is not None and training.eval_every is None:
         wrong = "patience counts evaluations, and there are none: training.eval_every is absent"
@@ -82,7 +82,7 @@ def early_stopping(given: Given) -> Iterator[Finding]:
 
 
 def profile_steps(given: Given) -> Iterator[Finding]:
-    """A window of steps from the first on that training reaches."""
+    """The profiled window of steps begins at a step that training reaches."""
     window, steps = given.config.telemetry.profile_steps, given.config.training.steps
     if window is None:
         return
@@ -119,14 +119,14 @@ _SET_BY_LAUNCHER = re.compile(
 
 
 def is_for_recipes(path: KeyPath) -> bool:
-    """Whether only a recipe reads the key; a script or module does not."""
+    """Return whether only a recipe reads the key; a script or module does not."""
     return path[:1] in [(table,) for table in OF_RECIPES] or any(
         path[: len(key)] == key for key in RECIPE_KEYS
     )
 
 
 def one_kind(given: Given) -> Iterator[Finding]:
-    """Exactly one of recipe, script and module."""
+    """Exactly one of recipe, script and module is set."""
     kinds = [path for path in RUN_KINDS if given.written(path)]
     if not kinds:
         right = 'exactly one of recipe, script and module in [run], such as recipe = "byte-gpt"'
@@ -177,7 +177,7 @@ def recipe_keys(given: Given) -> Iterator[Finding]:
 
 
 def restarts(given: Given) -> Iterator[Finding]:
-    """A restart on a hang needs leave to restart, with all ranks or with fewer."""
+    """A restart on a hang needs permission to restart, with all ranks or with fewer."""
     launch, distributed = given.config.launch, given.config.distributed
     ranges = isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str)
     if launch.on_hang == "restart" and launch.max_restarts == 0 and not ranges and not distributed.spare:
@@ -195,13 +195,13 @@ def module_name(given: Given) -> Iterator[Finding]:
 
 
 def environment(given: Given) -> Iterator[Finding]:
-    """Variables that can be set, and are not the launcher's."""
+    """Variables can be set, and are not the launcher's."""
     for name in given.config.run.env:
         yield from _variable(("run", "env", name), name)
 
 
 def secrets(given: Given) -> Iterator[Finding]:
-    """Names of variables, each once, whose values stand nowhere in the file."""
+    """Names of variables, each once, with no values in the file."""
     run = given.config.run
     for index, name in enumerate(run.secrets):
         path = ("run", "secrets", index)
@@ -224,7 +224,7 @@ def _variable(path: KeyPath, name: str) -> Iterator[Finding]:
 
 
 def length(given: Given) -> Iterator[Finding]:
-    """Exactly one of steps and epochs, and a warm-up that fits."""
+    """Exactly one of steps and epochs is set, and the warm-up fits."""
     training = given.config.training
     steps, epochs, warmup = (("training", name) for name in ("steps", "epochs", "warmup_steps"))
     if given.config.run.recipe is None:
@@ -240,7 +240,7 @@ def length(given: Given) -> Iterator[Finding]:
 
 
 def batch_plan(given: Given) -> Iterator[Finding]:
-    """A batch plan says what a microbatch is, and is what can be balanced."""
+    """A batch plan defines the microbatch, and is what can be balanced."""
     training = given.config.training
     plan, balance, microbatch = (("training", name) for name in ("batch_plan", "balance", "microbatch"))
     if given.config.run.recipe is None:
@@ -308,7 +308,7 @@ def resume(given: Given) -> Iterator[Finding]:
 
 
 def patterns(given: Given) -> Iterator[Finding]:
-    """Regular expressions that compile and name what they find."""
+    """Regular expressions compile and name what they find."""
     for index, pattern in enumerate(given.config.telemetry.patterns):
         path = ("telemetry", "patterns", index)
         right = all_keys()[("telemetry", "patterns")].expected
@@ -323,7 +323,7 @@ def patterns(given: Given) -> Iterator[Finding]:
 
 
 def without_effect(given: Given) -> Iterator[Finding]:
-    """A key changed from its default where another key's value leaves it no effect."""
+    """A key is changed from its default although another key's value leaves it without effect."""
     for path, key in all_keys().items():
         if key.section is not None or key.recipes or not key.visible_if or not given.written(path):
             continue
@@ -354,11 +354,11 @@ RULES: tuple[Rule, ...] = (
 
 
 def contradictions(given: Given, doubtful: tuple[KeyPath, ...]) -> list[Finding]:
-    """Everything in a valid config that does not go together.
+    """Return all contradictions in a valid config.
 
     Args:
-        given: the config, and which of its keys are written.
-        doubtful: keys and tables found wrong or misspelt already; findings that hang on them are left out.
+        given: the config, and which of its keys are set.
+        doubtful: keys and tables already found wrong or misspelt; findings that depend on them are left out.
     """
 
     def relies_on_doubtful(finding: Finding) -> bool:

@@ -18,7 +18,7 @@ _OF_TRAINING = {
 
 
 def estimate_size(given: Given) -> Iterator[Finding]:
-    """The table says how large the model is, in a whole number of parameters."""
+    """The table gives the model's size, in a whole number of parameters."""
     estimate = given.config.estimate
     parameters, config, layers, width = (
         (*_TABLE, name) for name in ("parameters", "config", "layers", "width")
@@ -38,7 +38,7 @@ def estimate_size(given: Given) -> Iterator[Finding]:
 
 
 def estimate_heads(given: Given) -> Iterator[Finding]:
-    """Heads divide the width; a config.json may give a head's size by itself."""
+    """Heads divide the width; a config.json may give the head size explicitly."""
     estimate = given.config.estimate
     heads, kv_heads, width = ((*_TABLE, name) for name in ("heads", "kv_heads", "width"))
     if estimate.heads is None:
@@ -52,7 +52,7 @@ def estimate_heads(given: Given) -> Iterator[Finding]:
 
 
 def estimate_of_recipe(given: Given) -> Iterator[Finding]:
-    """A recipe says in [training] how it trains; a built-in one is traced."""
+    """A recipe defines its training in [training]; a built-in one is traced."""
     recipe = given.config.run.recipe
     uses: tuple[KeyPath, ...] = (("run", "recipe"),)
     if recipe is None or not given.written(_TABLE):

@@ -15,12 +15,12 @@ class Given:
 
     config: RunConfig
     written: Callable[[KeyPath], bool]
-    """Whether a key is written anywhere, rather than its default."""
+    """Returns whether a key is set anywhere, rather than its default."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A contradiction, at `path`; `uses` are the other keys that have part in it."""
+    """A contradiction, at `path`; `uses` are the other keys involved."""
 
     path: KeyPath
     wrong: str

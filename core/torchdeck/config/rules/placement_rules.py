@@ -1,4 +1,4 @@
-"""Contradictions about where ranks run: nodes, devices, and the machines that [cluster] describes."""
+"""Contradictions about the placement of ranks: nodes, devices, and the machines that [cluster] describes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def single(given: Given) -> Iterator[Finding]:
 
 
 def ranges(given: Given) -> Iterator[Finding]:
-    """Ranges go from a least to a most, and the least is there."""
+    """A range has a minimum and a maximum, and the minimum is available."""
     distributed = given.config.distributed
     for path, value in ((_NPROC, distributed.nproc), (_NODES, distributed.nodes)):
         if not isinstance(value, str):
@@ -67,7 +67,7 @@ def ranges(given: Given) -> Iterator[Finding]:
 
 
 def _enough(given: Given, least: int) -> Iterator[Finding]:
-    """Enough machines are described, if any are; those of the node inventory are counted where it is read."""
+    """Enough machines are described, if any are; those of the node inventory are counted when it is read."""
     there = len(described_names(given.config))
     if least <= there or not there:
         return
@@ -77,7 +77,7 @@ def _enough(given: Given, least: int) -> Iterator[Finding]:
 
 
 def spares(given: Given) -> Iterator[Finding]:
-    """Ranks keep their places when a spare node replaces another one."""
+    """Ranks keep their placement when a spare node replaces another one."""
     distributed = given.config.distributed
     if not distributed.spare:
         return
@@ -90,7 +90,7 @@ def spares(given: Given) -> Iterator[Finding]:
 
 
 def trusted_network(given: Given) -> Iterator[Finding]:
-    """torchrun's c10d rendezvous executes what anyone who reaches it writes there."""
+    """torchrun's c10d rendezvous executes whatever any peer that can connect writes there."""
     config = given.config
     if config.distributed.rendezvous.backend == "c10d" and not config.launch.trusted_network:
         wrong = (
@@ -102,7 +102,7 @@ def trusted_network(given: Given) -> Iterator[Finding]:
 
 
 def devices(given: Given) -> Iterator[Finding]:
-    """Devices are named once each, and there is one for every rank."""
+    """Each device is named once, and every rank has one."""
     distributed = given.config.distributed
     if isinstance(distributed.devices, list):
         right = all_keys()[("distributed", "devices")].expected
@@ -125,7 +125,7 @@ def devices(given: Given) -> Iterator[Finding]:
 
 
 def _most(nproc: int | str | None) -> int:
-    """The most ranks that a node may get; 0 where that is not said, or not well."""
+    """Return the most ranks that a node may get; 0 if that is not set, or invalid."""
     try:
         return 0 if nproc is None else count_range(nproc).most
     except RangeError:
@@ -133,7 +133,7 @@ def _most(nproc: int | str | None) -> int:
 
 
 def nodes(given: Given) -> Iterator[Finding]:
-    """Nodes are named once each, and are described where any are."""
+    """Each node is named once, and is described if any are."""
     if isinstance(given.config.distributed.nodes, str):
         return
     seen: set[str] = set()

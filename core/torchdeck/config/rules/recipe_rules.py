@@ -15,7 +15,7 @@ _GPTS = ("byte-gpt", "byte-finetune")
 
 
 def heads_divide(given: Given) -> Iterator[Finding]:
-    """Heads share the width of a GPT evenly."""
+    """Heads divide the width of a GPT evenly."""
     config = given.config
     if config.run.recipe not in _GPTS:
         return
@@ -29,7 +29,7 @@ def heads_divide(given: Given) -> Iterator[Finding]:
 
 
 def neurons_of_heads(given: Given) -> Iterator[Finding]:
-    """Heads of a Dragon Hatchling share its neurons evenly, and rotate them in pairs."""
+    """Heads of a Dragon Hatchling divide its neurons evenly, and rotate them in pairs."""
     config = given.config
     if config.run.recipe != "bdh":
         return
@@ -41,7 +41,7 @@ def neurons_of_heads(given: Given) -> Iterator[Finding]:
 
 
 def text_source(given: Given) -> Iterator[Finding]:
-    """Text or tokens, and enough of it for a sample."""
+    """The source is text or tokens, and enough for a sample."""
     config, source = given.config, ("data", "source")
     if config.run.recipe not in BUILTIN_RECIPES or BUILTIN_RECIPES[config.run.recipe][1] is not TextData:
         return
@@ -70,7 +70,7 @@ def vocabulary_of_bytes(given: Given) -> Iterator[Finding]:
 
 
 def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
-    """An evaluation needs data that is held out."""
+    """An evaluation needs held-out data."""
     config = given.config
     if config.run.recipe not in BUILTIN_RECIPES:
         return

@@ -1,1 +1,1 @@
-"""Run files to start from: presets, examples, and a file for a script."""
+"""Templates of run files: presets, examples, and a file for a script."""

@@ -1,4 +1,4 @@
-"""Texts shipped as resources to start one's own from, each known by its file's name without its ending."""
+"""Bundled template texts, each identified by its file's name without its suffix."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from importlib.resources.abc import Traversable
 
 @dataclass(frozen=True)
 class BundleTexts:
-    """The files of one folder of `torchdeck_resources` that end alike."""
+    """Files of one folder of `torchdeck_resources` with the same suffix."""
 
     kind: str
     """Kind of the items, for people."""
     folder: str
     ending: str
     unknown: type[ValueError]
-    """Raised for a name that there is not."""
+    """Raised for an unknown name."""
     default: str = ""
-    """The name that comes first."""
+    """Name that comes first."""
 
     def names(self) -> list[str]:
-        """All there are, the default one first."""
+        """Return all names, the default one first."""
         found = (entry.name for entry in self._place().iterdir())
         names = (name.removesuffix(self.ending) for name in found if name.endswith(self.ending))
         return sorted(names, key=lambda name: (name != self.default, name))

@@ -1,4 +1,4 @@
-"""Scripts that use the library by itself, shipped as resources: something to start one's own from."""
+"""Bundled scripts that use the library by itself, as templates for the user's own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _EXAMPLES = BundleTexts("example", "examples", ".py", UnknownExampleError)
 
 
 def example_names() -> list[str]:
-    """Names of all examples, as their files are called without `.py`."""
+    """Return the names of all examples: their file names without `.py`."""
     return _EXAMPLES.names()
 
 
 def example_text(name: str) -> str:
-    """The script of example `name`.
+    """Return the script of example `name`.
 
     Raises:
         UnknownExampleError: there is none of that name.

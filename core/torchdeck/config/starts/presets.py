@@ -18,12 +18,12 @@ _PRESETS = BundleTexts("preset", "presets", ".toml", UnknownPresetError, DEFAULT
 
 
 def preset_names() -> list[str]:
-    """Names of all presets, the default one first."""
+    """Return the names of all presets, the default one first."""
     return _PRESETS.names()
 
 
 def preset_text(name: str) -> str:
-    """The run file of preset `name`.
+    """Return the run file of preset `name`.
 
     Raises:
         UnknownPresetError: there is none of that name.

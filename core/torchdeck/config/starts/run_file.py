@@ -1,4 +1,4 @@
-"""A run file written from a config: kept with a run that no file describes, good for starting it again."""
+"""Run file written from a config: kept with a run that no file describes, to start it again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def run_file_table(config: RunConfig) -> dict[str, Any]:
-    """Every key of `config` that is not its default."""
+    """Return every key of `config` that is not its default."""
     return config.model_dump(mode="json", exclude_defaults=True)
 
 
 def run_file_text(table: Mapping[str, Any]) -> str:
-    """`table` as TOML; only text, numbers, true and false, lists of these, and tables occur in a config."""
+    """Return `table` as TOML; a config has only text, numbers, booleans, lists of these, and tables."""
     return "\n".join(_table_lines(table, ())).lstrip("\n") + "\n"
 
 
@@ -50,5 +50,5 @@ def _value(value: Any) -> str:
 
 
 def toml_string(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, and DEL needs one there."""
+    """Return a TOML basic string: JSON's escapes are TOML's, and DEL needs one there."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

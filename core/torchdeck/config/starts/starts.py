@@ -27,7 +27,9 @@ def preset_files(preset: str, target: Path) -> dict[Path, str]:
 
 
 def named(text: str, name: str) -> str:
-    """`text`, whose comments name the file it is written to; a name that no comment can hold is not."""
+    """Put into the comments of `text` the name of the file it is written to, unless no comment can hold
+    it.
+    """
     if not name.isprintable():
         return text
     word = shlex.quote(name)
@@ -53,22 +55,23 @@ def what_remains(text: str) -> Remains:
 
 
 def script_text(script: Path, folder: Path) -> str:
-    """A run file for `script`, made of the preset for scripts; the path is relative to `folder` if below it.
+    """Return a run file for `script`, made from the preset for scripts; its path is relative to `folder` if
+    below it.
 
     Args:
         script: a Python file; absolute.
-        folder: where the run file will lie; absolute.
+        folder: the future folder of the run file; absolute.
     """
     path = script.relative_to(folder) if script.is_relative_to(folder) else script
     text = preset_text("script").replace('name = "script"', f"name = {toml_string(_name(script))}", 1)
-    # the preset's remark on where a script lies is for one that is not known yet
+    # the preset's comment on a script's location is for one that is not known yet
     return text.replace(
         'script = "train.py"       # next to this file, or anywhere', f"script = {toml_string(str(path))}", 1
     )
 
 
 def is_recipe(source: str) -> bool:
-    """Whether Python text defines what a recipe file defines, by its functions' names; it is not run."""
+    """Return whether Python source defines a recipe, by its functions' names; it is not executed."""
     import ast
 
     try:
@@ -80,7 +83,7 @@ def is_recipe(source: str) -> bool:
 
 
 def recipe_text(recipe: Path, folder: Path) -> str:
-    """A run file for a recipe file; the rest as for `script_text`."""
+    """Return a run file for a recipe file; otherwise as `script_text`."""
     path = recipe.relative_to(folder) if recipe.is_relative_to(folder) else recipe
     return (
         "# Your own model, data and loss. [model] and [data] are handed to build_model and build_data.\n\n"

@@ -1,1 +1,1 @@
-"""The text of run files: editing values in place, merging and comparing."""
+"""Text of run files: editing values in place, merging and comparing."""

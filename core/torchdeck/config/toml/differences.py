@@ -11,7 +11,7 @@ from torchdeck.config.problems import dotted, shown
 
 @dataclass(frozen=True)
 class Absent:
-    """Stands for the value of a key that is not there."""
+    """Placeholder for the value of a missing key."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -22,21 +22,21 @@ ABSENT = Absent()
 
 @dataclass(frozen=True)
 class Difference:
-    """One key whose value is not the same."""
+    """One key whose values differ."""
 
     path: tuple[str, ...]
     before: Any
-    """A value of TOML, or ABSENT."""
+    """TOML value, or ABSENT."""
     after: Any
 
     @property
     def name(self) -> str:
-        """The dotted key."""
+        """Dotted key."""
         return dotted(self.path)
 
 
 def leaves(table: Mapping[str, Any], parent: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Keys with their values, tables opened; a list is one value, and so is an empty table."""
+    """Yield keys with their values, descending into tables; a list is one value, and so is an empty table."""
     for key, value in table.items():
         path = (*parent, key)
         if isinstance(value, Mapping) and value:
@@ -46,7 +46,7 @@ def leaves(table: Mapping[str, Any], parent: tuple[str, ...] = ()) -> Iterator[t
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """Every key that differs, in the order of `after`, those that are gone at the end."""
+    """Return every key that differs, in the order of `after`, removed ones at the end."""
     old, new = dict(leaves(before)), dict(leaves(after))
     paths = [*new, *(path for path in old if path not in new)]
     found = (Difference(path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in paths)
@@ -54,7 +54,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Di
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values say the same; 1, 1.0 and true do not, nan and nan do."""
+    """Return whether two values are the same; 1, 1.0 and true are not, nan and nan are."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -63,5 +63,5 @@ def same(one: Any, other: Any) -> bool:
 
 
 def as_shown(value: Any, limit: int = 60) -> str:
-    """A value as a person reads it; a dash for ABSENT."""
+    """Format a value for display; a dash for ABSENT."""
     return "–" if isinstance(value, Absent) else shown(value, limit)

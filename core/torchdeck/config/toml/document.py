@@ -1,7 +1,7 @@
-"""Where things stand in a TOML text: the line of each key, and the span of each value.
+"""Locations in a TOML text: the line of each key, and the span of each value.
 
-tomllib says what a text means and nothing of where; this scanner says where. It is for texts that tomllib has
-accepted: it finds the edges of keys and values and checks nothing.
+tomllib returns values without locations; this scanner finds the locations. It is for texts that tomllib has
+accepted: it finds the edges of keys and values and validates nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 """Keys from the root to a value; an integer is an element of a list."""
 
 MAX_DEPTH = 64
-"""Levels of tables and lists; without a limit, a line of dots would cost memory by its square."""
+"""Most levels of tables and lists; without a limit, a line of dots would cost memory by its square."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _STRINGS = (
@@ -32,13 +32,13 @@ _GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 
 @dataclass(frozen=True)
 class Entry:
-    """One `key = value`; `start` is where the key begins, the value is `text[value_start:value_end]`."""
+    """One `key = value`; `start` is the start of the key, the value is `text[value_start:value_end]`."""
 
     path: KeyPath
     header: KeyPath
-    """The table whose [header] it stands under; () before the first."""
+    """Table of its [header]; () before the first."""
     inline: KeyPath | None
-    """The innermost {…} or […] it stands in; None for an entry with a line of its own."""
+    """Innermost {…} or […] that contains it; None for an entry on a line of its own."""
     start: int
     value_start: int
     value_end: int
@@ -51,30 +51,30 @@ class Header:
     path: KeyPath
     start: int
     end: int
-    """Just behind the closing bracket."""
+    """Offset after the closing bracket."""
 
 
 @dataclass
 class Document:
-    """A TOML text and what stands where in it."""
+    """A TOML text with the locations in it."""
 
     text: str
     entries: list[Entry] = field(default_factory=list)
     headers: list[Header] = field(default_factory=list)
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    """First line, counted from 1, on which a table, key or element of a list stands."""
+    """First line, counted from 1, of a table, key or element of a list."""
     inline_tables: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
     """Spans of {…} values, braces included."""
     elements: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
     """Spans of the elements of […] values."""
 
     def entry(self, path: KeyPath) -> Entry | None:
-        """The `key = value` at `path`."""
+        """Return the `key = value` at `path`."""
         return next((entry for entry in self.entries if entry.path == path), None)
 
 
 class TooDeepError(ValueError):
-    """Tables or lists stand in each other deeper than `MAX_DEPTH`."""
+    """Tables or lists are nested deeper than `MAX_DEPTH`."""
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def parse(text: str) -> dict[str, Any]:
         TOMLDecodeError: it is not TOML.
         ValueError: a value in it cannot be represented.
     """
-    # tomllib takes time and memory by the square of a key's dots, so depth is looked at before it reads; the
-    # scanner accepts all that it does, and what comes after a fault neither of them reads
+    # tomllib takes time and memory by the square of a key's dots, so depth is checked before it reads; the
+    # scanner accepts all that it does, and neither of them reads what follows an error
     try:
         scan(text)
     except TooDeepError:
         raise
     except (ValueError, IndexError):
-        pass  # tomllib says it better
+        pass  # tomllib has the better message
     return tomllib.loads(text)
 
 
@@ -106,7 +106,7 @@ def scan(text: str) -> Document:
 
 
 class _Scanner:
-    """Goes through the text once; `at` is where it is."""
+    """Scanner that goes through the text once; `at` is its position."""
 
     def __init__(self, text: str) -> None:
         self.document = Document(text)
@@ -208,7 +208,7 @@ class _Scanner:
             if self.text[self.at] == ",":
                 self.at += 1
                 self._skip(_GAP)
-            elif self.text[self.at] != "]":  # else an invalid text could be gone through for ever
+            elif self.text[self.at] != "]":  # otherwise an invalid text could loop for ever
                 raise ValueError(f"no valid TOML at offset {self.at}")
         self.at += 1
 

@@ -1,6 +1,6 @@
-"""Changing single values of a run file's text; every other byte of it stays.
+"""Edits of single values of a run file's text; every other byte of it stays.
 
-The text is cut at the spans `document.scan` finds, so that comments, order, quotes and blanks survive;
+The text is cut at the spans that `document.scan` finds, so that comments, order, quotes and blanks survive;
 tomlkit writes the new value. (Its own insertion puts a key below the comment that introduces the next table.)
 """
 
@@ -28,20 +28,20 @@ __all__ = ["EditError", "add_table", "remove_table", "remove_value", "rename_key
 
 
 def set_value(text: str, path: Sequence[str | int], value: Any, literal: str = "") -> str:
-    """`text` with the key at `path` set to `value`, a plain value of TOML.
+    """Return `text` with the key at `path` set to `value`, a plain value of TOML.
 
     An existing value is replaced in place. A new key goes below the last key of its table; a new table,
-    to the end of the tables it belongs to. A number in the path is one of many tables that are there:
+    to the end of the tables it belongs to. A number in the path selects one of several existing tables:
     ("cluster", "nodes", 0, "gpus").
 
     Args:
         text: the run file.
         path: from the root to the key.
-        value: what it is set to.
-        literal: how the value is to be written, where that matters: `3e-4` rather than `0.0003`.
+        value: the new value.
+        literal: how the value is to be written, if that matters: `3e-4` rather than `0.0003`.
 
     Raises:
-        EditError: the text is not TOML, `literal` says another value, `path` leads through a value that is no
+        EditError: the text is not TOML, `literal` has another value, `path` leads through a value that is no
             table, or is a table.
     """
     keys = tuple(path)
@@ -61,7 +61,7 @@ def set_value(text: str, path: Sequence[str | int], value: Any, literal: str = "
 
 
 def remove_value(text: str, path: Sequence[str | int]) -> str:
-    """`text` without the key at `path`; unchanged when there is no such key.
+    """Return `text` without the key at `path`; unchanged if there is no such key.
 
     Raises:
         EditError: the text is not TOML, or the key is a table with a heading of its own.
@@ -84,10 +84,11 @@ def remove_value(text: str, path: Sequence[str | int]) -> str:
 
 
 def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
-    """`text` with the last key of `path` called `name`, in the same place and with the same value.
+    """Return `text` with the last key of `path` renamed to `name`, in the same position and with the same
+    value.
 
     Raises:
-        EditError: the text is not TOML, there is no such key, it has a heading, or `name` is there already.
+        EditError: the text is not TOML, there is no such key, it has a heading, or `name` exists already.
     """
     keys = tuple(path)
     wanted = _parsed(text)
@@ -103,10 +104,10 @@ def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
 
 
 def add_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    """`text` with one more [[table]] of name `path`, below those that are there.
+    """Return `text` with one more [[table]] of name `path`, below the existing ones.
 
     Raises:
-        EditError: the text is not TOML, or `path` is something else than a list of tables.
+        EditError: the text is not TOML, or `path` is not a list of tables.
     """
     keys = tuple(path)
     wanted = _parsed(text)
@@ -127,12 +128,12 @@ def add_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
 
 
 def remove_table(text: str, path: Sequence[str | int]) -> str:
-    """`text` without the table at `path`, its heading and all that stands under it.
+    """Return `text` without the table at `path`, its heading and all that is under it.
 
     `path` is a [table], or one of many by a number at the end: ("cluster", "nodes", 0).
 
     Raises:
-        EditError: the text is not TOML, or what stands there cannot be cut out alone.
+        EditError: the text is not TOML, or the table cannot be cut out alone.
     """
     keys = tuple(path)
     wanted = _parsed(text)
@@ -144,7 +145,7 @@ def remove_table(text: str, path: Sequence[str | int]) -> str:
         del parent[keys[-1]]
         return set_value(text, keys[:-1], list(parent))
     del parent[keys[-1]]
-    if not parent and isinstance(keys[-1], int):  # the last of many: TOML has no way to say none by headings
+    if not parent and isinstance(keys[-1], int):  # the last of many: TOML cannot express none by headings
         del _at(wanted, keys[:-2])[keys[-2]]
     blocks = [block_of(document, header) for header in document.headers if header.path[: len(keys)] == keys]
     edited = text
@@ -193,7 +194,7 @@ def _step(value: Any, key: str | int) -> Any:
 
 
 def _checked(edited: str, wanted: dict[str, Any], path: KeyPath, *, allow_empty: bool = False) -> str:
-    """`edited`, once it is sure to say what was wanted and nothing else."""
+    """Return `edited` after checking that it has the wanted values and nothing else."""
     try:
         got = tomllib.loads(edited)
     except ValueError as error:
@@ -206,13 +207,13 @@ def _checked(edited: str, wanted: dict[str, Any], path: KeyPath, *, allow_empty:
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
-    """The table without tables that are empty: removing the last dotted key removes its table."""
+    """Return the table without empty tables: removing the last dotted key removes its table."""
     kept = {key: _without_empty(item) if isinstance(item, dict) else item for key, item in table.items()}
     return {key: item for key, item in kept.items() if item != {}}
 
 
 def _plain(value: Any) -> Any:
-    """A value that compares by content: types count, NaN equals NaN, tuples are lists."""
+    """Return a value that compares by content: types count, NaN equals NaN, tuples are lists."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -220,14 +221,14 @@ def _plain(value: Any) -> Any:
     return (type(value).__name__, repr(value))
 
 
-# Changing a list in a run file's text: elements that stay keep their place and their comments.
+# Edit of a list in a run file's text: elements that stay keep their position and their comments.
 
 _TRAILING_COMMA = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*,")
 _COMMENT = re.compile(r"[ \t\r]*(?:#[^\n]*)?\n")
 
 
 def with_elements(document: Document, path: KeyPath, before: list[Any], after: list[Any]) -> str:
-    """The text whose list at `path` holds `after` instead of `before`."""
+    """Return the text with `after` instead of `before` in the list at `path`."""
     text = document.text
     entry = document.entry(path)
     if entry is None:
@@ -260,7 +261,7 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 def _inserted(text: str, spans: list[tuple[int, int]], at: int, items: list[str]) -> str:
-    """With `items` before element `at`, parted as the elements there are."""
+    """Return the text with `items` before element `at`, separated like the existing elements."""
     start = spans[0][0]
     line = text.rfind("\n", 0, start) + 1
     comma = f",\n{text[line:start]}" if not text[line:start].strip() else ", "
@@ -273,7 +274,7 @@ def _inserted(text: str, spans: list[tuple[int, int]], at: int, items: list[str]
 
 
 def _cut(text: str, spans: list[tuple[int, int]], first: int, last: int) -> str:
-    """Without elements `first` to `last`, that one excluded."""
+    """Return the text without elements `first` to `last`, that one excluded."""
     if last < len(spans):
         return text[: spans[first][0]] + text[spans[last][0] :]
     start, end = spans[first - 1][1], spans[last - 1][1]

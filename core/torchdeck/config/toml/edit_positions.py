@@ -1,4 +1,4 @@
-"""Where a new key or table goes in a run file's text, and what belongs to one that is cut out."""
+"""Positions of new keys and tables in a run file's text, and the extent of one that is cut out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.config.toml.toml_text import toml_path
 
 
 def inserted(document: Document, path: KeyPath, written: str) -> str:
-    """The text with a key that is not in it yet."""
+    """Return the text with a key that is not in it yet."""
     text = document.text
     newline = newline_of(text)
     for length in range(len(path) - 1, -1, -1):
@@ -17,7 +17,7 @@ def inserted(document: Document, path: KeyPath, written: str) -> str:
         if table in document.inline_tables:
             return _into_braces(document, table, f"{toml_path(rest)} = {written}")
         dotted = [entry for entry in document.entries if _opens(entry, table)]
-        if dotted:  # a table that dotted keys opened: TOML wants the others there too
+        if dotted:  # table opened by dotted keys: TOML wants the others there too
             name = toml_path(path[len(dotted[-1].header) :])
             return _below(text, dotted[-1], f"{name} = {written}", newline)
         header = next((header for header in document.headers if header.path == table), None)
@@ -31,7 +31,7 @@ def inserted(document: Document, path: KeyPath, written: str) -> str:
 
 
 def _opens(entry: Entry, table: KeyPath) -> bool:
-    """Whether the entry's dotted key goes through `table`."""
+    """Return whether the entry's dotted key goes through `table`."""
     inside = entry.inline is None and len(entry.header) < len(table) < len(entry.path)
     return inside and entry.path[: len(table)] == table
 
@@ -53,7 +53,7 @@ def _below(text: str, entry: Entry, line: str, newline: str) -> str:
 
 
 def _at_line(text: str, offset: int, line: str, newline: str) -> str:
-    """The text with `line` below the line on which `offset` is."""
+    """Return the text with `line` below the line that contains `offset`."""
     at = line_end(text, offset)
     before = text[:at]
     if before and not before.endswith("\n"):
@@ -62,7 +62,9 @@ def _at_line(text: str, offset: int, line: str, newline: str) -> str:
 
 
 def _on_top(document: Document, line: str, newline: str) -> str:
-    """The text with a first key before any table: above the first table and the comment introducing it."""
+    """Return the text with a first key before any table: above the first table and its introducing
+    comment.
+    """
     text = document.text
     if not document.headers:
         return _at_line(text, len(text), line, newline)
@@ -71,7 +73,7 @@ def _on_top(document: Document, line: str, newline: str) -> str:
 
 
 def out_of_braces(document: Document, entry: Entry) -> str:
-    """The text without one pair of an inline table, and without the comma that parted it."""
+    """Return the text without one pair of an inline table, and without its separating comma."""
     inside = [other for other in document.entries if other.inline == entry.inline]
     at = inside.index(entry)
     start = inside[at - 1].value_end if at else entry.start
@@ -80,7 +82,7 @@ def out_of_braces(document: Document, entry: Entry) -> str:
 
 
 def block_of(document: Document, header: Header) -> tuple[int, int]:
-    """Span of a table with its heading, the comment right above it, and blank lines below."""
+    """Return the span of a table with its heading, the comment right above it, and blank lines below."""
     text = document.text
     following = [other.start for other in document.headers if other.start > header.start]
     inside = [
@@ -98,7 +100,7 @@ def block_of(document: Document, header: Header) -> tuple[int, int]:
 
 
 def _introduced(text: str, at: int) -> int:
-    """Where the comment begins that stands right above the line at `at`; `at` where there is none."""
+    """Return the start of the comment right above the line at `at`; `at` if there is none."""
     while at > 0:
         above = line_start(text, at - 1)
         if not text[above:at].lstrip(" \t").startswith("#"):
@@ -108,12 +110,12 @@ def _introduced(text: str, at: int) -> int:
 
 
 def newline_of(text: str) -> str:
-    """How lines end in `text`."""
+    """Return the line ending of `text`."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
 def new_block(document: Document, path: KeyPath, block: str) -> str:
-    """The text with a table and its first lines; `path` is that of a key in it."""
+    """Return the text with a table and its first lines; `path` is that of a key in it."""
     text, newline = document.text, newline_of(document.text)
     at = len(text)
     for length in range(len(path) - 1, 0, -1):
@@ -130,11 +132,11 @@ def new_block(document: Document, path: KeyPath, block: str) -> str:
 
 
 def line_start(text: str, offset: int) -> int:
-    """Where the line begins on which `offset` is."""
+    """Return the start of the line that contains `offset`."""
     return text.rfind("\n", 0, offset) + 1
 
 
 def line_end(text: str, offset: int) -> int:
-    """Just behind the line break of the line on which `offset` is."""
+    """Return the offset after the line break of the line that contains `offset`."""
     end = text.find("\n", offset)
     return len(text) if end < 0 else end + 1

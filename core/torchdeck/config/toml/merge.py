@@ -1,4 +1,4 @@
-"""Two people changed one run file: their changes put together, by line where that says it, else by key."""
+"""Three-way merge of a run file: by line if that gives the right values, else by key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MergeError(Refusal, ValueError):
 
 @dataclass(frozen=True)
 class Conflict:
-    """A key that both have changed, each in another way."""
+    """A key that both sides have changed differently."""
 
     path: tuple[str, ...]
     base: Any
@@ -33,7 +33,7 @@ class Conflict:
 
     @property
     def name(self) -> str:
-        """The dotted key."""
+        """Dotted key."""
         return dotted(self.path)
 
 
@@ -88,7 +88,7 @@ def merge(base: str, mine: str, theirs: str) -> Merge:
 
 
 def merged_lines(base: str, mine: str, theirs: str) -> str | None:
-    """The lines of both changes; None where the two have changed the same lines, or neighbours."""
+    """Merge by lines; None if both have changed the same lines, or neighbouring ones."""
     old, ours, others = (text.splitlines(keepends=True) for text in (base, mine, theirs))
     edits = sorted([*_edits(old, ours), *_edits(old, others)], key=lambda edit: (edit.start, edit.end))
     text: list[str] = []
@@ -96,7 +96,7 @@ def merged_lines(base: str, mine: str, theirs: str) -> str | None:
     before: _Edit | None = None
     for edit in edits:
         if edit == before:
-            continue  # both have made it
+            continue  # both sides have made it
         if before is not None and edit.start <= before.end:
             return None
         text += [*old[at : edit.start], *edit.lines]
@@ -106,7 +106,7 @@ def merged_lines(base: str, mine: str, theirs: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Edit:
-    """Lines `start` to `end` of the base give way to others."""
+    """Replacement of lines `start` to `end` of the base."""
 
     start: int
     end: int
@@ -134,7 +134,7 @@ def _table(text: str, where: str) -> dict[str, Any]:
 
 
 def _says(text: str, wanted: str) -> bool:
-    """Whether two texts say the same keys and values."""
+    """Return whether two texts have the same keys and values."""
     try:
         return not differences(tomllib.loads(wanted), tomllib.loads(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Values and keys as TOML writes them, on one line."""
+"""Values and keys in TOML syntax, on one line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torchdeck.contract.refusal import Refusal
 
 
 class EditError(Refusal, ValueError):
-    """A text cannot be changed as asked: it is not TOML, or the key cannot stand where it should."""
+    """A text cannot be changed as requested: it is not TOML, or the key is not allowed there."""
 
     is_usage = True
 
 
 def toml_value(value: Any) -> str:
-    """A value on one line of TOML.
+    """Return a value on one line of TOML.
 
     Raises:
         EditError: TOML has no such value.
@@ -35,12 +35,12 @@ def toml_value(value: Any) -> str:
 
 
 def toml_key(key: str) -> str:
-    """A key, in quotes where it needs them."""
+    """Return a key, quoted if necessary."""
     import tomlkit
 
     return tomlkit.key(key).as_string()
 
 
 def toml_path(path: KeyPath) -> str:
-    """A dotted key."""
+    """Return a dotted key."""
     return ".".join(toml_key(str(key)) for key in path)

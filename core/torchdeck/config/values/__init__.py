@@ -1,1 +1,1 @@
-"""Values as people write them: names of hosts and nodes, ranges, sizes, spelling."""
+"""Values as users write them: names of hosts and nodes, ranges, sizes, spelling."""

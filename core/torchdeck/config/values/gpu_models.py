@@ -21,10 +21,11 @@ class GpuModel:
 
     name: str
     memory_bytes: int
-    """In all, as nvidia-smi shows it; a process gets somewhat less."""
+    """Total memory, as nvidia-smi shows it; a process gets somewhat less."""
     link_bytes: int | None = None
-    """Bytes a second that one GPU sends to the others of its node over NVLink, in one direction: half of the
-    total of both directions that NVIDIA's data sheets give. None where there is no NVLink, or not always."""
+    """Bytes/s that one GPU sends to the others of its node over NVLink, in one direction: half of the
+    total of both directions in NVIDIA's data sheets. None if there is no NVLink, or not always.
+    """
 
 
 _MODELS = (
@@ -68,12 +69,12 @@ def gpu_model(name: str) -> GpuModel | None:
 
 
 def gpu_names() -> list[str]:
-    """The short names, newest first."""
+    """Return the short names, newest first."""
     return [model.name for model in _MODELS]
 
 
 def _plain(name: str) -> str:
-    """A name without maker, case, spaces and dashes."""
+    """Return a name without manufacturer, case, spaces and dashes."""
     return re.sub(r"nvidia|geforce|[^a-z0-9]", "", name.lower())
 
 

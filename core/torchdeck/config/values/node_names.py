@@ -1,4 +1,4 @@
-"""Names of many nodes in a few characters: `gpu[000-127]`, `rack[1-2]-gpu[0,4-7]`."""
+"""Compact notation for many node names: `gpu[000-127]`, `rack[1-2]-gpu[0,4-7]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from torchdeck.config.values.host_names import host_fault
 
 MOST = 65_536
-"""Nodes that one text may name: more is a slip of the keyboard."""
+"""Most nodes in one text: more is a typo."""
 
 _PART = re.compile(r"\[([^\[\]]*)\]|[^\[\]]+")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
@@ -18,17 +18,19 @@ RIGHT_RANGE = 'a name such as "gpu7", or a range such as "gpu[000-127]"'
 
 
 class NodeNameError(ValueError):
-    """A text names no nodes; the message says why."""
+    """A text names no nodes; the message gives the reason."""
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """The names that `text` stands for, in order; a leading zero gives all numbers of a range its width.
+    """Return the names that `text` expands to, in order; a leading zero gives all numbers of a range its
+    width.
 
     Several ranges give every combination, the last one counting fastest.
 
     Raises:
-        NodeNameError: a bracket is not closed, a range is none or goes down, there are more than `MOST`, or
-            no host may be called so.
+        NodeNameError: a bracket is not closed, a range is invalid or descending, there are more than `MOST`,
+            or
+            a name is not allowed for a host.
     """
     if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
         raise NodeNameError("it names nothing")
@@ -49,7 +51,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def expand_all(texts: Iterable[str]) -> list[str]:
-    """The names that all `texts` stand for, in order; a text that names no nodes stands for itself."""
+    """Return the names that all `texts` expand to, in order; a text that names no nodes is kept as it is."""
     names: list[str] = []
     for text in texts:
         try:

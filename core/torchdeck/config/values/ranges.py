@@ -1,4 +1,4 @@
-"""Ranges of counts, such as "2:3": how many ranks or nodes a run may go on with, at least and at most."""
+"""Ranges of counts, such as "2:3": the minimum and maximum of ranks or nodes that a run may continue with."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import NamedTuple
 
 MOST = 4096
-"""Ranks of a node, or nodes, that a range may name."""
+"""Most ranks of a node, or nodes, in a range."""
 RIGHT = 'the least and the most, such as "2:3"'
 _RANGE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
 class RangeError(ValueError):
-    """A text is no range; `right` says what would be."""
+    """A text is no range; `right` describes a valid one."""
 
     def __init__(self, wrong: str, right: str = RIGHT) -> None:
         super().__init__(wrong)
@@ -20,17 +20,17 @@ class RangeError(ValueError):
 
 
 class CountRange(NamedTuple):
-    """Both ends included."""
+    """Range of counts; both ends included."""
 
     least: int
     most: int
 
 
 def parse_range(text: str) -> CountRange:
-    """The range that a text names.
+    """Parse the range in a text.
 
     Raises:
-        RangeError: it names none.
+        RangeError: it is not a range.
     """
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -48,5 +48,5 @@ def parse_range(text: str) -> CountRange:
 
 
 def count_range(value: int | str) -> CountRange:
-    """A count, or a range of counts, as a range; raises RangeError as `parse_range`."""
+    """Return a count, or a range of counts, as a range; raises RangeError as `parse_range`."""
     return parse_range(value) if isinstance(value, str) else CountRange(value, value)

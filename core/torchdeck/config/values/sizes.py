@@ -1,4 +1,4 @@
-"""Sizes in bytes and speeds in bytes a second as people write them: 512MiB, 1.5 GiB, 50GB/s, 400Gbit/s."""
+"""Sizes in bytes and speeds in bytes/s as users write them: 512MiB, 1.5 GiB, 50GB/s, 400Gbit/s."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE_SCHEMA: dict[str, Any] = {
 """JSON schema of a size."""
 
 _BITS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([kKmMgGtT]?)(?:bits?/s|bps|b/s)", re.ASCII)
-"""A small b is a bit."""
+"""A lowercase b means bits."""
 _BIT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 RATE_SCHEMA: dict[str, Any] = {
@@ -36,10 +36,10 @@ RATE_SCHEMA: dict[str, Any] = {
 
 
 def parse_size(value: Any) -> Any:
-    """Bytes of a text such as "512MiB"; anything that is not text passes through.
+    """Parse a text such as "512MiB" to bytes; anything that is not text passes through.
 
-    Units: B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB (powers of 1024), in either case. A text has one:
-    who writes "80" hardly means bytes.
+    Units: B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB (powers of 1024), in either case. A text needs
+    one: "80" is hardly meant as bytes.
 
     Raises:
         ValueError: the text is no size.
@@ -53,7 +53,7 @@ def parse_size(value: Any) -> Any:
 
 
 def parse_rate(value: Any) -> Any:
-    """Bytes a second of a text such as "50GB/s" or "400Gbit/s"; anything that is not text passes through.
+    """Parse a text such as "50GB/s" or "400Gbit/s" to bytes/s; anything that is not text passes through.
 
     Raises:
         ValueError: the text is no speed.
@@ -70,6 +70,6 @@ def parse_rate(value: Any) -> Any:
 
 
 ByteSize = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
-"""A field's type: bytes, or a size in words."""
+"""Field type: bytes, or a size with a unit."""
 ByteRate = Annotated[int, BeforeValidator(parse_rate), WithJsonSchema(RATE_SCHEMA)]
-"""A field's type: bytes a second, or a speed in words."""
+"""Field type: bytes/s, or a speed with a unit."""

@@ -1,1 +1,1 @@
-"""Checkpoints on disk: manifests, listing, verification, and which one a start resumes from."""
+"""Checkpoints on disk: manifests, listing, verification, and the choice of the one to resume from."""

@@ -1,4 +1,4 @@
-"""Which checkpoint a start resumes from. Standard library only."""
+"""Choice of the checkpoint to resume from. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointErr
 from torchdeck.contract.checkpoints.verification import verify
 
 _SINGLE = "model.json"
-"""Stands in checkpoints that are laid out for other tools (`exchange.single`, which needs torch)."""
+"""File in checkpoints that are laid out for other tools (`exchange.single`, which needs torch)."""
 
 
 class Refused(NamedTuple):
-    """A checkpoint that is damaged."""
+    """A damaged checkpoint."""
 
     folder: Path
     why: str
-    """Which file, what it is, what it should be."""
+    """The file, its state, and the expected state."""
 
 
 class Choice(NamedTuple):
-    """The checkpoint to resume from, and what was passed over on the way to it."""
+    """The checkpoint to resume from, and those skipped on the way to it."""
 
     folder: Path | None
-    """None: start afresh."""
+    """None: start from the beginning."""
     step: int
-    """Optimizer steps done in it; 0 when starting afresh."""
+    """Optimizer steps done in it; 0 when starting from the beginning."""
     refused: tuple[Refused, ...] = ()
     """Newer ones that are damaged, newest first."""
 
 
 def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None) -> Choice:
-    """The checkpoint that `resume` means; every file of the one chosen was hashed.
+    """Return the checkpoint that `resume` means; every file of the one chosen was hashed.
 
     Args:
-        directory: where the run's checkpoints lie; need not exist.
+        directory: the folder of the run's checkpoints; need not exist.
         resume: `auto` for the newest in `directory` whose hashes verify, `never` or empty for none, else the
-            path of a checkpoint, or of a directory with checkpoints (then the newest sound one in it).
-        run_id: under `auto`, only checkpoints that this run saved count; None takes anybody's.
+            path of a checkpoint, or of a directory with checkpoints (then the newest intact one in it).
+        run_id: under `auto`, only checkpoints that this run saved count; None accepts those of any run.
 
     Raises:
-        CheckpointError: a path was given and nothing sound lies there, or there are checkpoints and all are
-            damaged: starting afresh would be a surprise in both cases.
+        CheckpointError: a path was given and nothing intact is there, or there are checkpoints and all are
+            damaged: starting from the beginning would be a surprise in both cases.
     """
     if resume in ("never", ""):
         return Choice(None, 0)
@@ -62,7 +62,7 @@ def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None
     manifest = read_manifest(folder)
     if _SINGLE in manifest.files:
         raise CheckpointError(
-            f"{folder} is a single-file checkpoint or an export, from which runs do not go on: give "
+            f"{folder} is a single-file checkpoint or an export, from which runs do not continue: give "
             f"what `torchdeck ckpt convert {folder} DST --to sharded` makes (an export lacks what that takes)"
         )
     return Choice(folder, manifest.step)
@@ -111,7 +111,7 @@ def all_damaged(directory: Path, refused: Sequence[Refused]) -> CheckpointError:
 
 
 def summary(problems: Sequence[str]) -> str:
-    """The first of `problems`, and how many more there are."""
+    """Return the first of `problems`, and how many more there are."""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return problems[0] + more
 

@@ -24,18 +24,18 @@ _LEFTOVER = re.compile(r"\.(tmp|deleted|replaced)-(step_(\d{8,})|final)(?:-.+)?"
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """One folder of a checkpoint directory, looked at without hashing."""
+    """One folder of a checkpoint directory, checked without hashing."""
 
     path: Path
     step: int
-    """From the manifest, else from the folder's name; -1 where neither says."""
+    """From the manifest, else from the folder's name; -1 if neither has it."""
     complete: bool
-    """The manifest is there and sound, and every file has the size it names."""
+    """Whether the manifest is present and intact, and every file has the size in it."""
     size: int
-    """Bytes of the files that are there."""
+    """Bytes of the files that exist."""
     manifest: Manifest | None
     why: str
-    """Why it is not complete, as a sentence; empty when it is."""
+    """Why it is not complete, as a sentence; empty if it is."""
 
 
 def list_checkpoints(directory: Path) -> list[CheckpointInfo]:
@@ -61,7 +61,7 @@ def list_checkpoints(directory: Path) -> list[CheckpointInfo]:
 
 
 def newest_complete(directory: Path) -> CheckpointInfo | None:
-    """The complete checkpoint with the most steps; None when there is none. Nothing is hashed."""
+    """Return the complete checkpoint with the most steps; None if there is none. Nothing is hashed."""
     complete = [info for info in list_checkpoints(directory) if info.complete]
     return complete[-1] if complete else None
 
@@ -103,7 +103,9 @@ def inspect(folder: Path) -> CheckpointInfo | None:
 
 
 def is_leftover(folder: Path) -> bool:
-    """Whether `folder` is a remainder of our own saves and deletions that no start will ever use."""
+    """Return whether `folder` is a remainder of Torchdeck's own saves and deletions that no start will ever
+    use.
+    """
     if folder.is_symlink() or not folder.is_dir():
         return False
     leftover = _LEFTOVER.fullmatch(folder.name)
@@ -117,7 +119,7 @@ def is_leftover(folder: Path) -> bool:
 
 
 def _size_on_disk(folder: Path) -> int:
-    # not by rglob, which raises where a folder goes while it is looked at, as in a deletion
+    # not rglob, which raises if a folder disappears while it is read, as in a deletion
     return sum(_file_size(Path(where, name)) for where, _, names in os.walk(folder) for name in names)
 
 
@@ -125,5 +127,5 @@ def _file_size(path: Path) -> int:
     try:
         status = path.lstat()
     except OSError:
-        return 0  # being deleted this moment
+        return 0  # just being deleted
     return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -1,7 +1,7 @@
-"""A checkpoint's manifest.
+"""Manifest of a checkpoint.
 
 Standard library only: agent, preflight and command line read checkpoints without torch. `manifest.json` is
-committed last, so a folder that holds none is not a checkpoint; it names every other file with its size and
+committed last, so a folder without one is not a checkpoint. It lists every other file with its size and
 SHA-256, and carries a hash of itself.
 """
 
@@ -21,13 +21,13 @@ from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.refusal import Refusal
 
 MANIFEST_VERSION = 3
-"""The newest that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
+"""Newest version that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
 USUAL_VERSION = 2
 """Version of a checkpoint without such copies."""
 MANIFEST_NAME = "manifest.json"
 FINAL_NAME = "final"
 UNCOMMITTED_NAME = ".uncommitted"
-"""Lies in a folder from its first moment until its manifest is committed: it is ours to clean."""
+"""File in a folder from its creation until its manifest is committed: Torchdeck may clean it up."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 LARGEST_DOCUMENT = 256 << 20
@@ -37,7 +37,7 @@ _LARGEST_MANIFEST = 64 << 20
 
 
 class CheckpointError(Refusal):
-    """A checkpoint could not be saved or may not be loaded; the message says which, why, and what to do."""
+    """A checkpoint could not be saved or may not be loaded; the message tells which, why, and what to do."""
 
     page = "checkpoints#resume"
 
@@ -49,13 +49,13 @@ class FileEntry:
     size: int
     sha256: str
     node: str | None = None
-    """The node that has the file; None where all nodes share the folder."""
+    """Node that has the file; None if all nodes share the folder."""
     copies: tuple[str, ...] = ()
     """Further nodes that have a copy."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All nodes that have it, the one that wrote it first; none if all nodes share the folder."""
+        """Return all nodes that have it, its writer first; none if all nodes share the folder."""
         return () if self.node is None else (self.node, *self.copies)
 
 
@@ -72,19 +72,19 @@ class Manifest:
     created: float
     """Seconds since the epoch."""
     seconds: float
-    """How long the save took, up to the manifest."""
+    """Duration of the save, up to the manifest."""
     position: Mapping[str, Any]
-    """Where the data order is: `torchdeck.data.order.Position` as JSON."""
+    """Position in the data order: `torchdeck.data.order.Position` as JSON."""
     model_fingerprint: str
     """SHA-256 over names, shapes and dtypes of the model's state."""
     files: Mapping[str, FileEntry]
-    """Path relative to the checkpoint's folder (with `/`) → what it must be."""
+    """Path relative to the checkpoint's folder (with `/`) → expected entry."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Results of the evaluation at this step, by name; only numbers (JSON has no NaN) are written."""
     version: int = USUAL_VERSION
     """Version of the format it is written in."""
     node: str | None = None
-    """The node that this copy lies on, where each has files of its own; None where all are in one folder."""
+    """Node of this copy if each has files of its own; None if all are in one folder."""
 
     @property
     def files_here(self) -> Mapping[str, FileEntry]:
@@ -95,7 +95,7 @@ class Manifest:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The nodes that wrote its files; none if all share one folder."""
+        """Return the nodes that wrote its files; none if all share one folder."""
         return tuple(sorted({entry.node for entry in self.files.values() if entry.node is not None}))
 
     @property
@@ -107,12 +107,12 @@ class Manifest:
 
     @property
     def has_copies(self) -> bool:
-        """Some file lies on several nodes."""
+        """Return whether some file is on several nodes."""
         return any(entry.copies for entry in self.files.values())
 
     @property
     def size(self) -> int:
-        """Bytes in all files together, the manifest not counted."""
+        """Return the bytes of all files together, not counting the manifest."""
         return sum(entry.size for entry in self.files.values())
 
     @property
@@ -121,10 +121,10 @@ class Manifest:
         return self.render().decode()
 
     def render(self) -> bytes:
-        """The exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`.
+        """Return the exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`.
 
         Raises:
-            ValueError: something in it cannot be said in JSON.
+            ValueError: something in it cannot be expressed in JSON.
         """
         value: dict[str, Any] = {
             "v": self.version,
@@ -149,15 +149,15 @@ class Manifest:
 
 
 def checkpoint_name(step: int) -> str:
-    """Folder name of the checkpoint after `step` optimizer steps."""
+    """Return the folder name of the checkpoint after `step` optimizer steps."""
     return f"step_{step:08d}"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in `folder`, checked.
+    """Return the manifest in `folder`, validated.
 
     Raises:
-        CheckpointError: there is none, it is not whole, was edited, or is from a newer Torchdeck.
+        CheckpointError: there is none, it is incomplete, was edited, or is from a newer Torchdeck.
     """
     path = folder / MANIFEST_NAME
     if path.is_symlink():
@@ -177,7 +177,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parse_manifest(content: bytes, path: Path) -> Manifest:
-    """The manifest whose exact bytes are `content`, those of the file `path`. Raises as `read_manifest`."""
+    """Parse the manifest whose exact bytes are `content`, those of the file `path`. Raises as
+    `read_manifest`.
+    """
     try:
         value = parse_json(content, limit=_LARGEST_MANIFEST, python_numbers=True)
         version = value["v"]
@@ -199,11 +201,11 @@ def parse_manifest(content: bytes, path: Path) -> Manifest:
 
 
 def read_document(path: Path, what: str) -> bytes:
-    """The content of a file that is no pipe, and not of absurd size.
+    """Return the content of a file that is no pipe, and not of absurd size.
 
     Args:
         path: the file.
-        what: it is of a checkpoint, as in "manifest".
+        what: its role in a checkpoint, as in "manifest".
 
     Raises:
         CheckpointError: it is something else.
@@ -258,12 +260,12 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
 
 
 def entries_to_json(files: Mapping[str, FileEntry]) -> dict[str, Any]:
-    """Files of a checkpoint as its manifest has them."""
+    """Return files of a checkpoint as in its manifest."""
     return {name: _entry_to_json(entry) for name, entry in files.items()}
 
 
 def entries_from_json(value: Any) -> dict[str, FileEntry]:
-    """The reverse; raises ValueError if `value` is something else."""
+    """Reverse `entries_to_json`; raises ValueError if `value` is something else."""
     try:
         return {_relative(name): _entry(name, entry) for name, entry in value.items()}
     except (TypeError, KeyError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Whether a checkpoint's files are what its manifest says. Standard library only, like the manifest."""
+"""Verification of a checkpoint's files against its manifest. Standard library only, like the manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 
 
 def verify(folder: Path) -> list[str]:
-    """Everything wrong with a checkpoint, every file hashed; empty when it is sound."""
+    """Return everything wrong with a checkpoint, every file hashed; empty if it is intact."""
     try:
         manifest = read_manifest(folder)
     except CheckpointError as error:
@@ -35,7 +35,7 @@ def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list
 
 
 def hash_file(path: Path) -> FileEntry:
-    """Size and SHA-256 of a file as it is now.
+    """Return size and SHA-256 of a file as it is now.
 
     Raises:
         OSError: it cannot be read.
@@ -50,7 +50,7 @@ def hash_file(path: Path) -> FileEntry:
 
 
 def size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
-    """Why a file of a checkpoint cannot be what its manifest says, without reading it; None when it can."""
+    """Return why a file cannot match its manifest entry, without reading it; None if it can."""
     path = folder / name
     try:
         inner = [path, *path.parents[: len(PurePosixPath(name).parts) - 1]]

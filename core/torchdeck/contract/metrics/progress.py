@@ -1,4 +1,5 @@
-"""A rank's last progress: one small record in a file of its own, overwritten. The agent watches it for hangs.
+"""Last progress of a rank: one small record in a file of its own, overwritten. The agent watches it for
+hangs.
 
 Standard library, Python 3.10.
 """
@@ -21,7 +22,7 @@ from torchdeck.contract.run_states import RankPhase
 PHASES = tuple(RankPhase)
 """In the order of their numbers."""
 WATCHED_PHASES = frozenset((RankPhase.TRAINING, RankPhase.EVALUATING))
-"""Phases in which standing still is a hang; the others may take as long as they take."""
+"""Phases in which no progress is a hang; the others have no time limit."""
 
 _MAGIC = b"TDPROG1\n"
 _BODY = struct.Struct("<8sIIqqddd")  # magic, pid, phase, step, total or -1, time, monotonic, slow step or NaN
@@ -55,10 +56,10 @@ class Progress:
 
 
 class ProgressFile:
-    """Where a rank says how far it is."""
+    """Progress file of a rank, for writing."""
 
     def __init__(self, path: Path) -> None:
-        """The file and its folder are made with the first report."""
+        """Create the writer; the file and its folder are made with the first report."""
         self._path = path
         self._descriptor = -1
         self._failing = False
@@ -108,8 +109,8 @@ class ProgressFile:
 
 
 def read_progress(path: Path) -> Progress | None:
-    """The record in `path`; None when there is none, or it is not whole."""
-    for _ in range(_READ_ATTEMPTS):  # a write in progress may be seen half done; the next look sees it whole
+    """Return the record in `path`; None if there is none, or it is incomplete."""
+    for _ in range(_READ_ATTEMPTS):  # a write in progress may be seen half done; the next read sees it whole
         try:
             record = _read(path)
         except OSError:
@@ -131,7 +132,7 @@ class StepTimes:
 
     @property
     def slow_step(self) -> float | None:
-        """99th percentile in seconds, by the nearest-rank rule; None before the first step."""
+        """Return the 99th percentile in seconds, by the nearest-rank rule; None before the first step."""
         if not self._durations:
             return None
         ordered = sorted(self._durations)
@@ -146,7 +147,7 @@ def _phase_number(phase: str) -> int:
 
 
 def _read(path: Path) -> bytes:
-    # O_NONBLOCK: a rank may have put a FIFO there, which must not be waited for
+    # O_NONBLOCK: a rank may have put a FIFO there, which must not block
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _RECORD_BYTES)

@@ -35,11 +35,11 @@ STEP_BYTES = TIME_BYTES = VALUE_BYTES = 8
 _ALIGNMENT = 64
 _VERSION_FIELD = "torchdeck_metrics"
 LATEST = 1e15
-"""Unix seconds that no clock shows."""
+"""Unix seconds beyond any clock."""
 
 
 class SegmentError(ValueError):
-    """A file is not a metrics segment, or is one that this version cannot read."""
+    """A file is not a metrics segment, or this version cannot read it."""
 
 
 class NewerSegmentError(SegmentError):
@@ -65,7 +65,7 @@ class SegmentHeader:
 
 
 def encode_header(keys: Sequence[str], source: str, *, created: float) -> bytes:
-    """The header of a new segment of this process."""
+    """Return the header of a new segment of this process."""
     fields = {
         _VERSION_FIELD: SEGMENT_VERSION,
         "source": source,
@@ -79,7 +79,7 @@ def encode_header(keys: Sequence[str], source: str, *, created: float) -> bytes:
 
 
 def decode_header(start: bytes) -> SegmentHeader | None:
-    """The header at the start of a file; None when it is not whole yet.
+    """Return the header at the start of a file; None if it is not complete yet.
 
     Args:
         start: the file's first bytes, up to `HEADER_LIMIT`.

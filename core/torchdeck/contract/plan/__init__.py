@@ -1,1 +1,1 @@
-"""The launch plan as agents execute it, and its parts."""
+"""The launch plan as agents execute it, and its components."""

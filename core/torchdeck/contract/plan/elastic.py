@@ -12,7 +12,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 class Place(NamedTuple):
-    """Where a rank runs, by the plan of full size; with `local_rank` None the whole node."""
+    """Placement of a rank, by the plan of full size; the whole node if `local_rank` is None."""
 
     node: str
     local_rank: int | None
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """The places that take part, in order of their ranks."""
+    """Placements that take part, in order of their ranks."""
 
     nodes: tuple[str, ...]
     local_ranks: tuple[tuple[int, ...], ...]
@@ -44,7 +44,7 @@ class Roster(NamedTuple):
         )
 
     def of(self, node: str) -> tuple[int, ...]:
-        """The local ranks of the full plan that take part on a node; none where it does not."""
+        """Return the local ranks of the full plan that take part on a node; none if it does not."""
         return dict(zip(self.nodes, self.local_ranks, strict=True)).get(node, ())
 
 
@@ -92,10 +92,10 @@ class Elastic:
         return cls(nprocs, [(size.nodes, size.nproc) for size in plan.smaller], spares)
 
     def without(self, left_out: Sequence[Place]) -> Roster | None:
-        """The largest gang that does without `left_out`; None where the range ends before.
+        """Return the largest gang without `left_out`; None if it would be below the range.
 
-        Every node gets as many ranks: where one has lost a place, the others leave out their last. A spare
-        has the place of the node that it replaces, and keeps it whatever is lost after.
+        Every node gets as many ranks: if one has lost a placement, the others leave out their last. A spare
+        has the placement of the node that it replaces, and keeps it whatever is lost after.
 
         Args:
             left_out: in the order in which they were given up.

@@ -1,4 +1,4 @@
-"""The plan: what will happen, whole. Launch accepts nothing else, and agents read nothing else.
+"""The complete plan of a run. Launch accepts nothing else, and agents read nothing else.
 
 Standard library only, Python 3.10: nodes read it too.
 """
@@ -28,7 +28,7 @@ class PlanFormatError(Refusal, ValueError):
 
 @dataclass(frozen=True)
 class RankPlacement:
-    """Where one rank runs."""
+    """Placement of one rank."""
 
     rank: int
     node: str
@@ -47,20 +47,20 @@ class NodePlan:
     node_rank: int
     nproc: int
     devices: tuple[str, ...]
-    """Devices to lease, by UUID where there is one; empty for CPU ranks, which need no lease."""
+    """Devices to lease, by UUID if there is one; empty for CPU ranks, which need no lease."""
     working_dir: str
     torchrun: tuple[str, ...]
     """torchrun and its flags, up to and including `--no-python`."""
     rank_holder: tuple[str, ...]
-    """Our wrapper around each rank; an exported script leaves it out."""
+    """Torchdeck's shim around each rank; an exported script leaves it out."""
     command: tuple[str, ...]
     """Command of each rank."""
     env: Mapping[str, str]
-    """Set over the environment the agent was started in."""
+    """Added to the environment of the agent, replacing its values."""
     unset: tuple[str, ...]
     """Names removed from it; a name ending in `*` is a prefix."""
     secrets: tuple[str, ...] = ()
-    """Names of variables whose values come over a pipe at launch; never their values."""
+    """Names of variables whose values are sent over a pipe at launch; never their values."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -69,14 +69,14 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class Batch:
-    """The arithmetic of one optimizer step; only where the training is ours (a recipe)."""
+    """Arithmetic of one optimizer step; only if the training is Torchdeck's own (a recipe)."""
 
     microbatch: float
-    """Samples; where a batch plan gives the microbatches, their mean, which need not be whole."""
+    """Samples; if a batch plan gives the microbatches, their mean, which need not be whole."""
     accumulation: int
     world_size: int
     global_batch: int
-    """microbatch × accumulation × world_size, in samples; rounded where microbatch is a mean."""
+    """microbatch × accumulation × world_size, in samples; rounded if microbatch is a mean."""
     lr: float
     """As written in the config."""
     lr_factor: float
@@ -86,7 +86,7 @@ class Batch:
     reference_batch: int
     """Global batch at which `lr` holds as written."""
     steps: int | None
-    """Optimizer steps in all, where the config gives them."""
+    """Total optimizer steps, if the config gives them."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ class SmallerSize:
     nproc: int
     """Ranks on each node."""
     batch: Batch | None
-    """The arithmetic of a step at this size, the global batch kept where it divides."""
+    """Arithmetic of a step at this size, the global batch kept if it divides."""
     shard: int
     """Ranks of a group under hsdp, else 1."""
     threads: Mapping[str, int]
-    """OMP_NUM_THREADS by node, where it is another than at full size."""
+    """OMP_NUM_THREADS by node, if it differs from that at full size."""
     warnings: tuple[str, ...] = ()
     prediction: Prediction | None = None
-    """None where nothing is known, and of most sizes where there are very many."""
+    """None if nothing is known, and for most sizes if there are very many."""
 
     @property
     def world_size(self) -> int:
@@ -113,7 +113,7 @@ class SmallerSize:
 
 @dataclass(frozen=True)
 class AbsentNode:
-    """A node that the run begins without."""
+    """Node that the run begins without."""
 
     name: str
     why: str
@@ -124,22 +124,22 @@ class CodeTree:
     """The user's own code that will be executed."""
 
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path → SHA-256 of its content; more where there is a copy (`agent.snapshots.manifest.Entry`)."""
+    """Path → SHA-256 of its content; more if there is a copy (`agent.snapshots.manifest.Entry`)."""
     folder: str = ""
-    """Their common folder, where each run executes a copy of its own; empty: files run where they lie."""
+    """Common folder of the files, of which each run executes a copy of its own; empty: files run in place."""
     size: int = 0
-    """Bytes of what is copied."""
+    """Bytes copied."""
     uncopied: str = ""
-    """Why there is no copy, as a sentence; empty if there is one, or nothing of the user's is executed."""
+    """Why there is no copy, as a sentence; empty if there is one, or no user code is executed."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Path → why it is not copied: what holds credentials, and other homes of Torchdeck."""
+    """Path → why it is not copied: files with credentials, and other homes of Torchdeck."""
     knowingly: tuple[str, ...] = ()
     """Paths that .torchdeckignore names, so that they are copied whatever they hold."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """One run, decided."""
+    """Complete plan of one run."""
 
     name: str
     kind: str
@@ -156,53 +156,57 @@ class LaunchPlan:
     stdout: StdoutPolicy
     policy: Policy
     slots: Mapping[str, str]
-    """Slots that this plan uses → what fills them."""
+    """Slots that this plan uses → the source of their values."""
     code: CodeTree
     warnings: tuple[str, ...] = ()
     prediction: Prediction | None = None
     """Expected needs and usage of the run; None if nothing is known."""
     smaller: tuple[SmallerSize, ...] = ()
-    """Sizes it may go on with when a rank or node is lost for good, most ranks first; few or none."""
+    """Sizes with which it may continue if a rank or node is lost for good, most ranks first; few or none."""
     spares: tuple[NodePlan, ...] = ()
     """Command of each spare node in the place of a lost one; `smaller_plan` fills in the place."""
     spare_ranks: tuple[RankPlacement, ...] = ()
-    """The devices of spare nodes; their ranks are those of whom they replace."""
+    """Devices of spare nodes; their ranks are those of the nodes they replace."""
     absent: tuple[AbsentNode, ...] = ()
     """Nodes that did not answer and are left out; nothing of the run is on them."""
     version: int = PLAN_VERSION
 
     @property
     def all_nodes(self) -> tuple[NodePlan, ...]:
-        """Those with ranks, then the spares: each has an agent."""
+        """Return the nodes with ranks, then the spares: each has an agent."""
         return self.nodes + self.spares
 
     @property
     def steps(self) -> int | None:
-        """Optimizer steps in all: as the config says, or what its epochs come to; None if unknown."""
+        """Return the total optimizer steps: as in the config, or computed from its epochs; None if
+        unknown.
+        """
         if self.batch is not None and self.batch.steps is not None:
             return self.batch.steps
         return None if self.prediction is None or self.prediction.data is None else self.prediction.data.steps
 
     @property
     def rendezvous(self) -> str:
-        """torchrun's: `static`, or `c10d`, under which `ranks` is what is expected and no more."""
+        """Return torchrun's rendezvous: `static`, or `c10d`, under which `ranks` is only what is expected."""
         return dict(itertools.pairwise(self.nodes[0].torchrun)).get("--rdzv-backend", "static")
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
+        """Return the SHA-256 over what is executed and the code tree; not over name, warnings and
+        prediction.
+        """
         smaller = tuple(dataclasses.replace(size, prediction=None) for size in self.smaller)
         return fingerprint_of(dataclasses.replace(self, prediction=None, smaller=smaller).to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
+        """Return plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
         value: dict[str, Any] = plain(self)
         value["policy"] = self.policy.to_json()
         if not self.code.folder:
             why = {"uncopied": self.code.uncopied} if self.code.uncopied else {}
             value["code"] = {"files": value["code"]["files"], **why}  # as before there were copies
         if not self.smaller:
-            del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
+            del value["smaller"]  # plans older than ranges lack it but have a fingerprint
         for name in ("spares", "spare_ranks", "absent"):
             if not value[name]:
                 del value[name]
@@ -215,7 +219,7 @@ class LaunchPlan:
 
     @classmethod
     def from_json(cls, value: Any) -> LaunchPlan:
-        """The plan in a plan.json.
+        """Return the plan in a plan.json.
 
         Raises:
             PlanFormatError: it is not one, is from a newer Torchdeck, or was edited (another fingerprint).
@@ -244,10 +248,11 @@ class LaunchPlan:
         return plan
 
     def filled(self, values: Mapping[str, str]) -> LaunchPlan:
-        """The plan of one attempt: every slot of argv, environment and paths filled, no alternatives left.
+        """Return the plan of one attempt: every slot of argv, environment and paths filled, no alternatives
+        left.
 
         Raises:
-            UnknownSlotError: a slot that stands in the plan has no value in `values`.
+            UnknownSlotError: a slot of the plan has no value in `values`.
         """
 
         def texts(items: tuple[str, ...]) -> tuple[str, ...]:
@@ -277,7 +282,7 @@ class LaunchPlan:
         )
 
     def node(self, name: str) -> NodePlan:
-        """The part of node `name`, which may be a spare; raises KeyError when it is not in the plan."""
+        """Return the plan of node `name`, which may be a spare; raises KeyError if it is not in the plan."""
         for node in self.all_nodes:
             if node.name == name:
                 return node
@@ -336,12 +341,12 @@ def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:
 
 _UNSEEN = frozenset({"name", "warnings", "prediction", "absent"})
 _UNSEEN_CODE = frozenset({"uncopied", "left_out", "knowingly"})
-"""Parts that change nothing in what is executed."""
+"""Keys that change nothing in what is executed."""
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def fingerprint_of(value: Mapping[str, Any]) -> str:
-    """SHA-256 over `to_json` of a plan, but for what no process sees."""
+    """Return the SHA-256 over `to_json` of a plan, except for what no process sees."""
     executed = {name: part for name, part in value.items() if name not in _UNSEEN}
     if "code" in value:
         executed["code"] = {name: part for name, part in value["code"].items() if name not in _UNSEEN_CODE}
@@ -353,8 +358,8 @@ def fingerprint_of(value: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses and mappings as dicts, sequences as lists."""
-    # dataclasses.asdict would copy everything deeply, of each of thousands of nodes
+    """Return dataclasses and mappings as dicts, sequences as lists."""
+    # dataclasses.asdict would copy everything deeply, for each of thousands of nodes
     if type(value) in _ATOMS:
         return value
     if isinstance(value, (list, tuple)):

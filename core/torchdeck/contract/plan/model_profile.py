@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 PROFILE_VERSION = 1
 ONE_UNIT = "the recipe has no function blocks(model), so all weights count as one FSDP unit"
 NO_BLOCKS = "the recipe names no blocks, so there are none to compute again in backward"
-"""Notes of a profile that matter to some runs alone."""
+"""Notes of a profile that matter only to some runs."""
 ROOT = 0
-"""Index of the root unit: what no other unit holds."""
+"""Index of the root unit: everything that no other unit holds."""
 
 ITEM_SIZES: Mapping[str, int] = {
     "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
@@ -31,22 +31,22 @@ ITEM_SIZES: Mapping[str, int] = {
 
 
 class ProfileFormatError(ValueError):
-    """A profile is not one, or is from another Torchdeck."""
+    """Not a valid profile, or one from another Torchdeck."""
 
 
 class Event(IntEnum):
     """Kind of one point of a trace."""
 
     FORWARD_BEGIN = 1
-    """A unit's forward; `value` is unused in marks."""
+    """Start of a unit's forward; `value` is unused in markers."""
     FORWARD_END = 2
     BACKWARD_BEGIN = 3
     BACKWARD_END = 4
-    """All gradients of the unit's parameters are there; the root's is the end of the whole backward."""
+    """All gradients of the unit's parameters are available; the root's is the end of the whole backward."""
     INPUT = 10
     """Bytes of the batch, allocated (positive) or freed (negative), as in all kinds below."""
     ACTIVATION = 11
-    """Anything that forward or backward allocates and no other kind names."""
+    """Anything that forward or backward allocates and no other kind covers."""
     LOGITS = 12
     """Allocated after the last unit's forward and before backward: logits, loss and what softmax keeps."""
     GRADIENT = 13
@@ -57,7 +57,7 @@ class Event(IntEnum):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One parameter or buffer; a shared one stands once."""
+    """One parameter or buffer; a shared one is listed once."""
 
     name: str
     shape: tuple[int, ...]
@@ -81,28 +81,30 @@ class TensorInfo:
 class Trace:
     """One forward and backward of one microbatch on one rank, without the optimizer.
 
-    Columns of the same length, in order of time. A microbatch's memory begins and ends at zero but for the
+    Columns of the same length, in order of time. A microbatch's memory begins and ends at zero except for the
     gradients: weights and optimizer state are not in it.
     """
 
     microbatch: int
     """Samples."""
     cast: bool
-    """Weights came in the precision of the forward pass, as FSDP gathers them; else autocast copies them."""
+    """Whether weights came in the precision of the forward pass, as FSDP gathers them; else autocast copies
+    them.
+    """
     checkpointing: bool
-    """Blocks were computed again in backward (activation checkpointing)."""
+    """Whether blocks were recomputed in backward (activation checkpointing)."""
     kinds: npt.NDArray[np.int8]
     """`Event` values, shape (n,)."""
     units: npt.NDArray[np.int32]
     """Index of the unit concerned, shape (n,)."""
     values: npt.NDArray[np.int64]
-    """Bytes, negative when freed; 0 in marks; shape (n,)."""
+    """Bytes, negative if freed; 0 in markers; shape (n,)."""
 
     @classmethod
     def of_rows(
         cls, microbatch: int, rows: Sequence[tuple[int, int, int]], *, cast: bool, checkpointing: bool
     ) -> Trace:
-        """A trace of `rows`, each (kind, unit, bytes)."""
+        """Return a trace of `rows`, each (kind, unit, bytes)."""
         import numpy as np
 
         columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -115,7 +117,7 @@ class ModelProfile:
     """Knowledge of a model and its data before any rank starts."""
 
     source: str
-    """`traced`, or `closed form` where only a few numbers of the model are known."""
+    """`traced`, or `closed form` if only a few numbers of the model are known."""
     parameters: tuple[TensorInfo, ...]
     buffers: tuple[TensorInfo, ...]
     units: tuple[str, ...]
@@ -137,14 +139,14 @@ class ModelProfile:
     """Results that `plan.memory.remembered` caches; another profile begins with none."""
 
     def trace(self, microbatch: int, *, cast: bool, checkpointing: bool) -> Trace | None:
-        """The trace of exactly these settings, if there is one."""
+        """Return the trace of exactly these settings, if there is one."""
         for trace in self.traces:
             if (trace.microbatch, trace.cast, trace.checkpointing) == (microbatch, cast, checkpointing):
                 return trace
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
+        """Return plain dicts, lists, strings and numbers."""
         return {
             "version": PROFILE_VERSION,
             "source": self.source,
@@ -162,7 +164,7 @@ class ModelProfile:
 
     @classmethod
     def from_json(cls, value: Any) -> ModelProfile:
-        """The profile in `value`.
+        """Return the profile in `value`.
 
         Raises:
             ProfileFormatError: it is not one, or of another version.

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """Where checkpoints lie and which one a start resumes from."""
+    """Location of checkpoints and the one to resume from."""
 
     directory: str
     """May hold slots."""
@@ -20,7 +20,7 @@ class CheckpointPolicy:
 
 @dataclass(frozen=True)
 class StdoutPolicy:
-    """How numbers are read from what a script prints."""
+    """Policy for parsing metrics from a script's output."""
 
     enabled: bool
     patterns: tuple[str, ...] = ()
@@ -39,29 +39,29 @@ class Policy:
     """A rank is flagged if it makes no progress for longer than max(this, 5 × its 99th percentile step time).
     """
     cooperative_stop: bool = False
-    """True where ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
+    """Whether ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
     stop_grace: float = 120.0
-    """How long ranks may take to finish the step, save and exit."""
+    """Seconds for ranks to finish the step, save and exit."""
     kill_grace: float = 10.0
-    """From SIGTERM to SIGKILL."""
+    """Seconds from SIGTERM to SIGKILL."""
     queue: bool = False
     """Wait for devices that another run holds, instead of being refused."""
     min_free_bytes: int = 0
-    """Below this much free disk a run is stopped with a checkpoint, while there is room."""
+    """With less free disk a run is stopped with a checkpoint, while there is space."""
     max_seconds: float | None = None
-    """After this long a run is stopped with a checkpoint; None: no limit."""
+    """Seconds after which a run is stopped with a checkpoint; None: no limit."""
     system_interval: float = 1.0
     node_grace: float = 120.0
-    """A node whose agent has been silent to the leader for so long is given up; so is a silent lead."""
+    """Seconds without contact to the leader after which a node is given up; the same for a silent leader."""
     node_silent: float = 15.0
-    """After this long a silent node is flagged."""
+    """Seconds after which a silent node is flagged."""
     unattended: str = "stop"
     """Fate of a node's ranks if its leader is given up: `stop` or `continue`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field; what concerns several nodes only where it is not as usual.
+        """Return every field; those about several nodes only if they differ from the default.
 
-        Plans from before there were several nodes have none of it, and a fingerprint.
+        Plans older than multi-node support have none of them, but have a fingerprint.
         """
         usual = {name: getattr(Policy, name) for name in ("node_grace", "node_silent", "unattended")}
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -15,15 +15,15 @@ RankRanges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class PredictedMemory:
-    """Memory of ranks that need the same, in bytes."""
+    """Memory of ranks with equal requirements, in bytes."""
 
     ranks: RankRanges
     peak_bytes: int
     low_bytes: int
-    """The peak is expected between these two."""
+    """Lower bound; the peak is expected between this and the upper one."""
     high_bytes: int
     phase: str
-    """When the peak is: `forward`, `backward`, `optimizer`, `setup`."""
+    """Phase of the peak: `forward`, `backward`, `optimizer`, `setup`."""
     terms: Mapping[str, int]
     """Terms that add up to `peak_bytes`, largest first."""
     state: Mapping[str, int]
@@ -44,12 +44,12 @@ class RankCounts:
     last: int
     samples: int
     tokens: float | None
-    """None where samples are not of a known length."""
+    """None if samples have no known length."""
 
 
 @dataclass(frozen=True)
 class PredictedData:
-    """Which data the ranks read; from the very start to the last step."""
+    """Data that the ranks read, from the very start to the last step."""
 
     source: str
     """`seeded order`, or `batch plan`."""
@@ -59,20 +59,20 @@ class PredictedData:
     """Samples of the data set."""
     steps_per_epoch: int
     steps: int
-    """Optimizer steps in all."""
+    """Total optimizer steps."""
     ranks: tuple[RankCounts, ...]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """All that was predicted; empty parts were not."""
+    """All predictions; empty fields were not predicted."""
 
     source: str
-    """`traced`, `closed form`, or empty where nothing is known of the model."""
+    """`traced`, `closed form`, or empty if nothing is known of the model."""
     memory: tuple[PredictedMemory, ...] = ()
     data: PredictedData | None = None
     notes: tuple[str, ...] = ()
-    """Why a part is missing, what is not validated: one sentence each."""
+    """Why a prediction is missing, what is not validated: one sentence each."""
 
     def memory_of(self, rank: int) -> PredictedMemory | None:
         """Return the expected memory of `rank`."""
@@ -83,7 +83,7 @@ class Prediction:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Prediction:
-        """The prediction in a plan.json; raises KeyError, TypeError or ValueError when it is not one."""
+        """Return the prediction in a plan.json; raises KeyError, TypeError or ValueError if it is not one."""
         data = value["data"]
         return cls(
             source=str(value["source"]),

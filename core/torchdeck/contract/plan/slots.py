@@ -1,6 +1,6 @@
-"""Named slots: what cannot be known when a plan is made, written `@{name}` in argv, environment and paths.
+"""Named slots: values not yet known when a plan is made, written `@{name}` in argv, environment and paths.
 
-A person's own `@{` is escaped as `@@{` when a plan is made, so that it arrives byte for byte.
+A literal `@{` of the user is escaped as `@@{` when a plan is made, so that it arrives byte for byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SLOTS: Mapping[str, str] = {
     "shipped": "folder with the part of Torchdeck that runs on nodes, named by its content",
     "node_path": "a colon and the PYTHONPATH that the node's own login and activation set; empty if none",
 }
-"""Every slot and what fills it."""
+"""Every slot and the source of its value."""
 
 _SLOT = re.compile(r"(@?)@\{([a-z_]*)\}?")
 
@@ -28,22 +28,23 @@ class UnknownSlotError(ValueError):
 
 
 def slot(name: str) -> str:
-    """The text that stands for slot `name`."""
+    """Return the placeholder text of slot `name`."""
     if name not in SLOTS:
         raise UnknownSlotError(f"there is no slot {name!r}; slots are {', '.join(SLOTS)}")
     return f"@{{{name}}}"
 
 
 def escape(text: str) -> str:
-    """`text` such that `fill` gives it back unchanged."""
+    """Escape `text` such that `fill` returns it unchanged."""
     return text.replace("@{", "@@{")
 
 
 def split(text: str) -> list[tuple[str, str]]:
-    """`text` as pieces in order, each (literal, slot's name) with one of the two empty; escapes undone.
+    """Split `text` into pieces in order, each (literal, slot's name) with one of the two empty; escapes
+    undone.
 
     Raises:
-        UnknownSlotError: a slot that does not exist stands in it.
+        UnknownSlotError: it contains a slot that does not exist.
     """
     pieces: list[tuple[str, str]] = []
     end = 0
@@ -61,7 +62,7 @@ def split(text: str) -> list[tuple[str, str]]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """`text` with every slot replaced by its value and every escape undone.
+    """Return `text` with every slot replaced by its value and every escape undone.
 
     Raises:
         UnknownSlotError: a slot has no value.

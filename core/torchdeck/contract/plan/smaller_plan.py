@@ -1,7 +1,7 @@
-"""The plan of an attempt that does without some ranks of the full plan, or with spare nodes in it. Pure.
+"""Plan of an attempt without some ranks of the full plan, or with spare nodes in it. Pure.
 
-Standard library only, Python 3.10: made on the nodes, with the laptop closed, of what was decided before the
-start. It is, but for which devices are left out, the plan that `make_plan` makes for so many ranks.
+Standard library only, Python 3.10: made on the nodes, with the laptop closed, from decisions made before the
+start. Except for which devices are left out, it is the plan that `make_plan` makes for so many ranks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torchdeck.contract.plan.slots import escape
 
 LOOPBACK = "127.0.0.1"
 WITHIN_ONE_MACHINE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-"""Ranks that are all on one node listen for each other where no other machine reaches them."""
+"""Ranks that are all on one node listen where no other machine can connect."""
 _RECIPE = "TORCHDECK_RECIPE"
 
 
@@ -51,7 +51,7 @@ def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
 
 
 def resized_settings(text: str, batch: Batch, shard: int) -> str:
-    """Settings of a recipe run, the JSON in TORCHDECK_RECIPE, with the arithmetic of another size."""
+    """Return settings of a recipe run, the JSON in TORCHDECK_RECIPE, with the arithmetic of another size."""
     value: dict[str, Any] = json.loads(text)
     value["training"].update(accumulation=batch.accumulation, scaled_lr=batch.scaled_lr)
     value["distributed"]["hsdp"]["shard"] = shard
@@ -60,7 +60,7 @@ def resized_settings(text: str, batch: Batch, shard: int) -> str:
 
 def _size(plan: LaunchPlan, roster: Roster) -> SmallerSize:
     nproc = len(roster.local_ranks[0]) if roster.nodes else 0
-    if roster.world_size == plan.world_size:  # another node has the place of one
+    if roster.world_size == plan.world_size:  # another node has the placement of one
         return SmallerSize(len(roster.nodes), nproc, plan.batch, 0, {}, plan.warnings, plan.prediction)
     for size in plan.smaller:
         if (size.nodes, size.nproc) == (len(roster.nodes), nproc):
@@ -73,7 +73,7 @@ def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -
     devices = tuple(node.devices[local] for local in roster.local_ranks[node_rank]) if node.devices else ()
     env = {**node.env, "CUDA_VISIBLE_DEVICES": escape(",".join(devices))}
     if size.nodes == 1:
-        env.pop("TORCHDECK_NODE", None)  # as where there never was another node
+        env.pop("TORCHDECK_NODE", None)  # as if there had never been another node
         env |= WITHIN_ONE_MACHINE
     if node.name in size.threads:
         env["OMP_NUM_THREADS"] = str(size.threads[node.name])
@@ -90,7 +90,7 @@ def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -
 
 
 def _torchrun(node: NodePlan, size: SmallerSize, first: NodePlan, node_rank: int) -> tuple[str, ...]:
-    """The node's torchrun with the flags that depend on who takes part."""
+    """Return the node's torchrun with the flags that depend on the roster."""
     alone = size.nodes == 1
     address = escape(LOOPBACK if alone else first.address)
     now = dict(itertools.pairwise(node.torchrun))

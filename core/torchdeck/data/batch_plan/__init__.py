@@ -1,7 +1,7 @@
 """Batch plans: precomputed schedules of microbatches, the same in the preview and in the ranks.
 
-Build one from lengths (`build_batch_plan`), write and open it (`save_batch_plan`, `load_batch_plan`), share
-it out (`BatchPlan.shard`, `compute_shard_stats`), and walk it step by step at any world size (`plan_steps`).
+Build one from lengths (`build_batch_plan`), write and open it (`save_batch_plan`, `load_batch_plan`), shard
+it (`BatchPlan.shard`, `compute_shard_stats`), and walk it step by step at any world size (`plan_steps`).
 """
 
 from torchdeck.data.batch_plan.balance import BALANCES, DEFAULT_COST, DEFAULT_WINDOW, Balance

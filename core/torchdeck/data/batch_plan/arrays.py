@@ -1,4 +1,4 @@
-"""The arrays of a plan by name: what is hashed, and what is stored."""
+"""Arrays of a plan by name, for hashing and storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES = ("<i4", "<i8")
 def plan_arrays(
     epochs: Iterable[EpochColumns], names: Sequence[str] | None
 ) -> Iterator[tuple[str, Column | np.ndarray[Any, np.dtype[np.uint8]]]]:
-    """Name and array, little-endian and contiguous, in the order of the file."""
+    """Yield name and array, little-endian and contiguous, in the order of the file."""
     for epoch, columns in enumerate(epochs):
         for name in column_names(columns):
             array = getattr(columns, name)
@@ -31,7 +31,7 @@ def plan_arrays(
 
 
 def column_names(columns: EpochColumns) -> tuple[str, ...]:
-    """The columns that these have."""
+    """Return the names of the columns that are present."""
     return ALWAYS if columns.row_sizes is None else (*ALWAYS, *PACKED)
 
 

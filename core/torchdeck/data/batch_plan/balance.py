@@ -1,16 +1,16 @@
-"""Which rank takes which microbatch, so that all have as many and as much to do.
+"""Assignment of microbatches to ranks, so that all have equal counts and equal work.
 
 "tokens" balances true tokens: what a kernel without padding computes, and what the loss is weighted by.
-"attention" balances `rows × (c·L + L²)` with L the padded length: what a padded batch costs, where c weighs
+"attention" balances `rows × (c·L + L²)` with L the padded length: the cost of a padded batch, with c weighing
 the part of a transformer that grows with the length against the attention that grows with its square. A
 layer of hidden size h computes 24·L·h² + 4·L²·h operations forward (Narayanan et al., arXiv:2104.04473,
 appendix), which is in proportion to 6h·L + L²: c = 6h.
 
 Largest first, each to the rank with the least so far (Graham, "Bounds on multiprocessing timing anomalies",
 1969), among those that still lack one: every rank gets the same number; then the rank with most swaps with
-the one with least. All is whole numbers with ties to
-the lower rank, so that every machine decides alike. Since ranks then hold different numbers of tokens, a
-mean over tokens must weigh each microbatch by its share of the step's tokens.
+the one with least. All values are integers with ties to the lower rank, so that every machine decides
+alike. Since ranks then hold different numbers of tokens, a mean over tokens must weigh each microbatch by
+its share of the step's tokens.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ DEFAULT_COST = 6 * 1024
 DEFAULT_WINDOW = 16
 """Microbatches of each rank that are balanced together: enough for the largest to find a counterweight."""
 NONE = -1
-"""In a table of ranks: no microbatch."""
+"""Marks in a table of ranks that there is no microbatch."""
 MOST_RANKS = 1 << 20
 """Most ranks: the numbers of all ranks must fit in memory."""
 _LARGEST_COST = 1 << 24
 _MOST_COSTS = 2.0**62
 """Most cost of all microbatches together, as loads are added up in 64 bits."""
 _EVEN = 500
-"""Ranks are even when none is over the mean by more than a part in so many."""
+"""Ranks are even if none is over the mean by more than one part in this many."""
 _SWAPS = 4
-"""Tries for each rank, at most."""
+"""Most tries for each rank."""
 _PAIRS = 1 << 24
-"""Swaps that are looked at in one try, at most: each takes some 16 bytes."""
+"""Most swaps considered in one try: each takes some 16 bytes."""
 
 
 def check_world_size(world_size: int) -> int:
-    """`world_size` as an int; raises BatchPlanError unless it is from 1 to MOST_RANKS."""
+    """Return `world_size` as an int; raises BatchPlanError unless it is from 1 to MOST_RANKS."""
     number = as_whole(world_size)
     if number is None or not 1 <= number <= MOST_RANKS:
         rule = "at least 1" if number is None or number < 1 else f"at most {MOST_RANKS}"
@@ -55,7 +55,7 @@ def check_world_size(world_size: int) -> int:
 
 
 def check_rank(rank: int, world_size: int) -> int:
-    """`rank` as an int; raises BatchPlanError unless it is one of `world_size` ranks."""
+    """Return `rank` as an int; raises BatchPlanError unless it is one of `world_size` ranks."""
     world_size, number = check_world_size(world_size), as_whole(rank)
     if number is None or not 0 <= number < world_size:
         raise BatchPlanError(
@@ -65,7 +65,7 @@ def check_rank(rank: int, world_size: int) -> int:
 
 
 def check_window(window: int | None) -> int:
-    """`window`, or the default; raises BatchPlanError unless it is at least 1."""
+    """Return `window`, or the default; raises BatchPlanError unless it is at least 1."""
     number = DEFAULT_WINDOW if window is None else as_whole(window)
     if number is None or number < 1:
         raise BatchPlanError(f"window must be a whole number of microbatches from 1, not {window!r}")
@@ -73,13 +73,13 @@ def check_window(window: int | None) -> int:
 
 
 def check_balance(balance: str) -> None:
-    """Raises BatchPlanError unless `balance` is one."""
+    """Raise BatchPlanError unless `balance` is valid."""
     if balance not in BALANCES:
         raise BatchPlanError(f"balance must be one of {', '.join(BALANCES)}, not {balance!r}")
 
 
 def check_cost(cost: int | None) -> int:
-    """c of the attention cost: `cost`, or the default; raises BatchPlanError unless it can be one."""
+    """Return c of the attention cost: `cost`, or the default; raises BatchPlanError unless it is valid."""
     number = DEFAULT_COST if cost is None else as_whole(cost)
     if number is None or not 0 <= number <= _LARGEST_COST:
         raise BatchPlanError(
@@ -89,7 +89,7 @@ def check_cost(cost: int | None) -> int:
 
 
 def check_dealing(balance: str, window: int | None, cost: int | None) -> int:
-    """The window as a number; raises BatchPlanError unless all three are in range, used or not."""
+    """Return the window as a number; raises BatchPlanError unless all three are in range, used or not."""
     check_balance(balance)
     check_cost(cost)
     return check_window(window)
@@ -126,7 +126,8 @@ def rank_table(
     window: int | None = None,
     cost: int | None = None,
 ) -> Ints:
-    """Each rank's microbatches in the order it takes them, shape (world_size, most); −1 where it has none.
+    """Return each rank's microbatches in the order it takes them, shape (world_size, most); −1 if it has
+    none.
 
     Raises:
         BatchPlanError: an argument is out of range.
@@ -144,10 +145,10 @@ def rank_table(
 
 
 def _window(costs: Ints, first: int, last: int, loads: list[int]) -> Ints:
-    """Microbatches `first` to before `last`, balanced.
+    """Return microbatches `first` to before `last`, balanced.
 
-    Ranks take theirs by falling cost, so that what runs at the same time takes as long; in which order these
-    rows of similar cost come is that of the plan, lest every window begin with its longest samples.
+    Ranks take theirs by falling cost, so that microbatches that run at the same time take as long. These
+    rows of similar cost are in the order of the plan, lest every window begin with its longest samples.
     """
     table = balanced(costs[first:last], loads)
     shared = table.shape[1] - bool((table < 0).any())
@@ -157,7 +158,7 @@ def _window(costs: Ints, first: int, last: int, loads: list[int]) -> Ints:
 
 
 def round_robin(count: int, world_size: int) -> Ints:
-    """Rank i takes i, i + W, …: shape (world_size, ⌈count / W⌉), −1 where it has none."""
+    """Assign i, i + W, … to rank i: shape (world_size, ⌈count / W⌉), −1 if it has none."""
     steps = -(-count // world_size)
     table = np.full(steps * world_size, NONE, dtype=np.int64)
     table[:count] = np.arange(count)
@@ -165,11 +166,11 @@ def round_robin(count: int, world_size: int) -> Ints:
 
 
 def balanced(costs: Ints, loads: list[int]) -> Ints:
-    """Largest first with a cap on the count: shape (W, ⌈n / W⌉), −1 where a rank has none.
+    """Assign largest first with a cap on the count: shape (W, ⌈n / W⌉), −1 if a rank has none.
 
     Args:
         costs: of each microbatch, shape (n,).
-        loads: what each of the W ranks has already; brought up to date.
+        loads: the present load of each of the W ranks; updated.
     """
     world_size = len(loads)
     floor, extra = divmod(len(costs), world_size)
@@ -199,9 +200,9 @@ def balanced(costs: Ints, loads: list[int]) -> Ints:
 
 
 def _even_out(costs: Ints, table: Ints, loads: Ints) -> Ints:
-    """Swap items of the rank with most, in place, while that helps; what each rank has then.
+    """Swap items of the rank with most, in place, while that helps; return the resulting load of each rank.
 
-    The cap on the count leaves ranks that began with the largest items no choice of what comes last.
+    The cap on the count leaves ranks that began with the largest items no choice of their last ones.
     """
     world_size = len(table)
     enough = int(loads.sum()) * (_EVEN + 1) // (_EVEN * world_size)
@@ -218,7 +219,7 @@ def _even_out(costs: Ints, table: Ints, loads: Ints) -> Ints:
 
 
 def _swap(costs: Ints, table: Ints, loads: Ints, most: int, others: Ints) -> bool:
-    """Make the swap of an item of `most` for one of `others` that helps most; whether there is one."""
+    """Swap the item of `most` and the one of `others` that help most; return whether there were any."""
     if table.shape[1] ** 2 * len(others) > _PAIRS:
         return False
     less = costs[table[most]][None, :, None] - costs[table[others]][:, None, :]

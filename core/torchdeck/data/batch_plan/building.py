@@ -1,4 +1,4 @@
-"""From lengths to a batch plan.
+"""Construction of a batch plan from lengths.
 
 Each epoch draws its own order from Philox (Salmon et al., SC 2011) with key (seed, epoch): raw bits sorted
 with ties broken by sample id, so that no machine, Python or numpy version changes a byte of the plan.
@@ -38,10 +38,10 @@ def build_batch_plan(
     tokenizer_fingerprint: str = "",
     progress: Progress | None = None,
 ) -> BatchPlan:
-    """A schedule of microbatches of at most `token_budget` tokens each, padding included.
+    """Return a schedule of microbatches of at most `token_budget` tokens each, padding included.
 
-    The same arguments give the same plan, byte for byte, everywhere. `plan.meta.counts` says what became of
-    samples that are too long or empty.
+    The same arguments give the same plan, byte for byte, everywhere. `plan.meta.counts` reports how many
+    samples were too long or empty, and their treatment.
 
     Args:
         lengths: tokens of each sample; sample ids are the indices, shape (n,).
@@ -54,12 +54,12 @@ def build_batch_plan(
         empty: treatment of samples of length 0: "error" or "drop".
         pack: put several samples into one row of up to `max_length` tokens.
         pad_to: pad to the "longest" sample of the microbatch, or to the "bucket" bound.
-        dataset_fingerprint: names the data set's content; without it the lengths stand for the data set.
-        tokenizer_fingerprint: names what the lengths were counted with.
+        dataset_fingerprint: identifies the data set's content; without it the lengths identify the data set.
+        tokenizer_fingerprint: identifies the tokenizer that the lengths were counted with.
         progress: called after each epoch.
 
     Raises:
-        BatchPlanError: a setting is out of range, or the lengths hold what the settings call an error.
+        BatchPlanError: a setting is out of range, or the lengths contain what the settings treat as an error.
     """
     chosen = checked_buckets(buckets)
     settings = PlanSettings(token_budget, seed, epochs, chosen, max_length, too_long, empty, pack, pad_to)
@@ -85,7 +85,7 @@ MakeEpoch = Callable[[int], EpochColumns]
 
 
 def _bucketed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch, tuple[int, ...]]:
-    """Microbatches of samples of similar length."""
+    """Return microbatches of samples of similar length."""
     bounds = choose_bounds(usable.lengths, settings)
     buckets = bucket_ids(usable.lengths, bounds)
     members = np.bincount(buckets, minlength=len(bounds))
@@ -115,7 +115,7 @@ def _bucketed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch,
 
 
 def _packed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch, tuple[int, ...]]:
-    """Microbatches of rows that hold several samples each."""
+    """Return microbatches of rows that hold several samples each."""
     patterns = pack_patterns(usable.lengths, settings.longest)
 
     def make(epoch: int) -> EpochColumns:
@@ -127,7 +127,7 @@ def _packed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch, t
 def _packed_epoch(
     usable: UsableLengths, settings: PlanSettings, patterns: list[RowPattern], stream: np.random.Philox
 ) -> EpochColumns:
-    # a random order first, and then a stable sort: which of equal samples meet is another matter each epoch
+    # first a random order, then a stable sort: equal samples are combined differently each epoch
     order = _shuffled(stream, np.zeros(len(usable.lengths), dtype=np.uint16), 1)
     order = order[np.argsort(usable.lengths[order], kind="stable")]
     laid, row_samples, row_tokens = lay_out(patterns, usable.lengths, order)
@@ -153,7 +153,7 @@ def _stream(seed: int, epoch: int) -> np.random.Philox:
 
 
 def _cut(members: Ints, batch_sizes: Ints) -> tuple[Ints, Ints]:
-    """Samples and bucket of each microbatch when buckets are cut one after the other."""
+    """Return samples and bucket of each microbatch if buckets are cut one after the other."""
     counts = -(-members // batch_sizes)
     of_bucket = np.repeat(np.arange(len(members), dtype=np.int64), counts)
     sizes = batch_sizes[of_bucket]
@@ -164,10 +164,10 @@ def _cut(members: Ints, batch_sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def _shuffled(stream: np.random.Philox, groups: npt.NDArray[np.uint16], number: int) -> Ints:
-    """0 to n − 1, sorted by group, in random order within each.
+    """Return 0 to n − 1, sorted by group, in random order within each.
 
-    One sort of 64-bit words that hold group, random bits and index: all are different, so that every sorting
-    algorithm gives the same, and a sort of values is several times faster than one of indices.
+    This is one sort of 64-bit words that hold group, random bits and index. All are different, so that every
+    sorting algorithm gives the same, and a sort of values is several times faster than one of indices.
     """
     bits: Bits = stream.random_raw(len(groups))
     index_bits = (len(groups) - 1).bit_length()
@@ -175,7 +175,7 @@ def _shuffled(stream: np.random.Philox, groups: npt.NDArray[np.uint16], number: 
     mask = np.uint64((1 << index_bits) - 1)
     if group_bits:
         bits >>= np.uint64(group_bits)
-        # in parts: a second array of words would be the largest thing in memory
+        # in chunks: a second array of words would be the largest object in memory
         for first in range(0, len(groups), 1 << 20):
             part = slice(first, first + (1 << 20))
             bits[part] |= groups[part].astype(np.uint64) << np.uint64(64 - group_bits)
@@ -194,26 +194,26 @@ def _sample_ids(usable: UsableLengths, order: Ints) -> npt.NDArray[np.signedinte
     return usable.ids[order]
 
 
-# Where to cut lengths into buckets so that padding is least.
+# Bounds between length buckets with the least padding.
 
 _CANDIDATES = 512
-"""Bounds that are tried; the work grows with the square."""
+"""Most bounds that are tried; the work grows with the square."""
 _WIDE = 1 << 24
 """Lengths above this are counted by sorting instead of in a table."""
 _FULL_MICROBATCHES = 4
-"""That a bucket should have, since the last one of each is rarely full."""
+"""Full microbatches that a bucket should have, since the last one of each is rarely full."""
 
 
 def choose_bounds(lengths: npt.NDArray[np.int32], settings: PlanSettings) -> tuple[int, ...]:
-    """Upper bounds of the buckets, inclusive and ascending; the last is the longest of `lengths`.
+    """Return upper bounds of the buckets, inclusive and ascending; the last is the longest of `lengths`.
 
-    Bounds that were given are used as they are, without those that no sample needs. Otherwise those of least
+    Given bounds are used as they are, without those that no sample needs. Otherwise those of least
     padding among `_CANDIDATES`, by dynamic programming over the histogram (the one-dimensional k-segmentation
     of Bellman, "On the approximation of curves by line segments using dynamic programming", CACM 4, 1961).
 
     Args:
         lengths: of all samples, at least 1 each, shape (n,).
-        settings: `buckets` and `token_budget` are looked at.
+        settings: `buckets` and `token_budget` are used.
     """
     longest = int(lengths.max())
     if isinstance(settings.buckets, tuple):
@@ -225,7 +225,7 @@ def choose_bounds(lengths: npt.NDArray[np.int32], settings: PlanSettings) -> tup
 
 
 def bucket_ids(lengths: npt.NDArray[np.int32], bounds: Sequence[int]) -> npt.NDArray[np.uint16]:
-    """The bucket of each length, shape (n,)."""
+    """Return the bucket of each length, shape (n,)."""
     result = np.empty(len(lengths), dtype=np.uint16)
     edges = np.asarray(bounds, dtype=np.int32)
     for first in range(0, len(lengths), 1 << 20):
@@ -235,7 +235,7 @@ def bucket_ids(lengths: npt.NDArray[np.int32], bounds: Sequence[int]) -> npt.NDA
 
 
 def _histogram(lengths: npt.NDArray[np.int32], longest: int) -> tuple[Ints, Ints]:
-    """The lengths that occur, ascending, and how often each does."""
+    """Return the lengths that occur, ascending, and how often each does."""
     if longest > _WIDE:
         values, counts = np.unique(lengths, return_counts=True)
         return values.astype(np.int64), counts.astype(np.int64)
@@ -245,10 +245,10 @@ def _histogram(lengths: npt.NDArray[np.int32], longest: int) -> tuple[Ints, Ints
 
 
 def _least_padding(values: Ints, counts: Ints, buckets: int) -> tuple[int, ...]:
-    """At most `buckets` of `values`, the last included, that lengths are padded up to the least."""
+    """Return at most `buckets` of `values`, including the last, as bounds with the least padding."""
     tokens = np.cumsum(values * counts)
     if len(values) > _CANDIDATES:
-        # equal shares of the tokens: long samples are few, but what they are padded with is long too
+        # equal shares of the tokens: long samples are few, but their padding is long too
         shares = np.arange(1, _CANDIDATES + 1, dtype=np.int64) * (int(tokens[-1]) // _CANDIDATES)
         at = np.unique(np.minimum(np.searchsorted(tokens, shares), len(values) - 1))
         at = np.unique(np.append(at, len(values) - 1))

@@ -1,4 +1,4 @@
-"""One epoch of a batch plan in columns, and the light views made of them."""
+"""One epoch of a batch plan in columns, and lightweight views of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torchdeck.data.batch_plan.errors import BatchPlanError
 
 Column = npt.NDArray[np.signedinteger[Any]]
-"""Whole numbers in the narrowest of int32 and int64 that holds them."""
+"""Integers in the narrowest of int32 and int64 that holds them."""
 Ints = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 20
@@ -65,15 +65,15 @@ class Microbatch:
 
 @dataclass(frozen=True, eq=False)
 class EpochColumns:
-    """The microbatches of one epoch: M of them, with N samples in R rows.
+    """Microbatches of one epoch: M of them, with N samples in R rows.
 
     Attributes:
         sample_ids: microbatch after microbatch, shape (N,).
-        offsets: where each begins in `sample_ids`, and N; shape (M + 1,).
+        offsets: start of each in `sample_ids`, and N; shape (M + 1,).
         max_len: tokens that a row is padded to, shape (M,).
         tokens: without padding, shape (M,).
         bucket_id: shape (M,).
-        row_offsets: where each begins in `row_sizes`, and R; shape (M + 1,). None without packing.
+        row_offsets: start of each in `row_sizes`, and R; shape (M + 1,). None without packing.
         row_sizes: samples in each row, shape (R,). None without packing.
     """
 
@@ -86,11 +86,11 @@ class EpochColumns:
     row_sizes: Column | None = None
 
     def __len__(self) -> int:
-        """M."""
+        """Return M."""
         return len(self.max_len)
 
     def check(self) -> None:
-        """Raises BatchPlanError unless the arrays fit each other; cheap, whatever their size."""
+        """Raise BatchPlanError unless the arrays fit each other; cheap, whatever their size."""
         count = len(self)
         parts = [("sample_ids", self.sample_ids, self.offsets)]
         if (self.row_sizes is None) != (self.row_offsets is None):
@@ -105,25 +105,25 @@ class EpochColumns:
 
     @property
     def batch_size(self) -> Column:
-        """Samples of each microbatch, shape (M,)."""
+        """Return the samples of each microbatch, shape (M,)."""
         return np.diff(self.offsets)
 
     @property
     def rows(self) -> Column:
-        """Padded sequences of each microbatch, shape (M,)."""
+        """Return the padded sequences of each microbatch, shape (M,)."""
         return np.diff(self.offsets if self.row_offsets is None else self.row_offsets)
 
     @property
     def padded_tokens(self) -> Ints:
-        """Tokens computed, padding included, of each microbatch, shape (M,)."""
+        """Return the tokens computed, padding included, of each microbatch, shape (M,)."""
         return np.multiply(self.rows, self.max_len, dtype=np.int64)
 
     def microbatch(self, index: int) -> Microbatch:
-        """Microbatch `index`, from 0."""
+        """Return microbatch `index`, from 0."""
         return next(self.iterate(index, index + 1))
 
     def iterate(self, start: int = 0, stop: int | None = None) -> Iterator[Microbatch]:
-        """Microbatches from `start` to before `stop`, in order; each is made when it is asked for."""
+        """Yield microbatches from `start` to before `stop`, in order; each is created on demand."""
         end = len(self) if stop is None else min(stop, len(self))
         for first in range(start, end, _VIEWED):
             yield from self._views(first, min(first + _VIEWED, end))
@@ -145,7 +145,7 @@ class EpochColumns:
             yield Microbatch(first + at, ids, max_len, bucket_id, tokens, sizes)
 
     def select(self, chosen: Ints) -> EpochColumns:
-        """The microbatches `chosen`, in that order, as columns of their own.
+        """Return the microbatches `chosen`, in that order, as columns of their own.
 
         Args:
             chosen: indices, shape (m,).
@@ -166,27 +166,30 @@ class EpochColumns:
 
 
 def narrow(values: npt.NDArray[Any]) -> Column:
-    """`values` (from 0) as int32 where they fit, else as int64."""
+    """Return `values` (from 0) as int32 if they fit, else as int64."""
     fits = len(values) == 0 or int(values.max()) <= np.iinfo(np.int32).max
     return values.astype(np.int32 if fits else np.int64, copy=False)
 
 
 def offsets_of(sizes: npt.NDArray[Any]) -> Column:
-    """Where parts of `sizes` begin when laid behind each other, and where the last ends; shape (n + 1,)."""
+    """Return the offsets of consecutive slices of the given `sizes`, and the end of the last; shape (n +
+    1,).
+    """
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=ends[1:])
     return narrow(ends)
 
 
 def _gather(values: Column, offsets: Column, chosen: Ints) -> tuple[Column, Column]:
-    """The parts `chosen` of `values`, behind each other, and their offsets."""
+    """Return the slices `chosen` of `values`, concatenated, and their offsets."""
     begins = offsets[:-1][chosen]
     sizes = offsets[1:][chosen] - begins
     new_offsets = offsets_of(sizes)
     result = np.empty(int(new_offsets[-1]), dtype=values.dtype)
     first = 0
     while first < len(chosen):
-        # as many parts as fit the chunk, but one at least: the index of a whole epoch would be twice its size
+        # as many slices as fit the chunk, but at least one: the index of a whole epoch would be twice its
+        # size
         reach = int(np.searchsorted(new_offsets, int(new_offsets[first]) + _CHUNK, side="right")) - 1
         last = max(first + 1, reach)
         low, high = int(new_offsets[first]), int(new_offsets[last])

@@ -113,7 +113,7 @@ class BatchPlan:
         at_end = epoch == self.epochs and microbatch_idx == 0
         if not at_end and not 0 <= microbatch_idx <= self.microbatches(epoch):
             raise BatchPlanError(
-                f"there is no microbatch {microbatch_idx} to go on from: epoch {epoch} has "
+                f"there is no microbatch {microbatch_idx} to continue from: epoch {epoch} has "
                 f"{self.microbatches(epoch)}, counted from 0"
             )
         return self._from(epoch, microbatch_idx)

@@ -139,7 +139,7 @@ def _notice(manifest: Manifest, peers: Peers) -> str:
     if manifest.world_size == peers.world_size:
         return ""
     return (
-        f"the checkpoint was saved at world size {manifest.world_size} and goes on at {peers.world_size}: "
+        f"the checkpoint was saved at world size {manifest.world_size} and continues at {peers.world_size}: "
         "weights are bit-identical, random numbers are derived afresh, "
         "and later losses may differ in the last digits"
     )

@@ -1,4 +1,4 @@
-"""Checkpoints of a hand-written training loop: when, how many stay, which is best, going on."""
+"""Checkpoints of a hand-written training loop: schedule, retention, the best one, resuming."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class CheckpointManager:
         self.close()
 
     def should_save(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step` optimizer steps."""
+        """Return whether a checkpoint is due after `step` optimizer steps."""
         return self._every is not None and step > 0 and step % self._every == 0
 
     def save(
@@ -204,7 +204,7 @@ class CheckpointManager:
 
 
 def _kind(strategy: Sharing | None, world_size: int) -> str:
-    """What the manifest says of how the ranks trained."""
+    """Return the manifest's description of the ranks' strategy."""
     if strategy is not None:
         return strategy.name
     return "single" if world_size == 1 else "own"

@@ -1,8 +1,8 @@
-"""A checkpoint whose files lie on several nodes, brought together where they are needed.
+"""Assembles a checkpoint whose files are on several nodes, where they are needed.
 
-Files go from a rank that has them to the ranks that lack them, over the checkpoints' own process group, and
-are checked against the manifest where they arrive. One that is damaged on a node is taken from another node
-that has a copy.
+Files are sent from a rank that has them to the ranks that need them, over the checkpoints' own process group.
+They are checked against the manifest on arrival. A file that is damaged on one node is taken from another
+node with a copy.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Parts:
     """One checkpoint, as far as this rank's node has it.
 
     Attributes:
-        folder: where all files that were brought here can be read, this node's own among them.
-        manifest: of the whole.
+        folder: folder with all files fetched so far, including this node's own.
+        manifest: manifest of the whole.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Parts:
         self._what = f"bringing the parts of the checkpoint of step {manifest.step} together"
 
     def prepare(self) -> None:
-        """Check what lies here, and make the folder.
+        """Check the local files, and create the folder.
 
         Raises:
-            CheckpointError: on every rank: a file is damaged, or lies on no node, among those that take part.
+            CheckpointError: on every rank: a file is damaged, or on none of the participating nodes.
         """
         names = sorted(self._here())
         beside = self._disks.beside(self._peers.rank)
@@ -74,10 +74,10 @@ class Parts:
         self._peers.step(self._what, lambda: self._link(sorted(here)) if self._leads else None)
 
     def bring(self, needed: Iterable[str]) -> None:
-        """Have the files that this rank needs in `folder`; every rank calls it.
+        """Fetch the files that this rank needs into `folder`; every rank calls it.
 
         Raises:
-            CheckpointError: on every rank: a file did not arrive as it was written.
+            CheckpointError: on every rank: a file did not arrive intact.
         """
         wishes = self._peers.together(self._what, lambda: sorted(set(needed)), self._names)
         has = self._peers.together(self._what, lambda: sorted(self._in_folder()), self._names)
@@ -101,7 +101,7 @@ class Parts:
         self._peers.step(self._what, check)
 
     def _names(self, value: Any) -> list[str]:
-        """Names of the checkpoint's files; raises ValueError if `value` has others."""
+        """Return names of the checkpoint's files; raises ValueError if `value` has others."""
         names = listed(text)(value)
         if not self.manifest.files.keys() >= set(names):
             raise ValueError("it names a file that is not the checkpoint's")
@@ -127,7 +127,7 @@ class Parts:
 
 @contextmanager
 def gathered(folder: Path, manifest: Manifest, peers: Peers) -> Iterator[Parts]:
-    """The parts of the checkpoint that is `folder` on each node, `manifest` being of the whole.
+    """Yield the parts of the checkpoint that is `folder` on each node; `manifest` is that of the whole.
 
     Raises:
         CheckpointError: on every rank.
@@ -147,7 +147,7 @@ def gathered(folder: Path, manifest: Manifest, peers: Peers) -> Iterator[Parts]:
 
 
 def _part_of(folder: Path, manifest: Manifest) -> Path | None:
-    """This node's part: `folder`, or where a save that was broken off moved it."""
+    """Return this node's part: `folder`, or the place to which an interrupted save moved it."""
     name = folder.name.removeprefix(".replaced-")
     candidates = (folder, folder.with_name(name), folder.with_name(f".replaced-{name}"))
     return next((candidate for candidate in candidates if _is_of(candidate, manifest)), None)
@@ -162,15 +162,15 @@ def _is_of(folder: Path, manifest: Manifest) -> bool:
 
 
 def _refuse(problems: Mapping[str, str], lost: Sequence[str]) -> None:
-    """Raise CheckpointError if files are damaged here that are sound nowhere."""
+    """Raise CheckpointError if files are damaged here and intact nowhere."""
     found = [problem for name, problem in problems.items() if name in lost]
     if found:
         raise CheckpointError("; ".join(found))
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove the folder of another run's checkpoints, and of that run, of which this node has nothing."""
-    with contextlib.suppress(OSError):  # there is something in it
+    """Remove the folder of another run's checkpoints, and of that run, if this node has nothing of it."""
+    with contextlib.suppress(OSError):  # it is not empty
         folder.rmdir()
         if folder.name == CHECKPOINTS:
             folder.parent.rmdir()

@@ -1,4 +1,4 @@
-"""Ranks that do a thing together and all learn whether it succeeded on every one of them."""
+"""Ranks that act together and all learn whether every one of them succeeded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torchdeck.distributed.group import json_collectives
 
 T = TypeVar("T")
 _Outcome = tuple[bool, Any]
-"""It succeeded, and the result; or it failed, and why."""
+"""(True, result), or (False, reason of the failure)."""
 
 
 class Peers:
     """All ranks of the run.
 
-    Two or more talk over a gloo group of their own: a checkpoint's files may take longer to write than the
-    training's timeout allows, and its bookkeeping must not touch the accelerator.
+    Two or more communicate over a separate gloo group. A checkpoint's files may take longer to write than the
+    training's timeout allows, and its bookkeeping must not use the accelerator.
     """
 
     def __init__(self, rank: int, world_size: int, timeout: float) -> None:
@@ -34,7 +34,8 @@ class Peers:
 
     @property
     def group(self) -> dist.ProcessGroup | None:
-        """The gloo group; None for a single rank. Made on first use, which has to be everywhere at once.
+        """Return the gloo group; None for a single rank. Created on first use, which must be on all ranks at
+        once.
 
         Raises:
             CheckpointError: torch.distributed is not initialised for this world size, or a rank is gone.
@@ -46,7 +47,7 @@ class Peers:
         return self._group
 
     def join(self) -> None:
-        """Make the group, in the thread that trains: making one is a collective of all of the rank's groups.
+        """Create the group in the training thread: creating one is a collective of all of the rank's groups.
 
         Raises:
             CheckpointError: as `group`.
@@ -59,7 +60,7 @@ class Peers:
                 f"checkpoints of {self.world_size} ranks need torch.distributed initialised for as many"
             )
         try:
-            # the training's group notices at once when a rank is gone; making one waits out its whole limit
+            # the training's group detects a lost rank at once; creating one waits until its timeout
             dist.barrier()
             timeout = dt.timedelta(seconds=self._timeout)
             group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=timeout)
@@ -70,12 +71,13 @@ class Peers:
             ) from error
 
     def together(self, what: str, action: Callable[[], Any], read: Callable[[Any], T]) -> list[T]:
-        """Each rank's result of `action`, by rank; every rank waits until all have theirs.
+        """Return each rank's result of `action`, by rank; every rank waits until all have theirs.
 
         Args:
             what: names the step in messages, as in "hashing the files".
-            action: this rank's part, whose result is JSON; must not talk to other ranks.
-            read: makes a value of what a rank sent, this one among them. Raises ValueError if it is wrong.
+            action: this rank's part, whose result is JSON; must not communicate with other ranks.
+            read: converts a rank's message, including this one's, to a value. Raises ValueError if it is
+                wrong.
 
         Raises:
             CheckpointError: `action` failed on at least one rank (raised on every rank, with the same
@@ -85,12 +87,12 @@ class Peers:
         return [_read(what, read, value, rank) for rank, value in enumerate(values)]
 
     def first(self, what: str, action: Callable[[], Any], read: Callable[[Any], T], rank: int = 0) -> T:
-        """The result of `action` on `rank`, which no other rank does. Raises as `together`."""
+        """Return the result of `action`, which runs on `rank` alone. Raises as `together`."""
         values = self._gathered(what, _attempt(action if self.rank == rank else lambda: None))
         return _read(what, read, values[rank], rank)
 
     def step(self, what: str, action: Callable[[], T]) -> T:
-        """This rank's result of `action`, once all have theirs; none is sent. Raises as `together`."""
+        """Return this rank's result of `action`, once all have theirs; none is sent. Raises as `together`."""
         results: list[T] = []
         self.together(what, lambda: results.append(action()), nothing)
         return results[0]
@@ -98,12 +100,12 @@ class Peers:
     def reduce_scatter(
         self, what: str, action: Callable[[], Any], reduce: Callable[[list[Any]], Sequence[Any]]
     ) -> Any:
-        """The reply that rank 0 has for this rank, once it has the results of all.
+        """Return rank 0's reply to this rank, which is computed from the results of all.
 
         Args:
             what: as in `together`.
             action: this rank's part, whose result is JSON.
-            reduce: results by rank, unchecked -> replies by rank, in JSON; is called on rank 0 alone.
+            reduce: results by rank, unchecked -> replies by rank, in JSON; called on rank 0 alone.
 
         Raises:
             CheckpointError: on every rank: `action` failed on one, `reduce` failed, or a rank is gone.
@@ -122,7 +124,7 @@ class Peers:
     def _replies(
         self, what: str, outcome: _Outcome, reduce: Callable[[list[Any]], Sequence[Any]]
     ) -> list[Any]:
-        """On rank 0, what each rank is to get; if anything failed, why."""
+        """Return, on rank 0, the reply for each rank; if anything failed, the reason."""
         try:
             results = [outcome] if self.group is None else json_collectives.gather(outcome, self.group)
             if self.rank:
@@ -181,7 +183,7 @@ def _gone(what: str, error: RuntimeError) -> CheckpointError:
 
 
 def sentence(error: BaseException) -> str:
-    """An exception as part of one line."""
+    """Return an exception as part of one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, pickle.UnpicklingError):

@@ -1,4 +1,4 @@
-"""Why torch refused a file that it reads as tensors alone, in words that leader nobody to trust it."""
+"""Explains why torch rejected a file read with `weights_only`, without advising anyone to trust it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _ASKED = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def refusal(error: BaseException) -> str:
-    """`error` of `torch.load(weights_only=True)` as part of a sentence.
+    """Return `error` of `torch.load(weights_only=True)` as part of a sentence.
 
-    torch's own text advises to read the file without `weights_only`, which would run what is in it.
+    torch's own text advises reading the file without `weights_only`, which would execute its content.
     """
     text = str(error).strip()
     if isinstance(error, pickle.UnpicklingError):

@@ -1,4 +1,4 @@
-"""Going on from the newest sound checkpoint of a directory, all ranks from the same one."""
+"""Resumes from the newest valid checkpoint of a directory, all ranks from the same one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def auto_resume(
 def resume_newest(
     directory: Path, state: TrainState, peers: Peers, run_id: str | None = None
 ) -> LoadedState | None:
-    """As `auto_resume`, for whoever has a state and peers."""
+    """Resume as `auto_resume` does, for callers with a state and peers."""
     listings = peers.together(
         f"looking for checkpoints in {directory}",
         lambda: [[info.path.name, max(0, info.step), info.why] for info in candidates(directory, run_id)],
@@ -90,14 +90,14 @@ def resume_newest(
 def train_state(
     model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], strategy: Sharing | None
 ) -> TrainState:
-    """Model and optimizers as a checkpoint sees them."""
+    """Return model and optimizers as a checkpoint sees them."""
     optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
     tensors = None if strategy is None else strategy.tensors(model, optimizers)
     return TrainState(model, optimizers, tensors=tensors)
 
 
 def peers_of(strategy: Sharing | None, timeout: float) -> Peers:
-    """The ranks of `strategy`, else those that torch.distributed or the launcher's variables say."""
+    """Return the ranks of `strategy`, or else those of torch.distributed or the launcher's variables."""
     if strategy is not None:
         peers = Peers(strategy.rank, strategy.world_size, timeout)
     else:
@@ -111,7 +111,7 @@ class _Candidate(NamedTuple):
     name: str
     step: int
     why: str
-    """What is wrong with it."""
+    """Its fault."""
 
 
 def _candidate(value: Any) -> _Candidate:
@@ -121,7 +121,7 @@ def _candidate(value: Any) -> _Candidate:
 
 
 def _merged(listings: Sequence[Sequence[_Candidate]]) -> list[tuple[str, str]]:
-    """Names, newest first, and what is wrong with each; nothing where it is sound on some node."""
+    """Return names, newest first, with the fault of each; empty if it is valid on some node."""
     found: dict[str, _Candidate] = {}
     for candidate in (candidate for listing in listings for candidate in listing):
         known = found.get(candidate.name)
@@ -132,7 +132,7 @@ def _merged(listings: Sequence[Sequence[_Candidate]]) -> list[tuple[str, str]]:
 
 
 def _problems(folder: Path, peers: Peers) -> list[str]:
-    """What is wrong with a checkpoint, the same on every rank."""
+    """Return the faults of a checkpoint, the same on every rank."""
     what = f"checking checkpoint {folder}"
     manifest = shared_manifest(what, folder, peers)
     if manifest.node is not None:

@@ -1,4 +1,4 @@
-"""Which checkpoints stay when a new one was saved. Standard library only."""
+"""Checkpoints to keep after a new one was saved. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Retention:
-    """The rule by which checkpoints named by their step stay; `final` always stays.
+    """Rule for keeping checkpoints named by their step; `final` is always kept.
 
-    A step stays that is one of the newest `keep_last`, or a multiple of `keep_every`, or one of the
-    `keep_best` with the best `best_metric` (of two alike the newer one). What was just saved is the newest,
-    so that the last complete checkpoint is never deleted.
+    A step is kept if it is one of the newest `keep_last`, a multiple of `keep_every`, or one of the
+    `keep_best` with the best `best_metric` (the newer one on a tie). The one just saved is the newest, so the
+    last complete checkpoint is never deleted.
 
     Raises:
         ValueError: a number is out of range.
@@ -44,7 +44,7 @@ class Retention:
 
     @classmethod
     def from_settings(cls, settings: CheckpointSettings) -> Retention:
-        """What a run's [checkpoint] table says."""
+        """Return the rule in a run's [checkpoint] table."""
         return cls(
             keep_last=settings.keep_last,
             keep_every=settings.keep_every,
@@ -54,10 +54,10 @@ class Retention:
         )
 
     def kept(self, steps: Mapping[int, Mapping[str, float]]) -> dict[int, tuple[str, ...]]:
-        """The steps that stay, each with why.
+        """Return the steps to keep, each with the reasons.
 
         Args:
-            steps: of all complete checkpoints of one history, with the metrics of each.
+            steps: steps of all complete checkpoints of one history, with the metrics of each.
         """
         newest = set(sorted(steps)[-self.keep_last :])
         best = set(self.best(steps)[: self.keep_best])
@@ -73,7 +73,7 @@ class Retention:
         return {step: why for step in steps if (why := reasons(step))}
 
     def best(self, steps: Mapping[int, Mapping[str, float]]) -> list[int]:
-        """Those of `steps` that have the metric, best first; of two alike the newer one."""
+        """Return those of `steps` that have the metric, best first; the newer one first on a tie."""
         sign = 1.0 if self.best_is == "lowest" else -1.0
         measured = {
             step: metrics[self.best_metric] for step, metrics in steps.items() if self.best_metric in metrics
@@ -81,11 +81,11 @@ class Retention:
         return sorted(measured, key=lambda step: (sign * measured[step], -step))
 
     def surplus(self, found: Iterable[CheckpointInfo], newest: int) -> list[CheckpointInfo]:
-        """What of a checkpoint directory may go now that the checkpoint of step `newest` is committed.
+        """Return the checkpoints that may be deleted now that the checkpoint of step `newest` is committed.
 
-        Checkpoints of later steps are of a history that was given up; they neither count nor go (they are
-        replaced when their step comes again). A damaged one counts for nothing, and goes once `keep_last`
-        sound ones are newer.
+        Checkpoints of later steps belong to an abandoned history. They neither count nor are deleted (they
+        are replaced when their step is reached again). A damaged one does not count, and is deleted once
+        `keep_last` valid ones are newer.
         """
         history = [info for info in found if info.step <= newest and is_named_by_step(info)]
         complete = {
@@ -103,5 +103,5 @@ class Retention:
 
 
 def is_named_by_step(info: CheckpointInfo) -> bool:
-    """Whether its folder is `step_<step>`: not `final`, nor one moved aside."""
+    """Return whether its folder is `step_<step>`: not `final`, nor one moved elsewhere."""
     return info.path.name == checkpoint_name(info.step)

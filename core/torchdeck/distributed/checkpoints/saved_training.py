@@ -1,4 +1,4 @@
-"""A hand-written loop's checkpoints: one call to save, one to go on."""
+"""Checkpoints of a hand-written loop: one call to save, one to resume."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def load_training(
     optimizers: Optimizers,
     tensors: TrainingTensors | None = None,
 ) -> LoadedState:
-    """See `DistributedStrategy.load`; `tensors`, where more than the strategy's are to be filled."""
+    """See `DistributedStrategy.load`; `tensors` is used if more than the strategy's are to be filled."""
     state = train_state(model, optimizers, strategy)
     state.tensors = tensors or state.tensors
     peers = peers_of(strategy, TIMEOUT)
-    # while a rank looked, another may have seen more of a folder that a network shares
+    # in the meantime another rank may have seen more of a network-shared folder
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:

@@ -1,4 +1,6 @@
-"""One save: every rank fills its part of a folder, syncs and hashes it; what belongs together is gathered."""
+"""Saves a checkpoint: every rank fills its part of a folder, syncs and hashes it; then the parts are
+gathered.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from torchdeck.distributed.checkpoints.transfer import receive, send
 
 @dataclass(frozen=True)
 class Written:
-    """What a save put into its folder."""
+    """Contents of a save's folder."""
 
     files: dict[str, FileEntry]
     snapshot: Snapshot
@@ -40,10 +42,10 @@ def write_all(
 
     Args:
         folder: exists, empty.
-        take: gives what this rank saves, or raises what went wrong with it.
+        take: returns this rank's data, or raises the error that occurred with it.
         peers: all ranks.
         disks: which of them share the folder.
-        replicas: how many other nodes get a copy of what a node's ranks wrote, if each has a disk of its own.
+        replicas: number of other nodes that get a copy of a node's files, if each has its own disk.
 
     Raises:
         CheckpointError: on every rank.
@@ -94,23 +96,23 @@ def _check_visible(folder: Path, files: dict[str, FileEntry]) -> None:
             )
 
 
-# Copies of each node's part of a checkpoint on other nodes, so that it outlives the loss of a node.
+# Copies of each node's part of a checkpoint on other nodes, so that it survives the loss of a node.
 
 
 class Copying(NamedTuple):
-    """What goes from one disk to another."""
+    """Transfer from one disk to another."""
 
     sender: int
-    """The rank that leads on the disk with the files."""
+    """The leading rank on the disk with the files."""
     receiver: int
-    """The rank that leads on the disk with the copies."""
+    """The leading rank on the disk with the copies."""
 
 
 def copyings(disks: Disks, replicas: int) -> list[Copying]:
-    """From each disk to the `replicas` next ones, the last one's next being the first.
+    """Return the transfers from each disk to the `replicas` next ones, cyclically.
 
-    The order is the same on every rank, so that no two wait for each other; most pairs of disks that have
-    nothing in common come one after the other, and so copy at the same time.
+    The order is the same on every rank, so that no two wait for each other. Most consecutive pairs of disks
+    are disjoint, and so copy at the same time.
     """
     order = sorted(set(disks.leaders))
     count = len(order)
@@ -124,17 +126,17 @@ def copyings(disks: Disks, replicas: int) -> list[Copying]:
 def copied(
     folder: Path, files: Mapping[str, FileEntry], peers: Peers, disks: Disks, replicas: int
 ) -> dict[str, FileEntry]:
-    """Copy the files of each disk in `folder` to others; the files, with where their copies lie.
+    """Copy the files of each disk in `folder` to others; return the files with the locations of their copies.
 
     Args:
-        folder: of the checkpoint being made, on every disk.
-        files: all of it, of which each disk has those that its ranks wrote.
+        folder: folder of the checkpoint being created, on every disk.
+        files: all files, of which each disk has those that its ranks wrote.
         peers: all ranks; they call it together.
         disks: which ranks share a disk.
-        replicas: how many other disks get a copy.
+        replicas: number of other disks that get a copy.
 
     Raises:
-        CheckpointError: on every rank: a copy could not be written, or is not what was sent.
+        CheckpointError: on every rank: a copy could not be written, or differs from the original.
     """
     what = "copying the files to other nodes"
     arrived: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What one rank gives to a save, all of the same moment of training."""
+"""One rank's data for a save, all from the same moment of training."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Snapshot:
     tensors: dict[str, torch.Tensor]
     """This rank's share of model and optimizers; training's own memory, or a copy."""
     names: frozenset[str]
-    """Of all tensors this rank knows of: the ranks together have to give them."""
+    """Names of all tensors this rank knows of: the ranks together must provide them."""
     model_fingerprint: str
 
 
 def take_snapshot(state: TrainState, step: int, peers: Peers, staging: Staging | None = None) -> Snapshot:
-    """The state after `step` steps.
+    """Return the state after `step` steps.
 
     Args:
-        state: of training.
+        state: state of training.
         step: optimizer steps done.
-        peers: all ranks; each of those that hold the same tensors gives a share of them.
-        staging: copies the tensors, so that training can go on; None: they must not change until all is
+        peers: all ranks; those that hold the same tensors each provide a share of them.
+        staging: copies the tensors, so that training can continue; None: they must not change until all is
             written.
 
     Raises:
@@ -76,28 +76,28 @@ def take_snapshot(state: TrainState, step: int, peers: Peers, staging: Staging |
     )
 
 
-# Which rank writes what of the tensors that several ranks hold alike.
-#
-# Decided before anything is copied or written, by each rank for itself: it is a function of names, sizes
-# and the ranks' places alone. So replicas cost no rank more than its share of memory and time, and a
-# checkpoint of DDP is written by all its ranks.
+# Assignment of tensors that several ranks hold in common to the rank that writes them. Each rank decides it
+# alone before anything is copied or written, as a function of names, sizes and the ranks' positions only.
+# Replicas therefore cost no rank more than its share of memory and time, and a checkpoint of DDP is written
+# by all its ranks.
 
 
 def own_share(
     tensors: Mapping[str, torch.Tensor], alike: Collection[str], rank: int, world_size: int
 ) -> dict[str, torch.Tensor]:
-    """Of what this rank could give to a save, what it has to.
+    """Return the part of `tensors` that this rank must save.
 
     Args:
         tensors: the same names and shapes on all ranks, as far as they are in `alike`.
-        alike: names of tensors that have the same values on all ranks; of a DTensor, on all ranks that hold
+        alike: names of tensors that have the same values on all ranks; for a DTensor, on all ranks that hold
             the same shard of it.
         rank: this one.
         world_size: number of ranks.
 
     Returns:
-        Everything that is not in `alike`, and this rank's share of the rest: all ranks together give all of
-        it, each part once, about as many bytes each.
+        Everything that is not in `alike`, and this rank's share of the rest. All ranks together provide all
+        of
+        it, each part once, with about the same number of bytes each.
     """
     holders: dict[str, tuple[int, int]] = {}
     groups: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -118,31 +118,32 @@ def own_share(
 
 
 def deal(sizes: Mapping[str, int], hands: int) -> dict[str, int]:
-    """Deal out names so that every hand gets about as many bytes: the largest first, to who has least.
+    """Distribute names so that every recipient gets about the same bytes: the largest first, to the least
+    loaded.
 
     Args:
         sizes: bytes by name; their order does not matter.
-        hands: number of those who get them, at least 1.
+        hands: number of recipients, at least 1.
 
     Returns:
-        By name, who gets it, from 0 on.
+        The recipient of each name, from 0 on.
     """
     loads = [(0, hand) for hand in range(hands)]
     dealt = {}
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         load, hand = heapq.heappop(loads)
         dealt[name] = hand
-        # a name costs something, too: what has no bytes is dealt out in turn
+        # a name has a cost too: those without bytes are assigned round-robin
         heapq.heappush(loads, (load + max(1, sizes[name]), hand))
     return dealt
 
 
 def _replica(tensor: DTensor) -> tuple[int, int]:
-    """Which of those that hold the same shard this rank is, and how many there are."""
+    """Return this rank's index among those that hold the same shard, and their number."""
     mesh: DeviceMesh = tensor.device_mesh
     place = mesh.get_coordinate()
     if place is None:
-        return 0, 1  # outside of the mesh: it has nothing to give
+        return 0, 1  # outside of the mesh: it has nothing to save
     dims = [dim for dim, placement in enumerate(tensor.placements) if isinstance(placement, Replicate)]
     index = 0
     for dim in dims:

@@ -1,4 +1,4 @@
-"""What goes into a checkpoint and what comes back."""
+"""Contents of a checkpoint, and the result of loading one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTen
 
 
 class Sharing(Protocol):
-    """How ranks share a training, as far as checkpoints are concerned: a `DistributedStrategy`."""
+    """Sharing of a training by ranks, as checkpoints see it: a `DistributedStrategy`."""
 
     @property
     def name(self) -> str: ...
@@ -31,7 +31,7 @@ class Sharing(Protocol):
 
 @dataclass
 class TrainState:
-    """What a save writes and a load fills; the dicts hold JSON values only."""
+    """State that a save writes and a load fills; the dicts hold JSON values only."""
 
     model: nn.Module
     """Plain, or inside DDP, FSDP2 or torch.compile, in any order."""
@@ -41,19 +41,19 @@ class TrainState:
     position: dict[str, Any] = field(default_factory=dict)
     """`Position.to_json()` of the data order."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Whatever else the trainer wants back."""
+    """Further values that the trainer restores."""
     tensors: TrainingTensors | None = None
-    """How the strategy keeps weights and optimizer state; None: in `model` and `optimizers` themselves."""
+    """The strategy's weights and optimizer state; None: in `model` and `optimizers` themselves."""
 
     @property
     def parts(self) -> TrainingTensors:
-        """Weights and optimizer state."""
+        """Return weights and optimizer state."""
         return self.tensors or ModuleTensors(self.model, self.optimizers)
 
 
 @dataclass(frozen=True)
 class LoadedState:
-    """What a load gives back; model, optimizers and random state it put in place."""
+    """Values returned by a load; model, optimizers and random state are restored in place."""
 
     step: int
     """Optimizer steps done."""
@@ -62,10 +62,10 @@ class LoadedState:
     scaler_state: dict[str, Any]
     extra: dict[str, Any]
     rng_restored: bool = True
-    """Every rank goes on exactly where it was; False after a change of world size."""
+    """Every rank resumes exactly its state; False after a change of world size."""
     notice: str = ""
-    """A sentence for the user where the resume is not bit-exact; else empty."""
+    """A sentence for the user if the resume is not bit-exact; otherwise empty."""
     folder: Path | None = None
-    """The checkpoint, where the newest sound one was looked for."""
+    """The checkpoint, if the newest valid one was searched for."""
     refused: tuple[Refused, ...] = ()
-    """Newer ones that were damaged then, newest first."""
+    """Newer ones that were damaged in that search, newest first."""

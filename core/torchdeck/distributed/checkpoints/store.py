@@ -1,10 +1,10 @@
-"""Saving and loading a run's whole state.
+"""Saves and loads a run's whole state.
 
-One code path for a single process, DDP and FSDP2: torch.distributed.checkpoint writes each rank's shards;
-around it lies what makes a checkpoint whole (see `directory`) and trustworthy (see `manifest`). Ranks agree
+One code path for a single process, DDP and FSDP2: torch.distributed.checkpoint writes each rank's shards. The
+code around it makes a checkpoint complete (see `directory`) and verifiable (see `manifest`). Ranks agree
 after every step of a save or load, so that a failure on one is the same `CheckpointError` on all.
 
-A save in the background is the same save, written by a thread from a copy of the state.
+A background save is the same save, written by a thread from a copy of the state.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from torchdeck.distributed.checkpoints.tensors.staging import Staging
 __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]
 
 _CLOSING = 60.0
-"""Seconds that a store waits at its end, at most, for a save in the background."""
+"""Maximum seconds that a closing store waits for a background save."""
 _WORTH_SAYING = 1.0
-"""Seconds that one save waits for another."""
+"""Seconds of waiting for another save from which the wait is reported."""
 _log = logging.getLogger(__name__)
 
 
 class SaveTime(NamedTuple):
-    """How long a save took, in the background or not."""
+    """Duration of a save, in the background or not."""
 
     step: int
     seconds: float
@@ -92,19 +92,19 @@ class CheckpointStore:
         timeout: float = 1800.0,
         replicas: int = 0,
     ) -> None:
-        """Open `directory`; rank 0 makes it, locks it and removes what interrupted saves left there.
+        """Open `directory`; rank 0 creates it, locks it and removes the remains of interrupted saves.
 
         Args:
             directory: shared by all ranks; None: nothing is saved, and the store only loads.
-            retention: which checkpoints stay when a new one is complete.
-            run_id: of the run that saves.
-            attempt: of that run, from 1.
-            rank: of this process.
+            retention: rule for keeping checkpoints when a new one is complete.
+            run_id: id of the run that saves.
+            attempt: its attempt, from 1.
+            rank: rank of this process.
             world_size: number of ranks.
-            strategy: goes into the manifest.
-            timeout: seconds a rank waits for the others at each step of a save or load, and for a save in the
-                background.
-            replicas: how many other nodes get a copy of a node's files, if nodes have disks of their own.
+            strategy: recorded in the manifest.
+            timeout: seconds a rank waits for the others at each step of a save or load, and for a background
+                save.
+            replicas: number of other nodes that get a copy of a node's files, if nodes have their own disks.
 
         Raises:
             CheckpointError: the directory cannot be used (on rank 0).
@@ -125,7 +125,7 @@ class CheckpointStore:
             self._disks = self._open()
 
     def close(self) -> None:
-        """Let another run have the directory; a save in the background is waited for, but not for long."""
+        """Release the directory for another run; waits for a background save, but not for long."""
         try:
             self._writer.wait(_CLOSING)
         except CheckpointError as error:
@@ -138,14 +138,15 @@ class CheckpointStore:
         """Save everything as `step_<step>`, or as `final`; it is on disk and complete when this returns.
 
         Args:
-            state: of training.
+            state: state of training.
             step: optimizer steps done.
-            final: call it `final`; it is never rotated out.
-            metrics: of an evaluation of this very state; for the manifest.
+            final: name it `final`; it is never rotated out.
+            metrics: metrics of an evaluation of this very state; for the manifest.
 
         Raises:
-            CheckpointError: on every rank, with the reason, be it of this save or of the one that was in the
-                background; the checkpoints that were there are still there.
+            CheckpointError: on every rank, with the reason, whether of this save or of the previous
+                background save;
+                existing checkpoints are still there.
         """
         self.wait()
         job = _Job(step, FINAL_NAME if final else checkpoint_name(step), metrics or {})
@@ -155,10 +156,11 @@ class CheckpointStore:
     def save_in_background(
         self, state: TrainState, step: int, *, metrics: Mapping[str, float] | None = None
     ) -> None:
-        """Begin to save everything as `step_<step>`, as it is now; training may go on when this returns.
+        """Begin to save the current state as `step_<step>`; training may continue when this returns.
 
-        One save is written at a time: this waits first for the one before. What goes wrong is raised by the
-        next call of `save`, `save_in_background` or `wait`; `failed` says when it is time for one.
+        One save is written at a time: this first waits for the previous one. Errors are raised by the next
+        call of
+        `save`, `save_in_background` or `wait`; `failed` tells when one is needed.
 
         Raises:
             CheckpointError: the save before this one failed.
@@ -174,17 +176,17 @@ class CheckpointStore:
             )
         self._peers.join()
         job = _Job(step, checkpoint_name(step), metrics or {})
-        # a rank that cannot take its part tells the others in the background, where they agree on everything
+        # a rank that cannot take part reports it in the background, where ranks agree on everything
         snapshot = _done_now(lambda: take_snapshot(state, step, self._peers, self._staging))
         self._writer.start(f"checkpoint {job.name}", lambda: self._write(job, snapshot.result))
 
     @property
     def failed(self) -> bool:
-        """A save in the background failed on this rank, and nobody heard of it yet."""
+        """Return whether a background save failed on this rank and was not reported yet."""
         return self._writer.failed
 
     def wait(self) -> None:
-        """Wait until no save is in the background.
+        """Wait until no background save is running.
 
         Raises:
             CheckpointError: on every rank: it failed, or takes longer than the timeout.
@@ -192,7 +194,7 @@ class CheckpointStore:
         self._writer.wait(self._timeout)
 
     def times(self) -> list[SaveTime]:
-        """Of the saves that were completed since the last call."""
+        """Return the durations of the saves completed since the last call."""
         return [self._times.get() for _ in range(self._times.qsize())]
 
     def load(self, folder: Path, state: TrainState) -> LoadedState:
@@ -203,8 +205,8 @@ class CheckpointStore:
 
         Raises:
             CheckpointError: on every rank: it is damaged, or of another model or optimizer (nothing was
-                changed then),
-                or reading failed half-way (the model's state is undefined then).
+                changed
+                then), or reading failed half-way (the model's state is undefined then).
         """
         self.wait()
         return load_all(Path(folder), state, self._peers)
@@ -226,7 +228,7 @@ class CheckpointStore:
     def _led(
         self, what: str, action: Callable[[], object], disks: Disks | None = None, *, but_first: bool = False
     ) -> None:
-        """`action` on the ranks that leader, each for the directory of its node; `but_first`: not on rank
+        """Run `action` on the leading ranks, each for the directory of its node; `but_first`: not on rank
         0.
         """
         rank = self._peers.rank
@@ -262,8 +264,9 @@ class CheckpointStore:
             self._directory.rotate(self._directory.path / job.name, self._retention)
 
     def _commit(self, temporary: Path, name: str, manifest: Manifest) -> None:
-        """Every node's part is in place before the first node confirms, and that decides: the others follow,
-        at once or, where they are killed in between, when they open the directory again."""
+        """Commit once every node's part is in place. The first node's confirmation decides: the others follow
+        at once, or, if they are killed in between, when they open the directory again.
+        """
         what = "committing it"
         self._led(what, lambda: self._directory.place(temporary, name))
 
@@ -292,12 +295,12 @@ class CheckpointStore:
 
 
 def _version(files: Mapping[str, FileEntry]) -> int:
-    """The oldest format that has all that is to be said of `files`."""
+    """Return the oldest format that can represent `files`."""
     return MANIFEST_VERSION if any(entry.copies for entry in files.values()) else USUAL_VERSION
 
 
 def _by_node(directory: Path) -> dict[str, str]:
-    """The complete checkpoints in a directory that have files on several nodes, by name."""
+    """Return the complete checkpoints in a directory that have files on several nodes, by name."""
     found = [info for info in list_checkpoints(directory) if info.complete and info.manifest is not None]
     return {
         info.path.name: info.manifest.text
@@ -307,7 +310,7 @@ def _by_node(directory: Path) -> dict[str, str]:
 
 
 def _done_now(take: Callable[[], Snapshot]) -> Future[Snapshot]:
-    """The result of `take`, or what it raised, for whoever asks later."""
+    """Return a completed future with the result or exception of `take`."""
     outcome = Future[Snapshot]()
     try:
         outcome.set_result(take())
@@ -316,19 +319,21 @@ def _done_now(take: Callable[[], Snapshot]) -> Future[Snapshot]:
     return outcome
 
 
-# A thread that writes one checkpoint at a time while training goes on.
+# A thread that writes one checkpoint at a time while training continues.
 
 _NICE = 10
-"""Priority of the thread; 0 is usual, 19 the least. Not the least, nor SCHED_IDLE: a thread that has Python's
-lock and gets no core holds training up, and whoever waits for a save cannot raise it again without rights."""
+"""Priority of the thread; 0 is usual, 19 the lowest. Neither the lowest nor SCHED_IDLE: a thread that holds
+the GIL and gets no core blocks training, and a waiting thread cannot raise its priority again without
+privileges.
+"""
 
 
 class BackgroundWriter:
-    """Does one piece of work at a time beside the caller.
+    """Runs one task at a time concurrently with the caller.
 
     A thread, not a process: it dies with its rank, so that nothing of a killed attempt writes into the
-    directory of the next; it needs no copy in shared memory; and nearly all of its time goes by in copying,
-    hashing and syncing, during which Python's lock is free for training.
+    directory of the next. It needs no copy in shared memory. Nearly all of its time is spent copying, hashing
+    and syncing, during which the GIL is free for training.
     """
 
     def __init__(self) -> None:
@@ -338,36 +343,36 @@ class BackgroundWriter:
 
     @property
     def busy(self) -> bool:
-        """Work is going on."""
+        """Return whether a task is running."""
         return self._outcome is not None and not self._outcome.done()
 
     @property
     def failed(self) -> bool:
-        """The work failed, and `wait` has not said so yet."""
+        """Return whether the task failed, and `wait` has not reported it yet."""
         return self._outcome is not None and self._outcome.done() and self._outcome.exception() is not None
 
     def start(self, what: str, action: Callable[[], None]) -> None:
-        """Begin `action`; what was begun before must have been waited for.
+        """Start `action`; the previous one must have been waited for.
 
         Args:
             what: names it, as in "checkpoint step_00000100".
-            action: what to do.
+            action: function to run.
         """
         if self._outcome is not None:
             raise RuntimeError(f"{self._what} was not waited for")
         self._what, self._began = what, time.monotonic()
         self._outcome = outcome = Future[None]()
-        # a daemon: a rank that fails must not be kept alive by a disk that hangs
+        # a daemon: a hung disk must not keep a failing rank alive
         threading.Thread(target=_do, args=(action, outcome), name="checkpoint-writer", daemon=True).start()
 
     def wait(self, limit: float) -> None:
-        """Wait until nothing is going on.
+        """Wait until no task is running.
 
         Args:
             limit: seconds.
 
         Raises:
-            CheckpointError: the work failed, or still goes on after `limit`.
+            CheckpointError: the task failed, or is still running after `limit`.
         """
         outcome = self._outcome
         if outcome is None:
@@ -383,7 +388,7 @@ class BackgroundWriter:
 
 def _do(action: Callable[[], None], outcome: Future[None]) -> None:
     with contextlib.suppress(OSError, AttributeError):
-        # on Linux a thread has a priority of its own: where cores are scarce, training comes first
+        # on Linux a thread has its own priority: if cores are scarce, training has precedence
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
     try:
         action()

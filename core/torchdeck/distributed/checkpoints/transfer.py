@@ -1,7 +1,7 @@
-"""A file's way from one rank to another, in pieces over the checkpoints' own process group.
+"""Transfers a file from one rank to another, in chunks over the checkpoints' own process group.
 
-Both ends take all the pieces whatever happens to the file at either: neither waits for one that gave up. What
-arrived is for the caller to check.
+Both ends process all chunks whatever happens to the file at either: neither waits for one that gave up. The
+caller checks the received file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE = 16 << 20
 
 
 def send(path: Path, size: int, receiver: int, peers: Peers) -> None:
-    """Send `size` bytes of a file; zeros for what cannot be read, so that its hash is wrong there.
+    """Send `size` bytes of a file; unreadable parts are sent as zeros, so that its hash is wrong there.
 
     Raises:
         CheckpointError: the other rank is gone.
@@ -38,7 +38,8 @@ def send(path: Path, size: int, receiver: int, peers: Peers) -> None:
 
 
 def receive(path: Path, size: int, sender: int, peers: Peers) -> str:
-    """Write `size` bytes that another rank sends to a file; returns why that failed, empty if it did not.
+    """Write `size` bytes received from another rank to a file; return the reason if that failed, otherwise
+    empty.
 
     Raises:
         CheckpointError: the other rank is gone.
@@ -62,7 +63,7 @@ def receive(path: Path, size: int, sender: int, peers: Peers) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path, mode: str) -> Iterator[tuple[IO[bytes] | None, str]]:
-    """The file, or why it cannot be opened."""
+    """Yield the file, or the reason why it cannot be opened."""
     try:
         file: IO[bytes] = path.open(mode)
     except OSError as error:
@@ -71,7 +72,7 @@ def _opened(path: Path, mode: str) -> Iterator[tuple[IO[bytes] | None, str]]:
     try:
         yield file, ""
     finally:
-        with contextlib.suppress(OSError):  # of a full disk, which was reported by what wrote
+        with contextlib.suppress(OSError):  # full disk: already reported by the write
             file.close()
 
 

@@ -1,1 +1,1 @@
-"""Checkpoints in other layouts: one file for other tools, and what other tools wrote."""
+"""Checkpoints in other layouts: one file for other tools, and files that other tools wrote."""

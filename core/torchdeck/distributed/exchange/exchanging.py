@@ -1,4 +1,4 @@
-"""Export and conversion, from whatever layout a source has."""
+"""Export and conversion, from any source layout."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ def to_single(
     force: bool,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Make the folder `target` of a checkpoint: for other tools (`export`), or all of it.
+    """Create the folder `target` from a checkpoint: for other tools (`export`), or with everything.
 
     Args:
-        source: a checkpoint's folder, or what `open_source` knows.
-        target: is made.
-        export: weights, and with `optimizer` the optimizers' states; otherwise all that resuming takes.
+        source: a checkpoint's folder, or another source that `open_source` supports.
+        target: folder to create.
+        export: weights, and with `optimizer` the optimizers' states; otherwise everything needed to resume.
         optimizer: see `export`.
         ema: in an export, the moving average of the weights in place of these.
-        dtype: of the weights in an export, as torch names it; None: as saved.
-        max_file: bytes above which tensors are divided among files.
+        dtype: dtype of the weights in an export, as torch names it; None: as saved.
+        max_file: bytes above which tensors are split over several files.
         trusted: see `open_source`.
-        force: replace a checkpoint or export that lies there.
-        progress: told how far it is.
+        force: replace an existing checkpoint or export.
+        progress: called with the progress.
 
     Returns:
-        What was written, for whoever asked.
+        A description of what was written.
 
     Raises:
-        CheckpointError: with what is wrong; nothing was left then.
+        CheckpointError: with the fault; nothing was left then.
     """
     whole = open_source(source, 1, trusted=trusted, progress=progress)
     if not export:
@@ -97,21 +97,21 @@ def to_single(
 def to_sharded(
     source: Path, target: Path, *, parts: int | None, trusted: bool, force: bool, progress: Progress
 ) -> dict[str, Any]:
-    """Make the folder `target` a checkpoint that runs resume from.
+    """Create the folder `target` as a checkpoint that runs can resume from.
 
-    The world size that it names is the source's, and so are the ranks' random states: resuming at that world
-    size is bit-exact, at another it follows the rule for changes of world size, whatever `parts` is.
+    Its world size and the ranks' random states are those of the source. Resuming at that world size is
+    bit-exact; at another it follows the rule for changes of world size, whatever `parts` is.
 
     Args:
-        source: a checkpoint's folder, or what `open_source` knows.
-        target: is made.
+        source: a checkpoint's folder, or another source that `open_source` supports.
+        target: folder to create.
         parts: tensor files; None: one.
         trusted: see `open_source`.
-        force: replace a checkpoint that lies there.
-        progress: told how far it is.
+        force: replace an existing checkpoint.
+        progress: called with the progress.
 
     Raises:
-        CheckpointError: with what is wrong; nothing was left then.
+        CheckpointError: with the fault; nothing was left then.
     """
     whole = open_source(source, parts or 1, trusted=trusted, progress=progress)
     _check_resumable(source, whole)
@@ -122,16 +122,17 @@ def to_sharded(
 
 
 def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progress) -> WholeCheckpoint:
-    """A checkpoint of Torchdeck's in either layout, weights in one file, or what a strategy's library wrote.
+    """Open a Torchdeck checkpoint in either layout, weights in one file, or a checkpoint of a strategy's
+    library.
 
     Args:
-        source: it.
-        world_size: for what holds no ranks' states: for how many they are derived.
-        trusted: such a library's pickles may be read, which executes what is in them.
-        progress: told how far checking is.
+        source: the source.
+        world_size: number of ranks whose states are derived, if the source has none.
+        trusted: allow reading such a library's pickles, which executes code in them.
+        progress: called with the progress of checking.
 
     Raises:
-        CheckpointError: it is none of these, damaged, or holds what is never executed.
+        CheckpointError: it is none of these, damaged, or contains something that is never executed.
     """
     if source.is_file():
         return open_weights(source, world_size)
@@ -141,7 +142,7 @@ def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progr
                 weights = InMemory(strategy.weights_of(source, trusted=trusted))
                 return _of_weights(weights, source.name, world_size)
     manifest = verified_manifest(source, progress)
-    # where it lies now is not where it was: how long saving took is of no interest any more
+    # its location has changed: the duration of the save is no longer of interest
     manifest = replace(manifest, seconds=0.0)
     if METADATA_NAME in manifest.files:
         return open_sharded(source, manifest)
@@ -162,24 +163,24 @@ def _told(target: Path, step: int, size: int, files: int, notice: str) -> dict[s
     return {"path": str(target), "step": step, "size": size, "files": files, "notice": notice}
 
 
-# A folder that appears whole, or not at all.
+# A folder that appears complete, or not at all.
 
 _SPARE = 16 << 20
-"""Bytes that must be free besides: for headers, and for what others write meanwhile."""
+"""Bytes that must be free in addition: for headers, and for what others write in the meantime."""
 
 
 @contextmanager
 def output_folder(target: Path, *, source: Path, needed: int, force: bool) -> Iterator[Path]:
-    """A new folder beside `target` that takes its name when the block ends well, and goes otherwise.
+    """Yield a new folder next to `target` that is renamed to it if the block succeeds, and deleted otherwise.
 
     Args:
-        target: what shall be there in the end; its parent must exist.
-        source: what is read meanwhile.
+        target: the final folder; its parent must exist.
+        source: folder read in the meantime.
         needed: bytes that will be written.
-        force: a checkpoint or export that lies there already is replaced; nothing else ever is.
+        force: an existing checkpoint or export is replaced; nothing else ever is.
 
     Raises:
-        CheckpointError: something lies there, or the disk has too little room; nothing was changed.
+        CheckpointError: `target` exists, or the disk has too little space; nothing was changed.
     """
     target = Path(os.path.abspath(target))  # noqa: PTH100 - a link in its place is not followed
     _check(target, source.resolve(), needed, force=force)
@@ -215,7 +216,7 @@ def _check(target: Path, source: Path, needed: int, *, force: bool) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """A sound manifest lies there, and nothing but what it names."""
+    """Return whether the folder has a valid manifest, and no files that it does not name."""
     try:
         names = {*read_manifest(folder).files, MANIFEST_NAME}
     except CheckpointError:
@@ -237,24 +238,24 @@ def _put(temporary: Path, target: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-# Checkpoints made of what other programs wrote.
+# Checkpoints from files that other programs wrote.
 
 WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
 _INSIDE = ("model", "state_dict", "model_state_dict", "module")
-"""Where programs keep the weights in what they save."""
+"""Keys under which programs store the weights in a file."""
 
 
 def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
-    """The weights in a `torch.save` file or a safetensors file, as a checkpoint before the first step.
+    """Open the weights in a `torch.save` file or a safetensors file, as a checkpoint before the first step.
 
-    A pickle is read with `weights_only`: whatever is in it, nothing of it is executed.
+    A pickle is read with `weights_only`: nothing in it is executed.
 
     Args:
         path: the file.
-        world_size: ranks that shall find a random state in the checkpoint.
+        world_size: number of ranks that get a random state in the checkpoint.
 
     Raises:
-        CheckpointError: it holds no weights, or more than weights.
+        CheckpointError: it contains no weights, or more than weights.
     """
     weights = SafetensorsFile(path) if path.suffix == ".safetensors" else InMemory(_from_pickle(path))
     return _of_weights(weights, path.name, world_size)
@@ -310,7 +311,7 @@ def _of_weights(weights: Tensors, source: str, world_size: int) -> WholeCheckpoi
 
 
 def derived_rng(text: str) -> dict[str, Any]:
-    """A random state as of `rng.rng_state`, seeded by the first 8 bytes of SHA-256 over `text`."""
+    """Return a random state like `rng.rng_state`, seeded by the first 8 bytes of SHA-256 over `text`."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     version, words, gauss = random.Random(seed).getstate()  # noqa: S311 - a training's, not a secret
     state = torch.Generator().manual_seed(seed % (1 << 63)).get_state()

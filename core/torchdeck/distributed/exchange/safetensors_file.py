@@ -2,8 +2,8 @@
 
 The format (https://github.com/huggingface/safetensors#format): 8 bytes, the header's length N as an unsigned
 little-endian integer; N bytes of JSON, {name: {"dtype", "shape", "data_offsets": [begin, end]}} with an
-optional `__metadata__` of texts; then the tensors' bytes, row-major, without holes. The package of that name
-writes only what is in memory all at once, which a checkpoint of hundreds of gigabytes is not.
+optional `__metadata__` of strings; then the tensors' bytes, row-major, without holes. The package of that
+name writes only from memory, all at once, which is impossible for a checkpoint of hundreds of gigabytes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _NAMES = {
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LARGEST_HEADER = 100_000_000
-"""Bytes; the reference implementation refuses more."""
+"""Bytes; the reference implementation rejects more."""
 _MOST_VALUES = 4_000_000
-"""Commas and brackets of a header: seven for each tensor."""
+"""Maximum commas and brackets of a header: seven for each tensor."""
 _PIECE = 1 << 24
 
 
@@ -61,12 +61,12 @@ def write(
     Args:
         path: a new file.
         specs: its tensors, in order.
-        read: gives a tensor as its spec says.
-        metadata: texts for the header.
-        advance: told of every number of tensors' bytes written.
+        read: returns a tensor for its spec.
+        metadata: strings for the header.
+        advance: called with each number of tensor bytes written.
 
     Raises:
-        CheckpointError: a tensor is of a kind that the format has no name for.
+        CheckpointError: the format has no name for a tensor's dtype.
         OSError: the disk is full or gone.
     """
     digest, size = hashlib.sha256(), 0
@@ -91,15 +91,15 @@ def write(
 
 
 def dtype_exists(dtype: torch.dtype) -> bool:
-    """Whether the format has tensors of that kind."""
+    """Return whether the format supports that dtype."""
     return dtype in _NAMES
 
 
 class SafetensorsFile:
-    """A file whose header was checked; a tensor is read when it is asked for.
+    """A file whose header was checked; tensors are read on demand.
 
     Raises:
-        CheckpointError: it is not a safetensors file; nothing was allocated by what it says.
+        CheckpointError: it is not a safetensors file; no memory was allocated from its claims.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,12 +150,12 @@ def _header(specs: Mapping[str, TensorSpec], metadata: Mapping[str, str]) -> byt
 
 
 def _bytes_of(name: str, tensor: torch.Tensor, spec: TensorSpec) -> memoryview:
-    """The memory of `tensor`, or of a contiguous copy."""
+    """Return the memory of `tensor`, or of a contiguous copy."""
     if tuple(tensor.shape) != spec.shape or tensor.dtype != spec.dtype:
         raise CheckpointError(f"{name} is {tuple(tensor.shape)} of {tensor.dtype}, not what was announced")
     tensor = tensor.detach().contiguous()
     buffer = (ctypes.c_char * spec.size).from_address(tensor.data_ptr() if spec.size else 0)
-    # the memory belongs to the tensor, which lives as long as its bytes are looked at
+    # the memory belongs to the tensor, which lives as long as its bytes are used
     buffer.owner = tensor  # type: ignore[attr-defined]
     return memoryview(buffer).cast("B")
 
@@ -181,7 +181,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _checked(header: Mapping[str, Any], size: int) -> tuple[dict[str, int], dict[str, TensorSpec]]:
-    """Where tensors begin, and what they are; together they fill the data exactly."""
+    """Return the offsets and specs of the tensors; together they fill the data exactly."""
     specs, spans = {}, []
     for name, entry in header.items():
         if name == "__metadata__":

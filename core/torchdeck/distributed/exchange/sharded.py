@@ -1,4 +1,4 @@
-"""A checkpoint as runs save it: torch.distributed.checkpoint's shards and what lies beside them."""
+"""A checkpoint as runs save it: torch.distributed.checkpoint's shards and their accompanying files."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerpr
 from torchdeck.distributed.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
 
 LARGEST_FILE = 512 << 20
-"""Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own."""
+"""Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own file."""
 
 
 def verified_manifest(folder: Path, progress: Progress) -> Manifest:
-    """The manifest of `folder`, every file of which was hashed.
+    """Return the manifest of `folder` after hashing every file in it.
 
     Raises:
-        CheckpointError: something is damaged, or lies on another node.
+        CheckpointError: something is damaged, or is on another node.
     """
     manifest = read_manifest(folder)
     elsewhere = {
@@ -68,10 +68,10 @@ def verified_manifest(folder: Path, progress: Progress) -> Manifest:
 
 
 def open_sharded(folder: Path, manifest: Manifest) -> WholeCheckpoint:
-    """The checkpoint in `folder`, whose hashes were checked against `manifest`.
+    """Open the checkpoint in `folder`, whose hashes were checked against `manifest`.
 
     Raises:
-        CheckpointError: what it says of itself does not go together, or it holds more than data.
+        CheckpointError: its descriptions contradict each other, or it contains more than data.
     """
     trainer = read_trainer_file(folder)
     if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
@@ -91,7 +91,7 @@ def open_sharded(folder: Path, manifest: Manifest) -> WholeCheckpoint:
 
 
 class ShardedTensors:
-    """The tensors of a verified checkpoint, put together from shards one at a time."""
+    """Tensors of a verified checkpoint, assembled from shards one at a time."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._reader = _CachedReader(folder, manifest.files)
@@ -131,13 +131,13 @@ def write_sharded(whole: WholeCheckpoint, folder: Path, parts: int, progress: Pr
     """Write `whole` into the empty `folder` as a checkpoint; it is complete and on disk when this returns.
 
     Args:
-        whole: with a state of each rank.
-        folder: where.
-        parts: how many tensor files are made, whole tensors dealt out by size.
-        progress: told how far it is.
+        whole: checkpoint with a state of each rank.
+        folder: destination.
+        parts: number of tensor files, to which whole tensors are assigned by size.
+        progress: called with the progress.
 
     Raises:
-        CheckpointError: a tensor of the source is not what it says.
+        CheckpointError: a tensor of the source does not match its description.
         OSError: the disk is full or gone.
     """
     _write_tensors(whole.tensors, folder, parts, progress)
@@ -152,12 +152,12 @@ def write_sharded(whole: WholeCheckpoint, folder: Path, parts: int, progress: Pr
 def commit(
     folder: Path, said: Manifest, fingerprint: str, known: Mapping[str, FileEntry] | None = None
 ) -> Manifest:
-    """Sync and hash what lies in `folder`, and write its manifest; `known` need no more of it.
+    """Sync and hash the files in `folder`, and write its manifest; `known` files need neither.
 
     Args:
-        folder: holds the files and nothing else.
+        folder: contains these files and nothing else.
         said: run, step, position and metrics.
-        fingerprint: of the model that is in the files.
+        fingerprint: fingerprint of the model in the files.
         known: files that are on disk and hashed.
     """
     files = dict(known or {})
@@ -165,14 +165,14 @@ def commit(
         if path.name not in files:
             sync_file(path)
             files[path.name] = hash_file(path)
-    # the files are all here, wherever those of the source were
+    # all files are here, wherever those of the source were
     manifest = replace(said, files=files, model_fingerprint=fingerprint, version=Manifest.version, node=None)
     write_bytes(folder / MANIFEST_NAME, manifest.render())
     return manifest
 
 
 def _write_tensors(tensors: Tensors, folder: Path, parts: int, progress: Progress) -> None:
-    """What `parts` ranks would do together, in one process and one tensor at a time."""
+    """Write as `parts` ranks would together, in one process and one tensor at a time."""
     writer = _SmallFilesWriter(folder, sync_files=False)
     writer.set_up_storage_writer(is_coordinator=True)
     advance = Advance("writing", sum(spec.size for spec in tensors.specs.values()), progress)
@@ -191,7 +191,7 @@ def _write_tensors(tensors: Tensors, folder: Path, parts: int, progress: Progres
 
 
 class _SmallFilesWriter(FileSystemWriter):
-    """Begins a new file of a rank now and then: DCP keeps a file's tensors in memory until it is closed."""
+    """Starts a new file of a rank periodically: DCP keeps a file's tensors in memory until it is closed."""
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         files: queue.Queue[tuple[Path, str, list[WriteItem]]] = queue.Queue()
@@ -203,7 +203,7 @@ class _SmallFilesWriter(FileSystemWriter):
 
 
 def _in_groups(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
-    """`items` in order, of at most `LARGEST_FILE` bytes together, or one alone."""
+    """Return `items` in order, in groups of at most `LARGEST_FILE` bytes, or a single item."""
     groups: list[list[WriteItem]] = [[]]
     filled = 0
     for item in items:
@@ -230,7 +230,7 @@ class _LazyPlanner(DefaultSavePlanner):
 
 
 class Advance:
-    """Adds up what is done."""
+    """Accumulates progress."""
 
     def __init__(self, what: str, total: int, progress: Progress) -> None:
         self._what, self._total, self._progress, self._done = what, total, progress, 0
@@ -241,7 +241,7 @@ class Advance:
 
 
 def _announced(spec: TensorSpec) -> torch.Tensor:
-    """A tensor that says what it is and has no memory."""
+    """Return a tensor with the spec's properties and no memory."""
     return torch.empty(spec.shape, dtype=spec.dtype, device="meta")
 
 
@@ -251,7 +251,7 @@ def _finished(planner: DefaultSavePlanner, plan: SavePlan) -> SavePlan:
 
 
 def _dealt(specs: Mapping[str, TensorSpec], parts: int) -> list[list[str]]:
-    """Names dealt out to `parts` files, largest first to whichever has least."""
+    """Return names distributed over `parts` files, largest first to the least full."""
     dealt: list[list[str]] = [[] for _ in range(parts)]
     sizes = [0] * parts
     for name in sorted(specs, key=lambda name: (-specs[name].size, name)):

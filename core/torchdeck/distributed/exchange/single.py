@@ -1,10 +1,12 @@
-"""A checkpoint as a single file for other tools: safetensors, and JSON beside it.
+"""A checkpoint as a single file for other tools: safetensors, and JSON next to it.
 
-The folder holds `model.safetensors`, the weights under the names they have in the model, and `model.json`,
-everything else. Where weights are larger than wished for one file they are laid out as Hugging Face does:
-`model-00001-of-00003.safetensors`, … and `model.safetensors.index.json`. A whole checkpoint has
-`optimizer.safetensors` in the same way, and `ranks.safetensors`, each rank's random state and buffers.
-A manifest names all of them with their hashes, as in every checkpoint.
+The folder contains `model.safetensors`, the weights under their names in the model, and `model.json`,
+everything else. Weights too large for one file are laid out as Hugging Face does:
+`model-00001-of-00003.safetensors`, … and
+`model.safetensors.index.json`. A complete checkpoint has `optimizer.safetensors` in the same way, and
+`ranks.safetensors`, each rank's random state and buffers. A manifest names all of them with their hashes, as
+in
+every checkpoint.
 """
 
 from __future__ import annotations
@@ -41,23 +43,23 @@ from torchdeck.distributed.exchange.whole import (
 
 MODEL_JSON = "model.json"
 _LARGEST = 96 << 20
-"""Bytes of it."""
+"""Maximum bytes of it."""
 _MODEL, _OPTIMIZER, _RANKS = "model", "optimizer", "ranks"
 _SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What of a checkpoint goes into the folder."""
+    """Parts of a checkpoint to include in the folder."""
 
     optimizer: bool = True
-    """The optimizers' states too."""
+    """Include the optimizers' states."""
     resumable: bool = True
-    """Trainer state and each rank's own too, so that a checkpoint can be made of it again."""
+    """Include trainer state and each rank's own state, so that it can be converted back to a checkpoint."""
     dtype: torch.dtype | None = None
-    """Of the weights that are floating-point; None: as saved."""
+    """Dtype of floating-point weights; None: as saved."""
     max_file: int = 5 << 30
-    """Bytes above which tensors are divided among files."""
+    """Bytes above which tensors are split over several files."""
 
     def converted(self, spec: TensorSpec) -> TensorSpec:
         floating = spec.dtype.is_floating_point and self.dtype is not None
@@ -65,7 +67,7 @@ class Contents:
 
 
 def size_of(whole: WholeCheckpoint, contents: Contents) -> int:
-    """Bytes of the tensors that `write_single` would write."""
+    """Return the bytes of the tensors that `write_single` would write."""
     return sum(spec.size for part in _parts(whole.tensors, contents).values() for spec in part.values())
 
 
@@ -73,7 +75,7 @@ def write_single(whole: WholeCheckpoint, folder: Path, contents: Contents, progr
     """Write `whole` into the empty `folder`; it is on disk when this returns.
 
     Raises:
-        CheckpointError: a tensor is not what the source says, or the format cannot hold it.
+        CheckpointError: a tensor does not match the source's description, or the format cannot represent it.
         OSError: the disk is full or gone.
     """
     parts = _parts(whole.tensors, contents)
@@ -110,10 +112,10 @@ def write_single(whole: WholeCheckpoint, folder: Path, contents: Contents, progr
 
 
 def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
-    """The checkpoint or export in `folder`, whose hashes were checked against `manifest`.
+    """Open the checkpoint or export in `folder`, whose hashes were checked against `manifest`.
 
     Raises:
-        CheckpointError: it does not go together.
+        CheckpointError: its parts contradict each other.
     """
     try:
         said = parse_json(
@@ -160,7 +162,7 @@ def _is_model(name: str) -> bool:
 
 
 def _parts(tensors: Tensors, contents: Contents) -> dict[str, dict[str, TensorSpec]]:
-    """The tensors of each kind of file, as they will be written."""
+    """Return the tensors of each kind of file, as they will be written."""
     model = {
         name.removeprefix(MODEL_PREFIX): contents.converted(spec)
         for name, spec in tensors.specs.items()
@@ -172,7 +174,7 @@ def _parts(tensors: Tensors, contents: Contents) -> dict[str, dict[str, TensorSp
 
 
 def _divided(part: str, specs: Mapping[str, TensorSpec], largest: int) -> dict[str, list[str]]:
-    """File name → its tensors; each file holds at most `largest` bytes, or a single tensor."""
+    """Return file name → its tensors; each file holds at most `largest` bytes, or a single tensor."""
     groups: list[list[str]] = [[]]
     filled = 0
     for name, spec in specs.items():
@@ -214,7 +216,7 @@ def _said(
 
 
 def _ranks_apart(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, torch.Tensor], list[Any]]:
-    """Each rank's state, tensors by path apart from what JSON says."""
+    """Return each rank's state, tensors by path, separate from the JSON values."""
     tensors: dict[str, torch.Tensor] = {}
 
     def apart(path: str, value: Any) -> Any:
@@ -230,7 +232,7 @@ def _ranks_apart(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, torch.Te
 
 
 def _ranks_together(file: SafetensorsFile, states: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
-    left = set(file.specs)  # each is of one rank: to be read again and again would take any amount of memory
+    left = set(file.specs)  # used once: repeats could take unlimited memory
 
     def together(value: Any) -> Any:
         if "tensor" in value:

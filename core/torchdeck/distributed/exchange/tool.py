@@ -1,7 +1,7 @@
-"""The process that exports and converts: `python -m torchdeck.distributed.exchange.tool`.
+"""Process that exports and converts: `python -m torchdeck.distributed.exchange.tool`.
 
-Reads one request from standard input, JSON on one line, and ends when that is closed, as whoever asked is
-gone then. Answers on standard output, one JSON object a line: {"progress": [what, done, total]} any number of
+Reads one request from standard input, JSON on one line, and exits when that is closed, as its client is gone
+then. Answers on standard output, one JSON object per line: {"progress": [what, done, total]} any number of
 times, then {"done": …} or {"error": sentence}.
 """
 
@@ -20,9 +20,9 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def main() -> int:
-    """Answer one request; the process's exit code."""
+    """Answer one request; return the process's exit code."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # library output must not mix with the answers
 
     def say(answer: Mapping[str, Any]) -> None:
         answers.write(json.dumps(answer) + "\n")
@@ -82,10 +82,10 @@ def _sentence(error: Exception) -> str:
 
 def _end_with_input() -> None:
     sys.stdin.read()
-    _thread.interrupt_main()  # so that what is half written goes
+    _thread.interrupt_main()  # so that partial output is removed
 
 
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # the thread that reads is not waited for
+    os._exit(code)  # the reading thread is not waited for

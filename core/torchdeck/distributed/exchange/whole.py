@@ -1,4 +1,4 @@
-"""A checkpoint as one whole, wherever it comes from: what it says, and its tensors one at a time."""
+"""A checkpoint from any source: its metadata, and its tensors one at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torchdeck.distributed.checkpoints.tensors.averages import AVERAGE_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import Listing, dtype_name
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many bytes of it are done, and of how many."""
+"""Called with the activity, the bytes done, and the total bytes."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a tensor is, without its numbers."""
+    """Description of a tensor, without its data."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -41,13 +41,13 @@ class Tensors(Protocol):
 
     @property
     def specs(self) -> Mapping[str, TensorSpec]:
-        """Every tensor."""
+        """Return the specs of all tensors."""
 
     def read(self, name: str) -> torch.Tensor:
-        """One tensor, on the CPU.
+        """Return one tensor, on the CPU.
 
         Raises:
-            CheckpointError: what is stored is not that tensor.
+            CheckpointError: the stored data is not that tensor.
         """
 
 
@@ -59,22 +59,22 @@ class WholeCheckpoint:
     """
 
     manifest: Manifest
-    """Says the run, step, position and metrics; its files are those it was read from."""
+    """Gives the run, step, position and metrics; its files are those it was read from."""
     trainer: TrainerFile
     tensors: Tensors
     ranks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
-    """What each rank keeps of its own (see `rank_file`): all ranks' or, in an export, none."""
+    """Each rank's own state (see `rank_file`): of all ranks or, in an export, of none."""
     notice: str = ""
-    """A sentence on what it lacks; else empty."""
+    """A sentence about missing parts; otherwise empty."""
 
     @property
     def resumable(self) -> bool:
-        """Training can go on from it."""
+        """Return whether training can resume from it."""
         return bool(self.ranks)
 
 
 class InMemory:
-    """Tensors that are in memory, or mapped into it from a file, already."""
+    """Tensors already in memory, or memory-mapped from a file."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self._tensors = tensors
@@ -101,7 +101,7 @@ class Renamed:
 
 
 def with_averages(source: Path, whole: WholeCheckpoint) -> WholeCheckpoint:
-    """`whole` with the moving average of each weight, where there is one, in that weight's place.
+    """Return `whole` with each weight replaced by its moving average, if it has one.
 
     Raises:
         CheckpointError: there is no moving average in it.

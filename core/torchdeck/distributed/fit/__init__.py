@@ -1,1 +1,1 @@
-"""Training without a recipe file: a model, a loss and data, in a script of one's own."""
+"""Training without a recipe file: a model, a loss and data, in the user's own script."""

@@ -1,4 +1,4 @@
-"""What people have in memory - tensors, arrays, data sets - as map-style data sets."""
+"""In-memory data (tensors, arrays, data sets) as map-style data sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RIGHT = "give tensors, numpy arrays, or a map-style data set, which has __len__
 
 
 class Rows:
-    """A batch that was taken out of tensors in one piece, where a list of samples is expected."""
+    """A batch taken from tensors in one piece, in place of a list of samples."""
 
     def __init__(self, batch: Any, size: int) -> None:
         self.batch = batch
@@ -27,7 +27,7 @@ class Rows:
 
 
 def collate(samples: Any) -> Any:
-    """Rows as they are, and samples as torch's default_collate has it."""
+    """Return Rows unchanged, and samples collated by torch's default_collate."""
     return samples.batch if isinstance(samples, Rows) else default_collate(samples)
 
 
@@ -35,7 +35,7 @@ class ArrayDataset:
     """Tensors whose rows are samples.
 
     Args:
-        columns: a tensor, or a tuple or dict of such, nested to any depth; all of one length.
+        columns: a tensor, or a tuple or dict of such, nested to any depth; all of the same length.
     """
 
     def __init__(self, columns: Any) -> None:
@@ -53,7 +53,7 @@ class ArrayDataset:
 
 
 class RowsDataset(ArrayDataset):
-    """The same, a batch in one piece: for `collate` of this module only."""
+    """The same, with a batch in one piece: for this module's `collate` only."""
 
     def __getitems__(self, ids: Sequence[int]) -> Rows:
         chosen = torch.as_tensor(ids)
@@ -64,9 +64,9 @@ class Part:
     """Some samples of a data set.
 
     Args:
-        data: the whole.
-        ids: which of it, shape (n,).
-        fingerprint: tells this part from other parts.
+        data: the whole data set.
+        ids: ids of the samples, shape (n,).
+        fingerprint: distinguishes this part from other parts.
     """
 
     def __init__(self, data: SizedDataset, ids: np.ndarray[Any, Any], fingerprint: str) -> None:
@@ -88,14 +88,14 @@ class Part:
 
 
 def as_dataset(x: Any, y: Any = None, *, in_rows: bool) -> SizedDataset:
-    """`x`, and targets `y` beside it, as a data set whose samples are (x, y), or x alone.
+    """Return `x`, with targets `y` if given, as a data set whose samples are (x, y), or x alone.
 
-    float64 arrays of numpy become torch's default type, which weights have; tensors stay what they are.
+    numpy's float64 arrays are converted to torch's default dtype, which weights have; tensors are unchanged.
 
     Args:
         x: a tensor or array, a tuple or dict of such, or a map-style data set.
-        y: a tensor or array, or a tuple or dict of such; None where `x` has everything.
-        in_rows: take batches in one piece, for `collate` of this module.
+        y: a tensor or array, or a tuple or dict of such; None if `x` includes everything.
+        in_rows: take batches in one piece, for this module's `collate`.
 
     Raises:
         TypeError: `x` or `y` is none of these.
@@ -114,12 +114,12 @@ def as_dataset(x: Any, y: Any = None, *, in_rows: bool) -> SizedDataset:
 
 
 def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, SizedDataset]:
-    """`data` cut at random into (training, validation), no sample in both; the same for the same seed.
+    """Split `data` at random into (training, validation), without overlap; the same for the same seed.
 
     Args:
         data: at least 2 samples.
-        share: of the samples that are for validation, above 0 and below 1; at least one sample.
-        seed: of the cut.
+        share: fraction of the samples for validation, above 0 and below 1; at least one sample.
+        seed: seed of the split.
 
     Raises:
         ValueError: `share` is out of range, or there are too few samples.
@@ -140,7 +140,7 @@ def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, Si
 def training_and_validation(
     x: Any, y: Any, validation_data: Any, share: float | None, *, seed: int, in_rows: bool
 ) -> tuple[SizedDataset, SizedDataset | None]:
-    """What `fit` is given, as data sets; None where nothing is held out.
+    """Return the arguments of `fit` as data sets; None if there is no validation data.
 
     Raises:
         TypeError, ValueError: it cannot be used.
@@ -171,7 +171,7 @@ def _checked(data: Any) -> SizedDataset:
 
 
 def _is_arrays(value: Any) -> bool:
-    """A tensor or array, or a tuple or dict of them; a list is a data set, of samples."""
+    """Return whether it is a tensor or array, or a tuple or dict of them; a list is a data set of samples."""
     if isinstance(value, (Tensor, np.ndarray)):
         return True
     if isinstance(value, Mapping):
@@ -187,7 +187,7 @@ def _tensors(value: Any) -> Any:
     if value.ndim == 0:
         raise ValueError("an array has no dimensions: its first one counts samples")
     if isinstance(value, np.ndarray):
-        # one that is read-only could be written through its tensor
+        # a read-only array could be written through its tensor
         value = torch.from_numpy(value if value.flags.writeable else value.copy())
         return value.to(torch.get_default_dtype()) if value.dtype == torch.float64 else value
     return value

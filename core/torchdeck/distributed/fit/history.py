@@ -1,4 +1,4 @@
-"""What a training was: losses and metrics by step and by epoch, and how fast it went."""
+"""History of a training: losses and metrics by step and by epoch, and throughput."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StepRecord:
     """One optimizer step."""
 
     step: int
-    """From 1, since the very start."""
+    """Counted from 1, since the start of training."""
     epoch: int
     """From 1."""
     loss: float
@@ -32,7 +32,7 @@ class StepRecord:
 
 @dataclass
 class EpochRecord:
-    """One epoch, or what was trained of it: after a resume in its middle, what was left."""
+    """One epoch, or the trained part of it: after a resume inside it, the remainder."""
 
     epoch: int
     """From 1."""
@@ -40,19 +40,19 @@ class EpochRecord:
     """Its last step so far."""
     samples: int
     loss: float
-    """Mean over its steps, each by what counted in it."""
+    """Mean over its steps, weighted by the samples or tokens that counted in each."""
     metrics: dict[str, float]
     validation: dict[str, float]
-    """`loss` and metrics on validation data at its end, or latest in it; empty where there were none."""
+    """`loss` and metrics on validation data at its end, or the latest in it; empty if there were none."""
     seconds: float
-    """In optimizer steps; validation and checkpoints are not counted."""
+    """Seconds in optimizer steps; excludes validation and checkpoints."""
     samples_per_s: float
     """All ranks together."""
 
 
 @dataclass
 class ValidationRecord:
-    """One look at validation data."""
+    """One evaluation on validation data."""
 
     step: int
     values: dict[str, float]
@@ -104,7 +104,7 @@ class HistoryCallback(Callback):
     """Writes a history while a training runs.
 
     Args:
-        history: what is added to.
+        history: history to extend.
     """
 
     def __init__(self, history: History) -> None:
@@ -148,7 +148,7 @@ class HistoryCallback(Callback):
             epoch.metrics[name] = before + (value - before) * share
 
     def finish(self, group: Group, seconds: float, *, finished: bool) -> None:
-        """The end: every rank takes the times of the slowest.
+        """Finish: every rank takes the times of the slowest.
 
         Args:
             group: the ranks, which all call this.

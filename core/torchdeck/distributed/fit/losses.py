@@ -1,4 +1,6 @@
-"""From a loss of outputs and targets, such as nn.CrossEntropyLoss(), to a recipe's `loss(model, batch)`."""
+"""Converts a loss of outputs and targets, such as nn.CrossEntropyLoss(), to a recipe's `loss(model,
+batch)`.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,22 @@ Score = Callable[[Any, Any], Any]
 _BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
 _BY_CLASS_FUNCTIONS = (functional.cross_entropy, functional.nll_loss)
 _IGNORED = -100
-"""The class that torch's losses leave out unless told otherwise."""
+"""Class that torch's losses ignore by default."""
 
 
 def make_loss(
     loss: Callable[..., Any], metrics: Mapping[str, Score] | Iterable[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """What a recipe's `loss` is.
+    """Return the `loss` of a recipe.
 
     Args:
-        loss: a function whose first parameter is called `model`, which is a recipe's loss already; or
-            anything to be called with (output, target).
-        metrics: further means, name → function of (output, target); "accuracy" is known by its name.
+        loss: a function whose first parameter is named `model`, which is already a recipe's loss; or a
+            callable of (output, target).
+        metrics: further means, name → function of (output, target); "accuracy" is built in.
 
     Raises:
-        TypeError: `loss` or a metric cannot be called.
-        ValueError: the loss does not average, a metric is unknown, or metrics are asked for beside a recipe's
-            loss.
+        TypeError: `loss` or a metric is not callable.
+        ValueError: the loss does not average, a metric is unknown, or metrics are given with a recipe's loss.
     """
     if not callable(loss):
         raise TypeError(f"loss is {type(loss).__name__}: give a function or a module such as MSELoss()")
@@ -48,10 +49,10 @@ def make_loss(
 
 
 class OutputLoss:
-    """The loss of a model that is called with all of a batch but its last part, which is the target.
+    """Loss of a model that is called with all of a batch except its last part, which is the target.
 
-    It weighs a microbatch by what its mean is over: samples, or for losses by class those targets that are
-    not left out, each by its class's weight.
+    The weight of a microbatch is what its mean is over: samples, or for classification losses the targets
+    that are not ignored, each with its class's weight.
     """
 
     def __init__(self, loss: Callable[[Any, Any], Any], metrics: Mapping[str, Score] | Iterable[str]) -> None:
@@ -72,7 +73,7 @@ class OutputLoss:
         inputs, target = _divided(batch)
         output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
         weight = self._weight(target)
-        # a mean over nothing is NaN, and stays NaN when it is weighed by 0
+        # a mean over nothing is NaN, and stays NaN when weighted by 0
         loss = self._loss(output, target) if weight else output.sum() * 0.0
         return loss, weight, self._scores(output, target, counts=weight > 0) if self._metrics else {}
 
@@ -83,7 +84,7 @@ class OutputLoss:
     def _weight(self, target: Any) -> float:
         if not self._by_class or not isinstance(target, Tensor):
             return float(len(_first_tensor(target)))
-        if target.is_floating_point():  # probabilities of classes, in dimension 1
+        if target.is_floating_point():  # class probabilities, in dimension 1
             return float(target.numel() / target.shape[1])
         counts = target != self._ignored
         if self._weights is None:
@@ -92,16 +93,17 @@ class OutputLoss:
 
 
 def accuracy(output: Tensor, target: Tensor, *, ignored: int = _IGNORED) -> Tensor:
-    """Share of the targets that the outputs are right about.
+    """Return the share of targets that the outputs predict correctly.
 
     Args:
-        output: logits of classes, shape (n, classes, …) or (…, classes), for `target` of class numbers; or,
-            of the target's own shape, logits of yes and no.
+        output: class logits, shape (n, classes, …) or (…, classes), for a `target` of class numbers; or
+            binary
+            logits in the target's own shape.
         target: class numbers, shape (n, …); or 0 and 1.
         ignored: class that does not count.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        ValueError: the shapes do not match.
     """
     if output.shape == target.shape:
         return ((output > 0) == (target > 0.5)).double().mean()
@@ -150,7 +152,7 @@ def _function(loss: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _divided(batch: Any) -> tuple[Any, Any]:
-    """(inputs, target): a tuple or dict of inputs, and what comes last in the batch."""
+    """Return (inputs, target): a tuple or dict of inputs, and the last part of the batch."""
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
         raise ValueError(
             f"a batch is {type(batch).__name__}, not inputs and a target: give fit(x, y), a data set whose "

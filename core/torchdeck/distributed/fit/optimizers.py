@@ -1,4 +1,4 @@
-"""The optimizer of a training in memory: by name, made by a function, or one that is there already."""
+"""Optimizer of an in-memory training: by name, from a function, or an existing one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torchdeck.distributed.settings import RecipeSettings
 def own_optimizer(
     given: str | Optimizer | Callable[[Any], Any], model: nn.Module, lr: float | None
 ) -> OwnOptimizer | None:
-    """Somebody's own one; None where one is named.
+    """Return the user's own optimizer; None if one is named.
 
     Raises:
-        TypeError: `lr` is given beside one that has its own.
+        TypeError: `lr` is given with an optimizer that has its own.
         ValueError: it has parameters that are not the model's.
     """
     if isinstance(given, str):
@@ -30,7 +30,7 @@ def own_optimizer(
 
 
 class OwnOptimizer:
-    """Somebody's own optimizer, over the parameters that the model has once a strategy has wrapped it.
+    """The user's own optimizer, over the model's parameters after a strategy has wrapped it.
 
     Args:
         given: an optimizer over `model`'s parameters, or a function from its trainable parameters to one.
@@ -52,7 +52,7 @@ class OwnOptimizer:
             ]
 
     def build(self, model: nn.Module) -> Optimizer:
-        """The optimizer of the wrapped model.
+        """Return the optimizer of the wrapped model.
 
         Raises:
             TypeError: the function did not return an optimizer.
@@ -68,7 +68,7 @@ class OwnOptimizer:
         return optimizer
 
     def in_settings(self, settings: RecipeSettings) -> RecipeSettings:
-        """`settings` with the learning rate that it has, once it was built."""
+        """Return `settings` with the optimizer's learning rate; call it after `build`."""
         training = dataclasses.replace(settings.training, lr=self.lr, scaled_lr=self.lr)
         return dataclasses.replace(settings, training=training)
 
@@ -82,7 +82,7 @@ class OwnOptimizer:
         return made
 
     def _rebind(self, optimizer: Optimizer, parameters: dict[str, nn.Parameter]) -> None:
-        """Give the optimizer the parameters that the model has now, under their names."""
+        """Replace the optimizer's parameters with the model's current ones, by name."""
         for group, names in zip(optimizer.param_groups, self._names, strict=True):
             members = [parameters[name] for name in names]
             replaced = any(now is not then for now, then in zip(members, group["params"], strict=True))

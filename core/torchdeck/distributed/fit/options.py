@@ -1,4 +1,4 @@
-"""Arguments of DistributedTrainer as the settings that the trainer takes."""
+"""Converts arguments of DistributedTrainer to the trainer's settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.environment import DistributedConfig
 
 _DECIDED = ("steps", "epochs", "microbatch", "scaled_lr", "precision", "eval_every", "eval_every_epochs")
-"""Fields of the training table that have no argument of that name where the others are given."""
+"""Fields of the training table that are decided elsewhere, and are no option of the same name."""
 
 
 def chosen_strategy(
@@ -32,14 +32,14 @@ def chosen_strategy(
     *,
     by_blocks: bool,
 ) -> DistributedStrategy:
-    """The strategy that is meant; what it is given as is not changed.
+    """Return the specified strategy; the argument is not modified.
 
-    Where the model's blocks are not known, sharding is by size unless something else is asked for.
+    If the model's blocks are unknown, sharding is by size unless another rule is requested.
 
     Raises:
-        TypeError: it is given as something else.
-        SettingsError: there is no such strategy or precision, or it has an option that there is not.
-        ValueError: the strategy that is given computes in another precision.
+        TypeError: it has an unsupported type.
+        SettingsError: the strategy or precision does not exist, or it has an unknown option.
+        ValueError: the given strategy computes in another precision.
     """
     if isinstance(given, DistributedStrategy):
         if given.precision.name != precision:
@@ -72,7 +72,7 @@ def make_settings(
     telemetry: Mapping[str, Any],
     workers: int,
 ) -> RecipeSettings:
-    """Settings of a training whose length and microbatch `fitted` says later.
+    """Return settings of a training; `fitted` adds the length and microbatch later.
 
     Raises:
         TypeError: there is no such option.
@@ -114,7 +114,7 @@ def fitted(
     validate_every: int | None,
     validation_batches: int | None,
 ) -> RecipeSettings:
-    """`settings` for one call of fit.
+    """Return `settings` for one call of fit.
 
     Raises:
         TypeError: not exactly one of `epochs` and `steps` is given.
@@ -142,12 +142,12 @@ def fitted(
 
 
 def check_work_left(done: DataPosition, *, epochs: float | None, steps: int | None) -> None:
-    """Raises ValueError where training is as far as it is asked to go."""
+    """Raise ValueError if training has already reached the requested end."""
     if (steps is not None and done.step >= steps) or (epochs is not None and done.epoch >= epochs):
         asked = f"{steps} steps" if steps is not None else f"{epochs} epochs"
         raise ValueError(
             f"fit is asked for {asked} in all, and {done.step} steps and {done.epoch} epochs are done "
-            "already: both count from the very start, so give more to go on"
+            "already: both count from the very start, so give more to continue"
         )
 
 

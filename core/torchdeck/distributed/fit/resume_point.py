@@ -1,4 +1,4 @@
-"""The checkpoint that a training in memory is to go on from."""
+"""Checkpoint from which an in-memory training should resume."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torchdeck.distributed.trainer.step import TrainingParts
 
 
 class ResumePoint:
-    """Where training goes on, until it has.
+    """Pending resume of a training, until it is done.
 
     Args:
         given: a checkpoint, a folder of them, "auto" for the newest in `directory`, or None.
-        of_run: the checkpoint of the Torchdeck run that is resumed; it is later than whatever was given.
-        directory: of the training's checkpoints; empty where it has none.
+        of_run: the checkpoint of the resumed Torchdeck run; it is later than `given`.
+        directory: directory of the training's checkpoints; empty if it has none.
 
     Raises:
         ValueError: "auto" without a directory.
@@ -32,10 +32,11 @@ class ResumePoint:
         self._loaded: Path | None = None
 
     def folder(self, group: ProcessGroup) -> Path | None:
-        """The checkpoint; None where there is none, or training went on from it already. All ranks call it.
+        """Return the checkpoint; None if there is none, or training already resumed from it. All ranks call
+        it.
 
         Raises:
-            CheckpointError: there is none where one was named, or it is damaged.
+            CheckpointError: a named checkpoint does not exist, or it is damaged.
             AgreementError: ranks see different ones.
         """
         if self._wanted is None:
@@ -45,7 +46,7 @@ class ResumePoint:
         return chosen
 
     def load(self, parts: TrainingParts, checkpoint: str | Path) -> Path:
-        """Take what a checkpoint has into `parts`; training will go on from it. All ranks call it.
+        """Load a checkpoint into `parts`; training will resume from it. All ranks call it.
 
         Raises:
             CheckpointError: there is none, it is damaged, or of another model or optimizer.
@@ -58,11 +59,11 @@ class ResumePoint:
         return found
 
     def load_what_waits(self, parts: TrainingParts) -> None:
-        """Have weights of what training will go on from; once."""
+        """Load the weights from which training will resume; once."""
         waiting = self.folder(parts.strategy.group)
         if waiting is not None and waiting != self._loaded:
             self.load(parts, waiting)
 
     def went_on(self) -> None:
-        """Training did."""
+        """Record that training resumed."""
         self._wanted = None

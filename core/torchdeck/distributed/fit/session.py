@@ -1,4 +1,4 @@
-"""A model among its ranks: they meet when they are first needed, and part at the end."""
+"""A model on its ranks, which are joined at first use and left at the end."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from torchdeck.environment import RunContext
 
 
 class Session:
-    """All calls of one DistributedTrainer share it.
+    """State shared by all calls of one DistributedTrainer.
 
     Args:
-        strategy: left at the end, unless it is set up already.
-        settings: of all calls; each rank's are compared with the others'.
-        recipe: what is trained.
-        model: of the recipe, not wrapped; begins with rank 0's weights.
+        strategy: left at the end, unless it is already set up.
+        settings: settings of all calls; each rank's are compared with the others'.
+        recipe: recipe to train.
+        model: model of the recipe, not wrapped; starts with rank 0's weights.
         context: the Torchdeck run that this is part of, if there is one.
-        verbose: rank 0 prints what a run would be told.
+        verbose: rank 0 prints what would be reported to a run.
 
     Attributes:
-        hooks: tell the run or the terminal what happens, once the ranks have met.
+        hooks: report to the run or the terminal, once the ranks have joined.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Session:
         self._parts: TrainingParts | None = None
 
     def parts(self) -> TrainingParts:
-        """The wrapped model and what belongs to it; the first time, the other ranks are joined for it."""
+        """Return the wrapped model and its components; joins the other ranks the first time."""
         if self._parts is None:
             strategy = self.strategy
             if not strategy.is_set_up:
@@ -71,7 +71,7 @@ class Session:
         return self._parts
 
     def close(self, callbacks: Sequence[Callback]) -> None:
-        """Close hooks and `callbacks`, then leave the other ranks, unless somebody else had joined them."""
+        """Close hooks and `callbacks`, then leave the other ranks, unless other code had joined them."""
         for hook in [*self.hooks, *callbacks]:
             hook.close()
         self.hooks, self._parts = [], None

@@ -1,4 +1,4 @@
-"""Training by a class in a script of one's own: started by torchrun, by hand, by Torchdeck, or as it is."""
+"""Training by a class in the user's own script: started by torchrun, by hand, by Torchdeck, or directly."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class DistributedTrainer:
         self._model = model
         self._callbacks = list(callbacks)
         self.history = History()
-        """Of all calls of `fit`."""
+        """History of all calls of `fit`."""
 
     def __enter__(self) -> DistributedTrainer:  # noqa: PYI034 - Self is of Python 3.11
         return self
@@ -240,7 +240,7 @@ class DistributedTrainer:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         check_agreement(self.strategy.group, settings.to_be_same())
         for callback in self._callbacks:
-            callback.stop_reason = ""  # of an earlier call
+            callback.stop_reason = ""  # from an earlier call
         recorder = HistoryCallback(self.history)
         recipe = with_data(self._recipe, data, validation)
         finished = self._training.run(settings, recipe, [recorder, *self._callbacks])
@@ -313,7 +313,7 @@ class DistributedTrainer:
         self._callbacks = []
 
 
-# Model, loss and data that are given in memory, as the recipe that the trainer takes.
+# In-memory model, loss and data as a recipe for the trainer.
 
 
 def given_recipe(
@@ -323,7 +323,7 @@ def given_recipe(
     collate: Collate | None,
     optimizer: OwnOptimizer | None,
 ) -> Recipe:
-    """A recipe of no data yet; `loss` as `make_loss` gives it."""
+    """Return a recipe without data yet; `loss` as returned by `make_loss`."""
     return Recipe(
         name="given to DistributedTrainer",
         build_model=lambda _: model,
@@ -336,5 +336,5 @@ def given_recipe(
 
 
 def with_data(recipe: Recipe, training: Any, validation: Any) -> Recipe:
-    """The recipe for one call of fit; `validation` is None where there is none."""
+    """Return the recipe for one call of fit; `validation` is None if there is none."""
     return dataclasses.replace(recipe, build_data=lambda _, part: training if part == "train" else validation)

@@ -1,4 +1,4 @@
-"""The one training that all calls of fit go on with, and that is saved, loaded and evaluated in between."""
+"""The one training that all calls of fit continue, and that is saved, loaded and evaluated in between."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from torchdeck.distributed.trainer.trainer import Trainer
 
 
 class Training:
-    """Where the training is, from one call to the next.
+    """State of the training between calls.
 
     Args:
-        session: the model among its ranks.
-        resume: what it begins from, if it does not begin anew.
+        session: the model on its ranks.
+        resume: checkpoint to start from, if any.
     """
 
     def __init__(self, session: Session, resume: ResumePoint) -> None:
@@ -42,11 +42,11 @@ class Training:
 
     @property
     def position(self) -> DataPosition | None:
-        """How far it is; None before the first call."""
+        """Return its position; None before the first call."""
         return None if self._trainer is None else self._trainer.position
 
     def run(self, settings: RecipeSettings, recipe: Recipe, callbacks: Sequence[Callback]) -> bool:
-        """Train to the end that `settings` say; whether it came to it, and was not stopped before."""
+        """Train to the end given by `settings`; return whether it was reached without a stop."""
         before, context, group = self._trainer, self._session.context, self._session.strategy.group
         parts = self._session.parts()
         trainer = self._trainer = Trainer(
@@ -67,7 +67,7 @@ class Training:
             trainer.close()
 
     def evaluate(self, data: Any, microbatch: int) -> dict[str, float]:
-        """Means over a data set that has samples, with the weights that training would go on with."""
+        """Return means over a non-empty data set, with the weights from which training would continue."""
         parts, session = self._session.parts(), self._session
         self._resume.load_what_waits(parts)
         check_agreement(session.strategy.group, {"samples to evaluate": len(data)})
@@ -81,7 +81,7 @@ class Training:
         return {name.removeprefix("heldout_"): value for name, value in values.items()}
 
     def save(self, directory: Path) -> Path:
-        """The checkpoint of where it is.
+        """Save a checkpoint of the current state and return it.
 
         Raises:
             ValueError: nothing was trained yet.
@@ -91,21 +91,22 @@ class Training:
         return self._trainer.save(directory)
 
     def load(self, checkpoint: str | Path) -> Path:
-        """Be where a checkpoint was saved; the one that was taken."""
+        """Restore the state of a checkpoint; return the one that was used."""
         folder = self._resume.load(self._session.parts(), checkpoint)
         self._trainer = None
         return folder
 
     def close(self, callbacks: Sequence[Callback]) -> None:
-        """Close `callbacks`, and leave the other ranks; nothing may follow."""
+        """Close `callbacks`, and leave the other ranks; no further calls may follow."""
         self._session.close(callbacks)
         self._trainer = None
 
 
 class StopSignal:
-    """Takes SIGTERM for the wish to finish the step, save and return, beside the stop file of a run.
+    """Handles SIGTERM as a request to finish the step, save and return, in addition to the stop file of a
+    run.
 
-    Any rank may get it; the others hear of it in the reduction of the step.
+    Any rank may receive it; the others learn of it in the reduction of the step.
 
     Args:
         file: the stop file, for rank 0.
@@ -116,15 +117,15 @@ class StopSignal:
         self._came = False
 
     def wished(self) -> bool:
-        """Whether this rank was asked; it stays so."""
+        """Return whether this rank received a request; it stays set."""
         return self._came or self._file.wished()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """SIGTERM is a wish in here; afterwards it does what it did before.
+        """Treat SIGTERM as a stop request inside this context; restore the previous handler afterwards.
 
-        A script that has a handler of its own keeps it, as one that trains in another thread than the main
-        one, where Python lets nobody set handlers.
+        A script with its own handler keeps it. So does one that trains outside the main thread, where Python
+        does not allow setting handlers.
         """
         own = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
         if own or threading.current_thread() is not threading.main_thread():

@@ -1,1 +1,1 @@
-"""The ranks together: rendezvous, process group, agreement, small exchanges."""
+"""The ranks as a group: rendezvous, process group, agreement, small exchanges."""

@@ -1,7 +1,8 @@
-"""Do all ranks mean the same? Asked once at the start, before a difference costs a night.
+"""Checks once at the start that all ranks have the same values, before a difference wastes a night.
 
-Only numbers are exchanged, in sums over all ranks to which each rank brings its own slot and zeros elsewhere:
-nothing that a rank sends is unpickled, and any backend can do it. Where all agree it is one small reduction.
+Only numbers are exchanged, in sums over all ranks to which each rank contributes its own slot and zeros
+elsewhere. No message of a rank is unpickled, and any backend can do it. If all agree, it is one small
+reduction.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.distributed.recipe import RecipeError
 
 _DIGEST_BYTES = 6
-"""48 bits: a whole number that float64 holds."""
+"""48 bits: a whole number that float64 represents exactly."""
 _DIGESTS = 4
 _LONGEST = 8 << 20
-"""Bytes of a text that another rank may send."""
+"""Maximum bytes of a text from another rank."""
 _SHOWN = 100
-"""Bytes of a value that are shown."""
+"""Bytes of a value to display."""
 _NAMED = 5
-"""Differing fields that are named."""
+"""Number of differing fields to name."""
 
 
 class Group(Protocol):
-    """What of `ProcessGroup` is used."""
+    """The used part of the interface of `ProcessGroup`."""
 
     rank: int
     world_size: int
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Each of `values` added up over all ranks."""
+        """Return each of `values` summed over all ranks."""
 
     def minimum(self, values: Sequence[float]) -> list[float]:
-        """The least of each of `values` over all ranks."""
+        """Return the minimum of each of `values` over all ranks."""
 
 
 class AgreementError(RecipeError):
@@ -71,7 +72,7 @@ def check_agreement(
 
 
 def _flat(path: str, value: Any) -> list[tuple[str, str]]:
-    """(path, JSON) of every leaf: {"a": {"b": 1}} has a.b."""
+    """Return (path, JSON) of every leaf: {"a": {"b": 1}} has a.b."""
     if isinstance(value, Mapping) and (value or not path):
         return [
             leaf for key, item in value.items() for leaf in _flat(f"{path}.{key}" if path else str(key), item)
@@ -88,7 +89,7 @@ def _digest(text: str, count: int) -> list[float]:
 
 
 def _difference(group: Group, fields: Mapping[str, str], what: str) -> str:
-    """What differs, in words; the same on every rank."""
+    """Return a description of the difference; the same on every rank."""
     names = json.dumps(list(fields))
     called = by_rank(group, _digest(names, 1))
     if len(set(called)) > 1:
@@ -112,20 +113,20 @@ def _difference(group: Group, fields: Mapping[str, str], what: str) -> str:
 
 
 def _pair(column: Sequence[Any]) -> tuple[int, int]:
-    """The first rank that has what most have, and the first that has something else."""
+    """Return the first rank with the majority value, and the first with another value."""
     usual = Counter(column).most_common(1)[0][0]
     return column.index(usual), next(rank for rank, value in enumerate(column) if value != usual)
 
 
 def by_rank(group: Group, mine: Sequence[float]) -> list[tuple[float, ...]]:
-    """What each rank brought, by rank; every rank calls it, with as many numbers."""
+    """Return each rank's numbers, by rank; every rank calls it, with the same count."""
     before, after = group.rank * len(mine), (group.world_size - 1 - group.rank) * len(mine)
     everything = group.sum([*[0.0] * before, *mine, *[0.0] * after])
     return [tuple(everything[start : start + len(mine)]) for start in range(0, len(everything), len(mine))]
 
 
 def _texts(group: Group, senders: tuple[int, int], mine: str) -> list[str]:
-    """The texts of two ranks."""
+    """Return the texts of two ranks."""
     content = mine.encode()
     told = group.sum([len(content) * (group.rank == rank) for rank in senders])
     lengths = [_whole(length, _LONGEST) for length in told]
@@ -137,7 +138,7 @@ def _texts(group: Group, senders: tuple[int, int], mine: str) -> list[str]:
 
 
 def _whole(number: float, most: int) -> int:
-    """`number`, which may be a stranger's; NaN is no number, either."""
+    """Return `number` as a whole number; it may be untrusted, and NaN is invalid too."""
     if not 0 <= number <= most or not float(number).is_integer():
         raise AgreementError(
             f"{number!r} came from the other ranks where a whole number up to {most} belongs"

@@ -1,7 +1,7 @@
 """Values that ranks exchange: JSON in byte tensors, bounded and parsed as data.
 
-torch's object collectives unpickle what arrives, so a process that takes part in a process group could run
-code in every rank. Here the lengths cross first, and nothing longer than `LIMIT` is received.
+torch's object collectives unpickle received data, so any process in a process group could run code in every
+rank. Here the lengths are exchanged first, and nothing longer than `LIMIT` is received.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Group = dist.ProcessGroup | None
 
 
 class PeerMessageError(RuntimeError):
-    """What a rank sent, or is about to send, is not JSON within the bounds; the message names the rank."""
+    """A rank's message is not JSON within the bounds; the error names the rank."""
 
 
 def all_gather(value: Any, group: Group = None) -> list[Any]:
-    """The value of every rank, by rank.
+    """Return the value of every rank, by rank.
 
     Raises:
         PeerMessageError: on every rank: a rank sent something else.
@@ -37,7 +37,7 @@ def all_gather(value: Any, group: Group = None) -> list[Any]:
 
 
 def gather(value: Any, group: Group = None) -> list[Any]:
-    """The value of every rank on rank 0, and nothing on the others. Raises as `all_gather`."""
+    """Return the value of every rank on rank 0, and nothing on the others. Raises as `all_gather`."""
     mine, lengths = _announced(value, group)
     first = dist.get_rank(group) == 0
     received = [bytearray(max(lengths)) for _ in lengths] if first else []
@@ -47,7 +47,7 @@ def gather(value: Any, group: Group = None) -> list[Any]:
 
 
 def scatter(values: Sequence[Any], group: Group = None) -> Any:
-    """Of rank 0's `values`, one for each rank, the one for this rank. Raises as `all_gather`."""
+    """Return this rank's item of rank 0's `values`, which has one for each rank. Raises as `all_gather`."""
     first, world_size = dist.get_rank(group) == 0, dist.get_world_size(group)
     contents = [_encoded(value) for value in values] if first else [b""] * world_size
     lengths = _from_first([len(content) for content in contents], group)
@@ -59,7 +59,7 @@ def scatter(values: Sequence[Any], group: Group = None) -> Any:
 
 
 def broadcast(value: Any, group: Group = None) -> Any:
-    """Rank 0's value. Raises as `all_gather`."""
+    """Return rank 0's value. Raises as `all_gather`."""
     content = _encoded(value) if dist.get_rank(group) == 0 else b""
     [length] = _from_first([len(content)], group)
     received = bytearray(content.ljust(length, b"\0"))
@@ -68,7 +68,7 @@ def broadcast(value: Any, group: Group = None) -> Any:
 
 
 def _announced(value: Any, group: Group) -> tuple[bytes, list[int]]:
-    """This rank's bytes, and how many each rank is about to send."""
+    """Return this rank's bytes, and the number of bytes each rank is about to send."""
     mine = _encoded(value)
     lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(group))]
     dist.all_gather(lengths, torch.tensor([len(mine)], dtype=torch.int64), group=group)
@@ -101,7 +101,9 @@ def _padded(content: bytes, length: int) -> torch.Tensor:
 
 
 def _tensor(content: bytearray) -> torch.Tensor:
-    """Over the memory of `content`, which so has what is received: without numpy, which a node may lack."""
+    """Return a tensor over the memory of `content`, which then holds what is received; numpy, which a node
+    may lack, is not needed.
+    """
     return torch.frombuffer(content, dtype=torch.uint8)
 
 

@@ -1,4 +1,4 @@
-"""The ranks together: joining, adding numbers up over all of them, leaving."""
+"""Process group of the ranks: joining, summing over all of them, leaving."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from torchdeck.environment import DistributedConfig, Place
 
 
 def choose_device(place: Place, backend: str) -> torch.device:
-    """The device of this rank: the GPU of its local rank where the launcher made GPUs visible, else the CPU.
+    """Return this rank's device: the GPU of its local rank if the launcher made GPUs visible, otherwise the
+    CPU.
 
-    Ranks that asked for gloo and are more than the GPUs of their node all compute on the CPU.
+    If ranks use gloo and outnumber the GPUs of their node, all of them compute on the CPU.
 
     Raises:
         RecipeError: nccl without a GPU for this rank.
@@ -48,7 +49,7 @@ def choose_device(place: Place, backend: str) -> torch.device:
 
 
 def check_joined(place: Place, device: torch.device) -> None:
-    """Check that the process group that is there is the one of `place`, and takes tensors on `device`.
+    """Check that the existing process group is that of `place`, and accepts tensors on `device`.
 
     Raises:
         RecipeError: it is not, or does not.
@@ -69,17 +70,17 @@ def check_joined(place: Place, device: torch.device) -> None:
 
 
 def _with_meeting_point(place: Place) -> DistributedConfig:
-    """`place`, and where the variables say that the ranks meet if it does not say so itself."""
+    """Return `place` with the rendezvous, taken from the variables if it has none itself."""
     if isinstance(place, DistributedConfig):
         return place
     return DistributedConfig.from_env(**dataclasses.asdict(place))
 
 
 class PendingSum:
-    """A sum over all ranks that is under way.
+    """A pending sum over all ranks.
 
     Args:
-        values: this rank's part, which becomes the sum by `work`, or by what lies on `board`.
+        values: this rank's part, replaced with the sum by `work`, or by the data in `board`.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class PendingSum:
         self._board = board
 
     def wait(self) -> list[float]:
-        """The sums, once every rank has brought in its part.
+        """Return the sums, once every rank has contributed.
 
         Raises:
             RuntimeError: a rank was lost.
@@ -133,7 +134,7 @@ class ProcessGroup:
             config = dataclasses.replace(_with_meeting_point(place), timeout=timeout)
             join(config, backend=backend, device=self.device if backend == "nccl" else None)
             if config.is_distributed:
-                # where libraries and child processes look
+                # where libraries and child processes expect it
                 os.environ.update(config.variables())
         elif self._joined:
             check_joined(place, self.device)
@@ -186,37 +187,35 @@ class ProcessGroup:
         return tensor.tolist()
 
 
-# Small sums over the ranks of one machine, through memory that they share.
-#
-# A sum of five numbers over gloo takes a millisecond where cores are busy, as several threads are woken one
-# after the other for it. Here each rank writes its numbers into a place of its own and goes on. Who wants
-# the sum reads all places; after a reduction of gradients, which no rank ends before all have begun it,
-# they are written already, and nobody waits.
+# Small sums over the ranks of one machine, through shared memory. A sum of five numbers over gloo takes a
+# millisecond if cores are busy, as it wakes several threads in sequence. Here each rank writes its numbers
+# into its own slot and continues. A rank that needs the sum reads all slots. After a reduction of gradients,
+# which no rank finishes before all have begun it, they are already written, and no rank waits.
 
 MOST = 60
-"""Numbers of one sum."""
+"""Maximum numbers of one sum."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps files in memory; what it holds is no secret
 _PLACE = 512
-"""Bytes of one rank's numbers in one sum."""
+"""Bytes of one rank's slot in one sum."""
 _HEAD = struct.Struct("<qI")
-"""Which sum it is, and the checksum of what follows."""
+"""Index of the sum, and the checksum of the following data."""
 _LOOK_FOR_DEAD = 0.2
-"""Seconds that a rank lets itself be waited for before the others ask whether it lives."""
+"""Seconds of waiting for a rank before the others check whether it is alive."""
 _LONGEST_PAUSE = 1e-3
 _NAME = re.compile(r"(torchdeck-\w{1,64})?")
 
 
 class RankGridError(RuntimeError):
-    """A rank did not bring in its numbers."""
+    """A rank did not contribute its numbers."""
 
 
 class SharedMemoryReducer:
-    """Places for the numbers of every rank, for two sums: none can be further ahead of another.
+    """Slots for the numbers of every rank, for two sums: no rank can be further ahead of another.
 
-    All ranks make the same sums in the same order, and each waits for one before it begins the next.
+    All ranks run the same sums in the same order, and each waits for one before it begins the next.
 
     Args:
-        file: descriptor of the shared file; is the board's to close.
+        file: descriptor of the shared file, which this object closes.
         rank: this rank.
         world_size: ranks that share it.
         timeout: how long a sum may wait for a rank, seconds.
@@ -233,7 +232,7 @@ class SharedMemoryReducer:
         fcntl.lockf(file, fcntl.LOCK_EX, 1, rank)
 
     def write(self, numbers: Sequence[float]) -> None:
-        """Begin a sum with this rank's numbers, at most `MOST`, as many on every rank."""
+        """Begin a sum with this rank's numbers, at most `MOST`, the same count on every rank."""
         self._sums += 1
         content = struct.pack(f"<{len(numbers)}d", *numbers)
         record = _HEAD.pack(self._sums, _checksum(self._sums, content)) + content
@@ -241,10 +240,10 @@ class SharedMemoryReducer:
         self._memory[place : place + len(record)] = record
 
     def read(self, count: int) -> list[float]:
-        """The `count` sums, once every rank has written; ranks are added in their order.
+        """Return the `count` sums, once every rank has written; ranks are added in order.
 
         Raises:
-            RankGridError: a rank has ended, or did not write in time; the message names it.
+            RankGridError: a rank has exited, or did not write in time; the message names it.
         """
         ranks = [self._numbers(rank, count) for rank in range(self._world_size)]
         return [sum(column) for column in zip(*ranks, strict=True)]
@@ -266,14 +265,14 @@ class SharedMemoryReducer:
         return found
 
     def _look(self, rank: int, count: int) -> tuple[float, ...] | None:
-        """What `rank` has written for this sum; None while it has not, or not all of it."""
+        """Return the numbers of `rank` for this sum; None if not written yet, or incomplete."""
         place = self._place(rank)
         number, checksum = _HEAD.unpack_from(self._memory, place)
         if number != self._sums:
             return None
         place += _HEAD.size
         content = self._memory[place : place + 8 * count]
-        # memory may show what is written in any order: what is half there has another checksum
+        # writes may become visible in any order: an incomplete slot has another checksum
         return struct.unpack(f"<{count}d", content) if checksum == _checksum(number, content) else None
 
     def _place(self, rank: int) -> int:
@@ -286,37 +285,38 @@ class SharedMemoryReducer:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
         except OSError:
             return False
-        # so that others find out, too
+        # so that other ranks find out, too
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, rank)
         return True
 
 
 def size_for(world_size: int) -> int:
-    """Bytes of a board."""
+    """Return the bytes of the shared file."""
     return 2 * world_size * _PLACE
 
 
 def open_board(rank: int, world_size: int, timeout: float) -> SharedMemoryReducer | None:
-    """A board for all ranks of the default process group, which all call this; None where they share no
-    memory."""
+    """Create a reducer for all ranks of the default process group, which all call this; None without shared
+    memory.
+    """
     with _shared_name(rank, world_size) as name:
         file = _opened(_MEMORY / name) if name else None
         seen = torch.tensor([file is not None], dtype=torch.int64)
         dist.all_reduce(seen, op=dist.ReduceOp.MIN)
-        # all have it open, or never will, and its name is no longer needed
+        # every rank has opened it, or never will, and its name is no longer needed
     if file is None:
         return None
     if not seen:
         os.close(file)
         return None
     board = SharedMemoryReducer(file, rank=rank, world_size=world_size, timeout=timeout)
-    dist.barrier()  # nobody asks whether a rank lives before it can tell
+    dist.barrier()  # no liveness check before every rank holds its lock
     return board
 
 
 @contextmanager
 def _shared_name(rank: int, world_size: int) -> Iterator[str]:
-    """Name of a file of rank 0's, which is gone afterwards; empty where there can be none."""
+    """Yield the name of a file of rank 0, which is deleted afterwards; empty if there can be none."""
     path: Path | None = None
     if rank == 0:
         with suppress(OSError):
@@ -343,7 +343,7 @@ def _opened(path: Path) -> int | None:
     except OSError:
         return None
     status = os.fstat(file)
-    # there was no room for it, or another user made it
+    # there was no space for it, or another user created it
     if not stat.S_ISREG(status.st_mode) or status.st_size == 0 or status.st_uid != os.geteuid():
         os.close(file)
         return None

@@ -1,6 +1,6 @@
-"""This process among the ranks: joining, leaving, and which one it is, before, during and after.
+"""This process as a rank: joining, leaving, and its number, before, during and after.
 
-One name for each thing; outside of any launcher a process is rank 0 of 1, and all of this works there too.
+Outside of any launcher a process is rank 0 of 1, and everything here works there too.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def is_main_process() -> bool:
 
 
 def this_rank() -> DistributedConfig:
-    """This process, as the group says that it has joined, else as the environment does.
+    """Return this process as a rank of the joined group, otherwise as in the environment.
 
-    A group that somebody joined of which the variables do not speak is taken to have nodes of as many ranks
-    as this one has GPUs, or one node without any.
+    For a group joined without variables, nodes are assumed to have as many ranks as this one has GPUs;
+    without GPUs, all ranks are assumed to be on one node.
 
     Raises:
         LauncherVariableError: the variables contradict each other.
@@ -105,5 +105,5 @@ def this_rank() -> DistributedConfig:
 
 
 def _backend() -> str:
-    """Of the group that is there, by what is sent: one may have been joined over gloo and NCCL at once."""
+    """Return the backend of the existing group for the tensors sent: it may use both gloo and NCCL."""
     return "nccl" if torch.cuda.is_available() and "cuda:nccl" in dist.get_backend_config() else "gloo"

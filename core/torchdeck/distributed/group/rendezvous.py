@@ -1,4 +1,4 @@
-"""How the ranks of a job find each other, and who is named when one of them never comes."""
+"""Rendezvous of a job's ranks, and the report of ranks that never arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-# torch.distributed has them under its own name, which its types do not say
+# torch.distributed exposes them under its own name, which its type stubs lack
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
 from torchdeck.distributed.recipe import RecipeError
@@ -21,9 +21,9 @@ from torchdeck.environment import STORE_VARIABLE, DistributedConfig
 
 _PREFIX = "torchdeck/arrival"
 _NAMED = 8
-"""Absent ranks that are named."""
+"""Maximum number of absent ranks to name."""
 _LINGER = 2.0
-"""Seconds that the rank which serves the store waits for the others to read who is absent."""
+"""Seconds that the rank serving the store waits for the others to read which ranks are absent."""
 
 
 class RendezvousError(RecipeError):
@@ -31,17 +31,17 @@ class RendezvousError(RecipeError):
 
 
 def join(config: DistributedConfig, *, backend: str, device: torch.device | None = None) -> None:
-    """Join the default process group; returns when all ranks are there.
+    """Join the default process group; return when all ranks are there.
 
-    A process that is alone makes a group of one, without a port.
+    A single process forms a group of one, without a port.
 
     Args:
-        config: this rank, where all meet, and how long it waits.
+        config: this rank, the rendezvous, and the timeout.
         backend: `gloo` or `nccl`.
-        device: the GPU to bind the group to: NCCL then connects at once and guesses none.
+        device: the GPU to bind the group to: NCCL then connects immediately and does not guess.
 
     Raises:
-        RendezvousError: a rank is absent after `config.timeout`, or the meeting point cannot be reached.
+        RendezvousError: a rank is absent after `config.timeout`, or the rendezvous address is unreachable.
     """
     timeout = timedelta(seconds=config.timeout)
     store = _open_store(config, timeout) if config.is_distributed else HashStore()
@@ -58,7 +58,7 @@ def join(config: DistributedConfig, *, backend: str, device: torch.device | None
 
 
 def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
-    """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
+    """Open the store at the rendezvous: torchrun's own if it offers one, otherwise served by rank 0."""
     offered = _is_offered(config)
     serves = config.rank == 0 and not offered
     address, port = (_behind_the_front() if offered else None) or (config.master_addr, config.master_port)
@@ -67,15 +67,15 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     except (RuntimeError, OSError) as error:
         raise RendezvousError(_unreachable(config, str(error), offered=offered)) from error
     if offered:
-        # the store outlives a restart of torchrun's own, and what an earlier gang wrote must not be read
+        # the store outlives torchrun's own restart, and data written by an earlier gang must not be read
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = PrefixStore(f"/worker/attempt_{attempt}", store)
-    # ranks that left may join again: what they wrote the time before must not be read
+    # ranks that left may join again: data they wrote before must not be read
     return PrefixStore(f"join_{store.add(f'joins/{config.rank}', 1)}", store)
 
 
 def _is_offered(config: DistributedConfig) -> bool:
-    """Whether torchrun serves a store at the meeting point, which may have been said to be elsewhere."""
+    """Return whether torchrun serves a store at the rendezvous, which may be configured elsewhere."""
     offered, address, port = map(
         os.environ.get, ("TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
     )
@@ -83,16 +83,18 @@ def _is_offered(config: DistributedConfig) -> bool:
 
 
 def _behind_the_front() -> tuple[str, int] | None:
-    """Where this node's torchrun leads to the store; None if the store is at the meeting point itself."""
+    """Return this node's torchrun address that forwards to the store; None if the store is at the rendezvous
+    itself.
+    """
     address, _, port = os.environ.get(STORE_VARIABLE, "").rpartition(":")
     return (address, int(port)) if address and port.isdecimal() else None
 
 
 @functools.cache
 def _connect(address: str, port: int, world_size: int, timeout: timedelta, serves: bool) -> TCPStore:  # noqa: FBT001
-    """The store of a meeting point, which the process keeps.
+    """Return the store of a rendezvous, which the process keeps open.
 
-    Were it closed with a group, a rank that joins again at once would find the one that is about to go.
+    If it were closed with a group, a rank that joins again at once would find the one about to disappear.
     """
     return TCPStore(
         address,
@@ -120,7 +122,7 @@ def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str
             "Choose a free port, and an address of this machine"
         )
     return (
-        f"rank {config.rank} reached nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
+        f"rank {config.rank} reached no one at {where} (MASTER_ADDR:MASTER_PORT) within "
         f"{config.timeout:g} s: rank 0 was not started, or the port is closed between the two machines"
     )
 
@@ -139,7 +141,9 @@ def _meeting_point(config: DistributedConfig) -> str:
 
 
 def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> None:
-    """Wait until every rank has said that it is there; the first to run out of time names the absent."""
+    """Wait until every rank has reported that it is there; the first one to time out names the absent
+    ranks.
+    """
     store = PrefixStore(_PREFIX, store)
     deadline = time.monotonic() + timeout.total_seconds()
     try:
@@ -159,7 +163,7 @@ def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> N
 
 
 def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[int]:
-    """The ranks that are absent; none as soon as all are there."""
+    """Return the absent ranks; none as soon as all are there."""
     left = max(0.001, deadline - time.monotonic())
     try:
         store.wait(["verdict"], timedelta(seconds=left))
@@ -170,24 +174,24 @@ def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[i
 
 
 def _decide(store: Store, config: DistributedConfig) -> None:
-    """See to it that there is a verdict: one of the ranks looks who is absent.
+    """Ensure that there is a verdict: one of the ranks checks which are absent.
 
-    A thousand ranks that run out of time together would ask the store a million times.
+    A thousand ranks that time out together would query the store a million times.
     """
     if store.add("deciding", 1) > 1:
         try:
             store.wait(["verdict"], timedelta(seconds=_LINGER))
         except dist.DistStoreError:
-            pass  # whoever was to decide is gone
+            pass  # the deciding rank is gone
         else:
             return
     missing = [rank for rank in range(config.world_size) if not store.check([str(rank)])]
-    # whoever is first decides for all: a rank that comes this very moment must not go on alone
+    # the first one decides for all: a rank arriving at this moment must not continue alone
     store.compare_set("verdict", "", json.dumps(missing))
 
 
 def _tell(store: Store, config: DistributedConfig) -> None:
-    """Let every rank that is there read the verdict before the one that serves the store is gone."""
+    """Wait until every present rank has read the verdict before the one that serves the store exits."""
     here = config.world_size - len(json.loads(store.get("verdict")))
     if store.add("told", 1) >= here:
         store.set("all told", "")

@@ -9,10 +9,10 @@ _BACKLOG = 1024
 
 
 def listening_on(address: str, port: int) -> socket.socket:
-    """A socket that listens on `address`; on every address if no interface of this machine has that one.
+    """Return a socket that listens on `address`; on every address if no interface of this machine has it.
 
     Raises:
-        OSError: the port is taken, or there is no such address.
+        OSError: the port is in use, or there is no such address.
     """
     family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -23,7 +23,7 @@ def listening_on(address: str, port: int) -> socket.socket:
         except OSError as error:
             if error.errno != errno.EADDRNOTAVAIL:
                 raise
-            # other machines know this one by an address that is translated on the way
+            # other machines reach this one at an address that is translated on the way (NAT)
             listener.bind(("", port))
         listener.listen(_BACKLOG)
     except OSError:

@@ -1,9 +1,9 @@
 """A listening socket on this machine that only this process can connect to.
 
 Its packets are signed with a key that only this process has (RFC 2385, TCP_MD5SIG), and the kernel drops all
-others: other users of the machine get no answer. A kernel that cannot sign drops all packets but those from
-ports that this process holds (a classic BPF program, see socket(7), SO_ATTACH_FILTER), which some kernels
-allow to root alone.
+others: other users of the machine get no answer. A kernel that cannot sign drops all packets except those
+from ports that this process holds (a classic BPF program, see socket(7), SO_ATTACH_FILTER). Some kernels
+allow that to root only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Collection
 
 ADDRESS = "127.0.0.2"
-"""Not the one of the front, which so can have the same port."""
+"""Differs from the front's address, which can therefore use the same port."""
 _FROM = "127.0.0.1"
 _TCP_MD5SIG_EXT, _FOR_A_PREFIX = 32, 1
 _LONGEST_KEY = 80
@@ -27,16 +27,16 @@ _SO_ATTACH_FILTER = 26
 _LOAD_SOURCE_PORT, _IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _DROP, _PASS = 0, 0xFFFFFFFF
 _RECENT = 64
-"""Ports of connections that may still be in the making; what is established has a filter of its own."""
+"""Ports of connections that may still be being established; an established one has its own filter."""
 _BACKLOG = 1024
 _CONNECT_LIMIT = 10.0
 
 
 class PrivateListener:
-    """Listens on ADDRESS as soon as it is made.
+    """Listens on ADDRESS as soon as it is created.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     def __init__(self, port: int) -> None:
@@ -58,11 +58,11 @@ class PrivateListener:
         self.port: int = self._socket.getsockname()[1]
 
     def descriptor(self) -> int:
-        """Another descriptor of the socket, for whoever accepts its connections to close."""
+        """Return another descriptor of the socket, which the accepting code closes."""
         return os.dup(self._socket.fileno())
 
     def connect(self) -> socket.socket:
-        """A connection to it. Raises OSError."""
+        """Return a connection to it. Raises OSError."""
         connection = socket.socket()
         try:
             connection.settimeout(_CONNECT_LIMIT)
@@ -104,7 +104,7 @@ class PrivateListener:
 
 
 def _sign(connection: socket.socket, key: bytes) -> bool:
-    """Sign all packets of a socket of IPv4, and take no others; False where the kernel cannot."""
+    """Sign all packets of an IPv4 socket, and accept no others; return False if the kernel cannot."""
     any_address = struct.pack("=HHI", socket.AF_INET, 0, 0).ljust(128, b"\0")
     order = struct.pack("=BBHi", _FOR_A_PREFIX, 0, len(key), 0) + key.ljust(_LONGEST_KEY, b"\0")
     try:
@@ -115,7 +115,9 @@ def _sign(connection: socket.socket, key: bytes) -> bool:
 
 
 def _program(ports: Collection[int]) -> bytes:
-    """Passes packets whose source port is one of `ports`; a packet begins with it (RFC 9293, 3.1)."""
+    """Return a program that passes packets whose source port is in `ports`; a packet begins with it (RFC
+    9293, 3.1).
+    """
     left = len(ports)
     instructions = [(_LOAD_SOURCE_PORT, 0, 0, 0)]
     for port in ports:

@@ -1,8 +1,8 @@
-"""Two ends of a connection prove to each other that they hold the run's key, and seal what follows.
+"""Two ends of a connection prove to each other that they hold the run's key, and seal subsequent data.
 
-Each sends a random challenge and answers the other's by an HMAC-SHA-256; the key itself is never sent. Bytes
-then travel in frames with an HMAC over their number, so that nothing can be put in, left out or repeated.
-Nothing is hidden, only authenticated.
+Each sends a random challenge and answers the other's with an HMAC-SHA-256; the key itself is never sent. Data
+is then sent in frames with an HMAC over their number, so that nothing can be inserted, omitted or repeated.
+Data is only authenticated, not encrypted.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import struct
 import time
 
 HANDSHAKE_LIMIT = 10.0
-"""Seconds in which the other end must have proved itself."""
+"""Seconds within which the other end must have proved itself."""
 _GREETING = b"torchdeck-store 1\n"
 _NONCE = 32
 _PROOF = 32
 _SEAL = 16
 _LENGTH = struct.Struct(">I")
 _LONGEST = 1 << 16
-"""Bytes in one frame."""
+"""Maximum bytes in one frame."""
 
 
 class StrangerError(Exception):
-    """The other end is not of this run; the message says what it did."""
+    """The other end does not belong to this run; the message describes what it did."""
 
 
 class ClosedEarlyError(StrangerError):
@@ -34,7 +34,7 @@ class ClosedEarlyError(StrangerError):
 
 
 class Sealing:
-    """What is sent is sealed, what comes is checked, in the order of a connection."""
+    """Seals sent data and checks received data, in the order of a connection."""
 
     def __init__(self, sending: bytes, receiving: bytes) -> None:
         self._sending, self._receiving = sending, receiving
@@ -42,7 +42,7 @@ class Sealing:
         self._incoming = bytearray()
 
     def seal(self, content: bytes) -> bytes:
-        """`content` as frames."""
+        """Return `content` as frames."""
         frames = []
         for start in range(0, len(content), _LONGEST):
             piece = content[start : start + _LONGEST]
@@ -51,7 +51,7 @@ class Sealing:
         return b"".join(frames)
 
     def open(self, received: bytes) -> bytes:
-        """The content of the frames that have come whole. Raises StrangerError."""
+        """Return the content of the frames received completely. Raises StrangerError."""
         self._incoming += received
         content = []
         while len(self._incoming) >= _LENGTH.size:
@@ -72,7 +72,7 @@ class Sealing:
 
 
 def prove(connection: socket.socket, key: bytes) -> Sealing:
-    """The end that connected: the other proves itself first.
+    """Run the handshake of the connecting end: the other proves itself first.
 
     Raises:
         StrangerError: it holds another key.
@@ -90,7 +90,7 @@ def prove(connection: socket.socket, key: bytes) -> Sealing:
 
 
 def demand_proof(connection: socket.socket, key: bytes) -> Sealing:
-    """The end that accepted. Raises as `prove`."""
+    """Run the handshake of the accepting end. Raises as `prove`."""
     until = _limited(connection)
     greeting = _exactly(connection, len(_GREETING) + _NONCE, until)
     if not greeting.startswith(_GREETING):
@@ -111,13 +111,15 @@ def _seal(key: bytes, number: int, content: bytes) -> bytes:
 
 
 def _limited(connection: socket.socket) -> float:
-    """When the handshake must be over, in monotonic seconds; what is sent until then has as long."""
+    """Return the deadline of the handshake, in monotonic seconds; it also limits sending."""
     connection.settimeout(HANDSHAKE_LIMIT)
     return time.monotonic() + HANDSHAKE_LIMIT
 
 
 def _exactly(connection: socket.socket, count: int, until: float) -> bytes:
-    """`count` bytes; one now and then does not keep a place for long. Raises TimeoutError."""
+    """Read `count` bytes; a peer that trickles single bytes cannot hold a slot for long. Raises
+    TimeoutError.
+    """
     found = b""
     while len(found) < count:
         connection.settimeout(max(0.001, until - time.monotonic()))

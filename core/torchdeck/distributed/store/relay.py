@@ -1,4 +1,4 @@
-"""Passes bytes between pairs of connections, all of them in one thread."""
+"""Relays bytes between pairs of connections, all of them in one thread."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Protocol
 
 _CHUNK = 1 << 16
 _MOST_WAITING = 1 << 20
-"""Bytes that wait for one end; until they are fewer, nothing is read for it."""
+"""Maximum bytes waiting for one end; above it, nothing more is read for it."""
 
 
 class Codec(Protocol):
-    """How the bytes of one end travel."""
+    """Encoding of the bytes of one end."""
 
     def seal(self, content: bytes) -> bytes:
-        """`content` as it is sent."""
+        """Return `content` as it is sent."""
 
     def open(self, received: bytes) -> bytes:
-        """What came, of what was received."""
+        """Return the content of received bytes."""
 
 
 class Plain:
-    """As they are."""
+    """Passes bytes unchanged."""
 
     def seal(self, content: bytes) -> bytes:
         return content
@@ -40,7 +40,7 @@ class End:
     def __init__(self, connection: socket.socket, codec: Codec | None = None) -> None:
         connection.settimeout(0)
         with contextlib.suppress(OSError):
-            # questions and answers of a few bytes: neither is to wait for more
+            # requests and replies of a few bytes: neither should wait for more
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self.codec: Codec = codec or Plain()
@@ -61,7 +61,7 @@ class Relay:
         threading.Thread(target=self._run, name="store relay", daemon=True).start()
 
     def add(self, one: End, other: End) -> None:
-        """Pass on between them until one of them ends; both are closed then."""
+        """Relay between them until one of them ends; then close both."""
         self._new.append((one, other))
         self._wake.send(b"\0")
 
@@ -72,7 +72,7 @@ class Relay:
                     self._take_new()
                     continue
                 end, other = key.data
-                if end.connection.fileno() >= 0:  # not closed by what came before it in this list
+                if end.connection.fileno() >= 0:  # not closed by an earlier entry of this list
                     self._serve(end, other, events)
 
     def _take_new(self) -> None:

@@ -1,4 +1,4 @@
-"""torchrun's static rendezvous with a closed store: the same store, keys and waits, behind another door."""
+"""torchrun's static rendezvous with a closed store: the same store, keys and waits, with access control."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-# torch.distributed has it under its own name, which its types do not say
+# torch.distributed exposes it under its own name, which its type stubs lack
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed.elastic.rendezvous import (
     RendezvousHandler,
@@ -36,21 +36,21 @@ from torchdeck.environment import STORE_VARIABLE
 
 RECIPE_VARIABLE = "TORCHDECK_RECIPE"
 _LATER_LIMIT = 30.0
-"""Seconds to reach the first node again, which was there before."""
+"""Seconds to reach the first node again, which was reached before."""
 _MOST_RANKS = 16
-"""Of a node, as a rule."""
+"""Usual maximum of ranks per node."""
 _DESCRIPTORS = 3
-"""Of a rank's connection: the front's two ends, and the store's."""
+"""Descriptors per rank connection: the front's two ends, and the store's."""
 _OTHERS = 256
 _CONNECT_LIMIT = 5.0
 _LOOK = 0.02
 """Seconds between two looks whether the first node's store listens."""
 _TRIES = 10
-"""Ports that are tried, until one is free on both loopback addresses."""
+"""Number of ports to try until one is free on both loopback addresses."""
 
 
 def close_stores(order: StoreOrder) -> None:
-    """From now on static rendezvous of this process open a closed store."""
+    """Make static rendezvous of this process open a closed store from now on."""
     create = static_tcp_rendezvous.create_rdzv_handler
 
     def created(params: RendezvousParameters) -> RendezvousHandler:
@@ -63,10 +63,10 @@ def close_stores(order: StoreOrder) -> None:
 
 
 class ClosedStaticRendezvous(StaticTCPRendezvous):
-    """Only processes of the run reach the store: on one node, and on several if their ranks are recipes'.
+    """Only processes of the run can reach the store: on one node, and on several if their ranks are recipes'.
 
-    A script's ranks connect by themselves, and torch proves nothing: on several nodes its store listens on
-    the training address, and whoever reaches that can take part.
+    A script's ranks connect by themselves, and torch does not authenticate. On several nodes its store
+    therefore listens on the training address, and anyone who reaches it can join.
     """
 
     def __init__(self, opened_by_torch: StaticTCPRendezvous, order: StoreOrder) -> None:
@@ -93,7 +93,9 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
         return store
 
     def _alone(self) -> TCPStore:
-        """On one node; without /proc, which says whose connections are, the store is open on loopback."""
+        """Open the store on one node; without /proc, which identifies connections' owners, it is open on
+        loopback.
+        """
         try:
             check_owners()
         except OSError as error:
@@ -107,7 +109,7 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
         return self._hosted(Relay(), self.master_port)
 
     def _hosted(self, relay: Relay, port: int) -> TCPStore:
-        """This process has the store, which on several nodes is reached at the meeting point, too."""
+        """Host the store in this process; on several nodes it is also reached at the rendezvous address."""
         _make_room(self.world_size)
         private, local = _listeners(port)
 
@@ -121,7 +123,7 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
         return self._store_at(LOOPBACK, private.port, private.descriptor())
 
     def _reached(self, relay: Relay) -> TCPStore:
-        """Another node has the store: a port of this one's leads there."""
+        """Connect to the store on another node, through a local port that forwards to it."""
         where = self.master_addr, self.master_port, self._order.key
         try:
             through(*where, self.timeout.total_seconds())().connection.close()
@@ -168,7 +170,9 @@ def _listens(address: str, port: int) -> bool:
 
 
 def _make_room(nodes: int) -> None:
-    """Let this process have the connections of so many nodes, which a usual limit is too low for."""
+    """Raise this process's descriptor limit for connections of this many nodes; the usual limit is too
+    low.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = nodes * _MOST_RANKS * _DESCRIPTORS + _OTHERS
     if hard != resource.RLIM_INFINITY:
@@ -178,7 +182,9 @@ def _make_room(nodes: int) -> None:
 
 
 def _listeners(port: int) -> tuple[PrivateListener, socket.socket]:
-    """The store's own, and the one that leads to it: at the same port, as torch's store asks for."""
+    """Return the store's own listener, and the one that forwards to it: at the same port, as torch's store
+    requires.
+    """
     for left in reversed(range(1 if port else _TRIES)):
         private = PrivateListener(port)
         try:
@@ -190,21 +196,21 @@ def _listeners(port: int) -> tuple[PrivateListener, socket.socket]:
     raise AssertionError("unreachable")
 
 
-# Lets processes of this run reach the store, and no one else.
+# Lets processes of this run reach the store, and no others.
 
 LOOPBACK = "127.0.0.1"
 _MOST_UNPROVED = 512
-"""Connections that have not proved who they are yet."""
+"""Maximum unauthenticated connections."""
 _MOST_FROM_ONE = 128
-"""Of these, from one address: as many as a node has ranks."""
+"""Maximum of these from one address: as many as a node has ranks."""
 _PAUSE = 0.1
-"""Seconds before a node that is not reached is tried again."""
+"""Seconds before an unreachable node is retried."""
 _CONNECT_LIMIT = 5.0
 
 Admit = Callable[[socket.socket], End]
-"""Makes sure of who is there. Raises StrangerError or OSError."""
+"""Authenticates a connection. Raises StrangerError or OSError."""
 Connect = Callable[[], End]
-"""A new connection to the store. Raises StrangerError or OSError."""
+"""Returns a new connection to the store. Raises StrangerError or OSError."""
 
 
 class Front:
@@ -225,7 +231,7 @@ class Front:
             try:
                 connection, address = self._listener.accept()
             except OSError:
-                time.sleep(_PAUSE)  # no descriptor is left, or the connection is gone again
+                time.sleep(_PAUSE)  # no descriptor left, or connection already gone
                 continue
             host = str(address[0])
             with self._lock:
@@ -260,7 +266,7 @@ class Front:
 
 
 def of_this_user(connection: socket.socket) -> End:
-    """Admits processes of this user on this machine."""
+    """Admit processes of this user on this machine."""
     owner = owner_of_peer(connection)
     if owner != os.geteuid():
         raise StrangerError(
@@ -270,12 +276,14 @@ def of_this_user(connection: socket.socket) -> End:
 
 
 def with_key(key: bytes) -> Admit:
-    """Admits those that hold `key`."""
+    """Return a check that admits peers with `key`."""
     return lambda connection: End(connection, demand_proof(connection, key))
 
 
 def through(address: str, port: int, key: bytes, limit: float) -> Connect:
-    """Connects to the front of another node, which may still be about to start, for `limit` seconds."""
+    """Return a function that connects to another node's front, which may still be starting, for `limit`
+    seconds.
+    """
 
     def connect() -> End:
         until = time.monotonic() + limit
@@ -283,7 +291,7 @@ def through(address: str, port: int, key: bytes, limit: float) -> Connect:
             try:
                 return _proved(address, port, key)
             except (OSError, ClosedEarlyError):
-                # it is not up yet, or strangers keep it busy
+                # it is not up yet, or unauthenticated peers keep it busy
                 if time.monotonic() >= until:
                     raise
             time.sleep(_PAUSE)
@@ -301,13 +309,17 @@ def _proved(address: str, port: int, key: bytes) -> End:
 
 
 _REPORTED = 5
-"""Strangers that have a line each; of later ones the 10th, 100th, …."""
+"""Number of rejected peers with a log line each; after that only the 10th, 100th, …."""
 _EVERY = 1.0
 """Seconds between two writes of the file."""
 
 
 class Strangers:
-    """Args: `path`: the file that says how many there were, for the agent; None: there is none."""
+    """Counts rejected peers.
+
+    Args:
+        path: file with their number, for the agent; None: there is none.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -316,7 +328,7 @@ class Strangers:
         self.count = 0
 
     def refused(self, address: str, why: str) -> None:
-        """One more."""
+        """Record one more."""
         with self._lock:
             self.count += 1
             if self.count <= _REPORTED or self.count in (10**power for power in range(1, 10)):
@@ -338,22 +350,22 @@ class Strangers:
             unfinished.replace(path)
 
 
-# Whose process is at the other end of a TCP connection within this machine, as the kernel says.
+# Owner of the process at the other end of a TCP connection within this machine, as reported by the kernel.
 
 _MAPPED = f"{0:016X}{struct.unpack('=I', bytes([0, 0, 255, 255]))[0]:08X}"
 _TABLES = {"/proc/net/tcp": "", "/proc/net/tcp6": _MAPPED}
-"""Table of the kernel's -> what stands in it before an address of IPv4: sockets of IPv6 reach these, too."""
+"""Kernel table -> its prefix of an IPv4 address: IPv6 sockets reach these, too."""
 _ESTABLISHED = "01"
 _OWN_LIMIT = 10.0
 
 
 def owner_of_peer(connection: socket.socket) -> int | None:
-    """The user id of the process that `connection` was accepted from.
+    """Return the user id of the process that `connection` was accepted from.
 
-    None if it cannot be told: the peer has closed already, is on another machine, or /proc is not there.
+    None if unknown: the peer has already closed, is on another machine, or /proc is missing.
 
     Args:
-        connection: of IPv4, accepted.
+        connection: an accepted IPv4 connection.
     """
     with contextlib.suppress(OSError):
         ends = connection.getpeername(), connection.getsockname()
@@ -365,7 +377,7 @@ def owner_of_peer(connection: socket.socket) -> int | None:
 
 
 def check_owners() -> None:
-    """Raises OSError if this kernel does not say whose connections are: one of our own is tried."""
+    """Raise OSError if this kernel does not report connections' owners: tries one of this process's own."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname(), timeout=_OWN_LIMIT),
@@ -382,13 +394,13 @@ def check_owners() -> None:
 def _owner(table: Path, ends: list[str]) -> int | None:
     for line in table.read_text().splitlines()[1:]:
         fields = line.split()
-        # without an inode the socket has no process any more, and the kernel names root as its owner
+        # a socket without an inode has no process any more, and the kernel reports root as its owner
         if fields[1:4] == [*ends, _ESTABLISHED] and fields[9] != "0":
             return int(fields[7])
     return None
 
 
 def _hexadecimal(address: tuple[str, int]) -> str:
-    """As the tables write it: the address as a number in this machine's order of bytes."""
+    """Return the address as the tables write it: as a number in this machine's byte order."""
     (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
     return f"{number:08X}:{address[1]:04X}"

@@ -52,7 +52,7 @@ class SecretSearch:
     def __init__(self) -> None:
         self._found = ""
         self._whole: bytes | None = b""
-        """What was read, as long as the file can be a small one."""
+        """Bytes read so far, as long as the file can be a small one."""
         self._before = b""
 
     def feed(self, part: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Sees to it that each node has an agent, or a shim that keeps one."""
+"""Ensures that each node has an agent, or a shim that keeps one running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 MAX_STARTS = 5
-"""Agents in a row that may end before there is a shim."""
+"""Consecutive agents that may exit before there is a shim."""
 FIRST_DELAY = 0.2
 """Seconds before an agent is restarted; doubles each time."""
 STEADY = 5.0
@@ -27,10 +27,10 @@ class AgentUnavailableError(Exception):
 
 
 class AgentKeeper:
-    """Keeps the agent of one node.
+    """Keeps one node's agent running.
 
     Attributes:
-        begun: an agent or a shim was seen to live.
+        begun: an agent or a shim was seen alive.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AgentKeeper:
             return False
         self.begun = self.begun or seen.agent or seen.holder
         if seen.holder:
-            self._starts = 0  # an agent got as far as that, and the shim keeps the next ones
+            self._starts = 0  # the agent started, and the shim keeps the next ones
             return False
         if seen.agent or self._transport.agent_is_starting() or self._clock() < self._due:
             return False

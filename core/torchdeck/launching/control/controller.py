@@ -1,6 +1,7 @@
 """The controller: keeps an agent on every node until a shim does, forwards requests, decides nothing.
 
-One per run, detached. It may die at any time; the run goes on, and the next one takes over where it was.
+One per run, detached. It may die at any time; the run continues, and the next controller takes over from
+there.
 """
 
 from __future__ import annotations
@@ -258,9 +259,9 @@ def _control(
         return _watch(files, by)
     except NewerFormatError as error:
         nodes.let_go()
-        return _say(f"the run goes on without this controller: {error}", 3)
+        return _say(f"the run continues without this controller: {error}", 3)
     except KeyboardInterrupt:
-        return _say("the controller ends; the run goes on", 130)
+        return _say("the controller ends; the run continues", 130)
     if missing:
         journal.append("not_heard_of", nodes=missing)
     journal.append("controller_ended")

@@ -1,6 +1,6 @@
-"""How a controller that took a run over comes to the gang's token, which is in no file: agents are asked.
+"""Recovery of the gang's token after a takeover: it is in no file, so agents are queried.
 
-Where no agent and no shim lives any more, there is nobody whom a new token would keep out.
+If no agent and no shim is alive any more, a new token excludes no one.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class GangToken:
             seen = question.transport.supervision(history.agents.get(node), history.holders.get(node))
             unreached = unreached or seen is None
             if seen is not None and (seen.agent or seen.holder):
-                living.append(question)  # a shim starts an agent, which can be asked
+                living.append(question)  # a shim starts an agent, which can be queried
                 self._ask(question, agent=seen.agent)
         if any(question.asks and not question.why for question in living):
             return False  # allow its first answer, however short the patience is
@@ -135,7 +135,7 @@ class GangToken:
                 f"token for {self._patience:g} s (launch.node_grace)"
             )
         who = "other agent" if living else "agent"
-        self._say(f"no {who} of the run lives any more: the gang begins anew, with a new token")
+        self._say(f"no {who} of the run lives any more: the gang starts over, with a new token")
         self._settled("anew")
         self._handovers.begin_anew()
         return True

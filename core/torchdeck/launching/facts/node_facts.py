@@ -123,7 +123,7 @@ def _silent(probed: Probed) -> NodeFault:
         HostKey.KNOWN: f"`torchdeck nodes probe {probed.node}` tries again",
         HostKey.UNKNOWN: f"`torchdeck nodes trust {probed.node}` shows the key and asks whether it is right",
         HostKey.CHANGED: f"then `torchdeck nodes trust {probed.node}` shows the new one and writes it down",
-        HostKey.REVOKED: "its administrator must give the host another key: nobody may trust this one",
+        HostKey.REVOKED: "its administrator must give the host another key: no one may trust this one",
     }
     return NodeFault(probed.node, "ssh", probed.error, fixes[probed.host_key])
 

@@ -210,7 +210,7 @@ class _Conversation:
         """Return why there was no answer."""
         code = self._process.exit_code(_LAST_WORDS)
         if code is None:
-            return f"the process that traces the model closed its output while {self._doing}, and went on"
+            return f"the process that traces the model closed its output while {self._doing}, and continued"
         if code == -signal.SIGKILL:
             return (
                 f"the process that traces the model was killed while {self._doing}, as the system does when "

@@ -50,7 +50,7 @@ def _ours(path: Path, node: str) -> Check:
             return _failed(
                 f"checkpoint {path} is damaged: {name} has not the {entry.size} bytes it should", node
             )
-    return ok("resume", node, f"goes on from step {manifest.step} in {path}")
+    return ok("resume", node, f"continues from step {manifest.step} in {path}")
 
 
 def _auto(directory: Path, node: str) -> Check:
@@ -63,7 +63,7 @@ def _auto(directory: Path, node: str) -> Check:
         return _failed(str(error), node)
     complete = [info for info in found if info.complete]
     if complete:
-        return ok("resume", node, f"goes on from step {complete[-1].step} in {complete[-1].path}")
+        return ok("resume", node, f"continues from step {complete[-1].step} in {complete[-1].path}")
     if found:
         return warning(
             "resume",

@@ -102,7 +102,7 @@ class Mirror:
         try:
             size = found.st_size
             if at > size:
-                raise MirrorRefusedError(f"{path} has {size} bytes here, and the node goes on at {at}")
+                raise MirrorRefusedError(f"{path} has {size} bytes here, and the node continues at {at}")
             _write_all(descriptor, data, at)
         finally:
             os.close(descriptor)

@@ -142,7 +142,7 @@ class RunHere(Said):
     ranks: tuple[Count, ...]
     user: Text
     supervised: bool
-    """An agent or shim of it lives there; else its processes are orphans."""
+    """Whether an agent or shim of it is alive there; else its processes are orphans."""
 
 
 class Cleaned(Said):

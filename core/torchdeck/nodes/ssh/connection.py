@@ -91,7 +91,7 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
                 raise NeedsLoginError(
                     target.name, f"the host's key cannot be written down: {error}"
                 ) from error
-    raise NeedsLoginError(target.name, f"{MOST_QUESTIONS} questions were asked in vain")
+    raise NeedsLoginError(target.name, f"{MOST_QUESTIONS} questions were asked without success")
 
 
 class Connection:
@@ -305,6 +305,6 @@ def _refused(target: SshTarget, shown: str, verdict: Verdict, line: KnownKey) ->
     return HostKeyChangedError(
         target.name,
         f"the host key of {target.host} is another one than before: now {shown}, and {place} holds the old "
-        "one. Somebody may be in between. Only if the host's own administrator confirms this fingerprint, "
+        "one. Someone may be in between. Only if the host's own administrator confirms this fingerprint, "
         f"`{remove}` removes the old one",
     )

@@ -121,7 +121,7 @@ class _Login:
         or_ask = ", or connect from a terminal or window, which ask" if asking_helps else ""
         raise NeedsLoginError(
             self.target.name,
-            f"{self.target.login} lets nobody in with what is known: {', '.join([*what, *self.trouble])}. "
+            f"{self.target.login} lets no one in with what is known: {', '.join([*what, *self.trouble])}. "
             f"It takes {', '.join(methods) or 'nothing that is known here'}. Name a key that it knows in the "
             f"node inventory{',' if asking_helps else ' or'} load one into an agent (ssh-add){or_ask}",
             asking_helps=asking_helps,

@@ -34,7 +34,8 @@ class FsdpStep:
         self._prefetched: set[int] = set()
         """Units that lie in a gather's output and are not copied out yet."""
         self._output = 0
-        """Of the last gather in forward: freed when the next one is copied out, or when forward ends."""
+        """Output of the last gather in forward: freed when the next one is copied out, or when forward ends.
+        """
         self._order: list[int] = []
         """Units by the end of their forward; what backward prefetches by."""
         self._fresh: dict[int, int] = {}

@@ -28,7 +28,7 @@ class MicrobatchTable(Load):
     """
 
     first_step: int
-    """Return the epoch, from 0."""
+    """Counted from 0."""
     accumulation: int
     samples: Ints
     """Shape (world size, steps × accumulation); 0 if a rank has nothing to do."""

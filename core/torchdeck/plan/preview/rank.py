@@ -21,7 +21,7 @@ class MicrobatchPreview:
     """One of a rank's first microbatches."""
 
     step: int
-    """Return the epoch, from 0."""
+    """Counted from 0."""
     index: int
     """Index in the step, from 0."""
     sample_ids: tuple[int, ...]

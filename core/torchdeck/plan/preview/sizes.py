@@ -21,7 +21,7 @@ def size_lines(plan: LaunchPlan) -> list[str]:
     lines = [_line(plan, size) for size in sizes]
     if len(lines) > SHOWN:
         lines[SHOWN - 1 : -1] = [f"⋮ and {len(lines) - SHOWN:,} more"]
-    return ["where a rank is lost for good, the run goes on from its newest checkpoint with", *lines]
+    return ["where a rank is lost for good, the run continues from its newest checkpoint with", *lines]
 
 
 def size_values(plan: LaunchPlan) -> Iterator[dict[str, Any]]:

@@ -122,7 +122,7 @@ def _parsed(line: bytes, path: Path, number: int) -> Pair:
         raise RecipeError(
             f'{path}, line {number} is no sample: it must have "prompt" and "response", or "text"'
         )
-    # JSON may hold half a surrogate pair, which UTF-8 proper cannot
+    # JSON may hold half a surrogate pair, which valid UTF-8 cannot
     return Pair(prompt.encode("utf-8", "surrogatepass"), response.encode("utf-8", "surrogatepass"))
 
 

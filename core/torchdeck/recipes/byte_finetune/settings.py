@@ -8,7 +8,7 @@ from torchdeck.recipes.text_settings import heldout_option, workers_option
 
 
 class ByteFinetuneModel(ByteGptModel):
-    """The [model] table of recipe byte-finetune: that of byte-gpt, and where its weights come from."""
+    """The [model] table of recipe byte-finetune: that of byte-gpt, and the source of its weights."""
 
     context: int = option(
         "Longest sample; longer ones are cut at the end.", default=256, unit="tokens", ge=1, le=1_048_576

@@ -1,4 +1,4 @@
-"""Options of the built-in recipe digits: a small classifier of pictures."""
+"""Options of the built-in recipe digits: a small image classifier."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Audit:
     """Notes for interpreting the numbers."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
+        """Return plain dicts, lists, strings and numbers."""
         value = dataclasses.asdict(self)
         value["samples"]["equal"] = self.samples.equal
         return value

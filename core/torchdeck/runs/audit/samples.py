@@ -137,7 +137,7 @@ class SampleAudit:
             self._epochs.begin(planned.start)
         elif before.to_json() != start:
             self._defects.append(
-                f"attempt {attempt.number} went on from {_said(start)}, and what counts before it ends at "
+                f"attempt {attempt.number} continued from {_said(start)}, and what counts before it ends at "
                 f"{_said(before.to_json())}"
             )
         return self._walk(part, planned)

@@ -68,8 +68,7 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         )
     if on_nodes and (nodes := living_alone(found, read_links(layout))):
         raise StillAliveError(
-            f"ranks of run {found.id} go on without their leader on {', '.join(nodes)}, as far as is known "
-            "here",
+            f"ranks of run {found.id} ran without leader on {', '.join(nodes)}, as far as is known here",
             fix=f"stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
             f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
         )

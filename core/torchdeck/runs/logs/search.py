@@ -48,7 +48,7 @@ class LineSearch:
         self._open: list[int] = []
         """Lines without the pattern that had no end when they were looked at."""
         self._until = 0.0
-        """Of the processor time of this thread, for the step under way."""
+        """Limit of this thread's processor time for the current step."""
         self.at = first
         """The line that is looked at next."""
 

@@ -25,7 +25,7 @@ CHECKS = [
     ok("ssh", "b", "reached in 0.2 s"),
     warning("clock", "b", "3 s behind", "set it"),
     failed("devices", "b", "held by another run", "stop it"),
-    failed("ssh", "c", "nobody answers", "look at its sshd"),
+    failed("ssh", "c", "no one answers", "look at its sshd"),
 ]
 
 
@@ -101,7 +101,7 @@ def test_a_click_and_the_keys_say_the_reason_of_another(qtbot: QtBot, panel: Che
     cell = table.visualRect(table.cells.index(1, 1)).center()
     qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=cell)
     assert panel.detail.title.text() == "✕ ssh on c: stops the start"
-    assert panel.detail.text.text() == "nobody answers\n→ look at its sshd"
+    assert panel.detail.text.text() == "no one answers\n→ look at its sshd"
     assert not panel.detail.button.isVisible()
     qtbot.keyClick(table, Qt.Key.Key_Down)
     assert panel.detail.title.text() == "clock on c: was not looked at"

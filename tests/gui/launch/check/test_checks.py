@@ -47,7 +47,7 @@ def test_rows_stand_under_the_node_they_are_about() -> None:
     checks = [
         ok("home", "localhost", "writable"),
         ok("ssh", "a", "reached"),
-        failed("ssh", "b", "nobody answers", "look"),
+        failed("ssh", "b", "no one answers", "look"),
         ok("clock", "a", "right"),
     ]
     found = by_node(check_rows(checks))

@@ -131,7 +131,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_anything_comes_back(value: Any) -> None:
-    """A value of a key that nobody knows."""
+    """A value of a key that no one knows."""
     typed = ANYTHING.read(ANYTHING.show(value))
     assert typed.value == value
 

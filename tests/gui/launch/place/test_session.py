@@ -1,4 +1,4 @@
-"""What of Launch is there again after a restart, and what is chosen anew."""
+"""What of Launch is there again after a restart, and what is chosen again."""
 
 from __future__ import annotations
 

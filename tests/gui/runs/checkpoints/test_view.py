@@ -98,7 +98,7 @@ def test_the_newest_resumes_the_run_and_an_older_one_begins_another(
 ) -> None:
     qtbot.waitUntil(lambda: len(states(view)) == 2)
     assert view.buttons["resume"].text() == "Resume from here"
-    assert view.note.text().startswith("This run goes on from step 20")
+    assert view.note.text().startswith("This run continues from step 20")
     with qtbot.waitSignal(view.resume_asked):
         press(view, "resume")
     view.list.setCurrentIndex(view.list.model().index(1, 0))

@@ -90,7 +90,7 @@ def test_what_is_over_can_be_resumed_where_there_is_something_to_go_on_from() ->
 def test_a_run_whose_ranks_go_on_elsewhere_is_stopped_before_it_is_deleted() -> None:
     alone = replace(FAILURE, nodes_alone=("node2",))
     assert abilities(alone, living_alone=("node2",)).delete == (
-        "ranks of it go on without their leader on node2: stop it first"
+        "ranks of it continue without their leader on node2: stop it first"
     )
     assert not abilities(alone, living_alone=("node2",)).stop
     assert not abilities(alone).delete, "it has said that none lives there"

@@ -92,7 +92,7 @@ def test_a_window_says_what_to_press(qtbot: QtBot, theme: Theme) -> None:
     told = tuple(f"node {node}: {reasons.UNFOLLOWED}" for node in "abc")
     seen = RunSeen(replace(LIVE, controller_alive=False, warnings=("one is torn", *told)), None)
     header.show_run(replace(seen, is_left_alone=True), ())
-    said = "Nobody follows this run here: Attach does, and asks for what its nodes want."
+    said = "No one follows this run here: Attach does, and asks for what its nodes want."
     assert header.warnings.splitlines() == ["one is torn", said]
     header.show_run(seen, ())
     assert header.warnings.count("torchdeck runs attach") == 3

@@ -285,7 +285,7 @@ def test_an_expression_that_takes_too_long_is_given_up_with_a_sentence(
     )
     assert view._problem.isVisible()
     assert view.area._highlight.spans("a" * 5000 + "!") == []
-    say(layout, 0, "later\n")  # the thread goes on
+    say(layout, 0, "later\n")  # the thread continues
     qtbot.waitUntil(lambda: shown(view)[-1:] == ["later"])
     view.bar.search.setText("later")
     view.bar.only_matches.click()

@@ -303,7 +303,7 @@ def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, board: PlotGrid, 
     make(tmp_path, ranks=2)
     shown(qtbot, board)
     shutil.rmtree(tmp_path)
-    board.resize(900, 700)  # asks anew
+    board.resize(900, 700)  # asks again
     qtbot.waitUntil(lambda: board.toolbar.note.text() == "The run's directory was removed")
     board.sheet.draw_all()
     board.grab()

@@ -1,4 +1,4 @@
-"""Rows as CSV: given up soon where nobody wants them any more."""
+"""Rows as CSV: given up soon where no one wants them any more."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -118,7 +118,7 @@ def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, view: RankHeatMap
     view.entered()
     qtbot.waitUntil(lambda: view.matrix is not None and bool(view.matrix.ranks))
     shutil.rmtree(tmp_path)
-    view.resize(800, 300)  # asks anew
+    view.resize(800, 300)  # asks again
     qtbot.waitUntil(lambda: view.matrix is not None and not view.matrix.ranks)
     view.grab()
     assert "cannot be read" in view.verdict.text()

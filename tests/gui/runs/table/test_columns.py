@@ -61,7 +61,7 @@ def test_a_script_that_counts_samples_has_a_throughput() -> None:
     row = Row(entry(1, live_view(run_id(1)), progress=progress(samples_per_s=1234.5)), Note())
     exact = COLUMNS["throughput"].exact
     assert exact is not None
-    assert (text("throughput", row), exact(row, NOW)) == ("1.23k smp/s", "1,234.5 samples a second")
+    assert (text("throughput", row), exact(row, NOW)) == ("1.23k smp/s", "1,234.5 samples per second")
     assert COLUMNS["throughput"].key(row) == 1234.5
 
 

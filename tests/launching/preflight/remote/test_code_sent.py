@@ -43,7 +43,7 @@ def test_what_is_sent_is_said(tmp_path: Path) -> None:
 
 
 def test_a_working_directory_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    """One byte over 1 GiB, a hole that nobody reads; with what helps, which then does."""
+    """One byte over 1 GiB, a hole that no one reads; with what helps, which then does."""
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "train.py").write_text("print(1)\n")

@@ -25,8 +25,8 @@ from torchdeck.plan.check import Check
 
 CLOCK = ClockOffset(0.0, 0.001)
 MACHINE_CHECKS = {"clock", "shared memory", "host name", "login", "interpreter", "torch"}
-AWAY = Probed("n2", 12.0, error="node n2: 10.0.0.2, port 22: nobody answers")
-KEY_UNKNOWN = Probed("n2", 0.1, error="node n2: nobody has said yet", host_key=Verdict.UNKNOWN)
+AWAY = Probed("n2", 12.0, error="node n2: 10.0.0.2, port 22: no one answers")
+KEY_UNKNOWN = Probed("n2", 0.1, error="node n2: no one has said yet", host_key=Verdict.UNKNOWN)
 KEY_CHANGED = Probed("n2", 0.1, error="node n2: it is another one than before", host_key=Verdict.CHANGED)
 KEY_REVOKED = Probed("n2", 0.1, error="node n2: its host key is revoked", host_key=Verdict.REVOKED)
 NO_PYTHON = Probed(
@@ -69,10 +69,10 @@ def looked_at(
 @pytest.mark.parametrize(
     ("entry", "second", "check", "said", "fix"),
     [
-        ({}, AWAY, "ssh", "nobody answers", "`torchdeck nodes probe n2`"),
-        ({}, KEY_UNKNOWN, "ssh", "nobody has said", "asks whether it is right"),
+        ({}, AWAY, "ssh", "no one answers", "`torchdeck nodes probe n2`"),
+        ({}, KEY_UNKNOWN, "ssh", "no one has said", "asks whether it is right"),
         ({}, KEY_CHANGED, "ssh", "another one", "then `torchdeck nodes trust n2` shows the new one"),
-        ({}, KEY_REVOKED, "ssh", "is revoked", "nobody may trust this one"),
+        ({}, KEY_REVOKED, "ssh", "is revoked", "no one may trust this one"),
         ({"venv": "/nope"}, NO_PYTHON, "interpreter", "/nope/bin/python: not found", "--venv …"),
         ({"interface": "eth9"}, up("n2"), "address", "no interface 'eth9': it has eth0", "--interface …"),
         ({}, up("n2", routes=[]), "address", "no way to the other nodes", "--training-address"),

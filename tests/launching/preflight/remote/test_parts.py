@@ -103,7 +103,7 @@ def test_a_run_that_may_lose_a_node_needs_a_shared_folder(tmp_path: Path) -> Non
 
 
 def test_without_checkpoints_on_the_way_it_is_a_warning(tmp_path: Path) -> None:
-    """There is none to go on from, and none that could not be read, until somebody stops the run."""
+    """There is none to continue from, and none that could not be read, until someone stops the run."""
     (check,) = told(*made(tmp_path, "2:3"), n1=False)
     assert check.status == "warning"
 

@@ -21,7 +21,7 @@ class Control(QWidget):
         super().__init__(parent)
         self.state = state
         self.beside: QWidget | None = None
-        """What stands beside the field's name, where the control itself stands below it."""
+        """Widget next to the field's name if the control itself is below it."""
 
     def show_state(self, state: FieldState) -> None:
         """Show another value of the same field; unfinished input stays."""

@@ -27,7 +27,7 @@ class BarLayout:
 
     segments: tuple[Segment, ...]
     low: int
-    """The peak is expected between these two."""
+    """Lower bound; the peak is expected between this and the upper one."""
     high: int
     capacity: int | None
     free: int | None

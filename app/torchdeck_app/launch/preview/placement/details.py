@@ -48,7 +48,7 @@ class SpotDetails(Panel):
         kept.setRetainSizeWhenHidden(True)
         self.switch.setSizePolicy(kept)
         self.facts: tuple[Fact, ...] = ()
-        """What is shown."""
+        """Return what is shown now."""
         self.show_run("", ())
 
     @property
@@ -57,7 +57,7 @@ class SpotDetails(Panel):
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Return the answers shown."""
+        """Return what is shown now."""
         return tuple(value.text() for value in self._values)
 
     def show_run(self, title: str, facts: tuple[Fact, ...]) -> None:

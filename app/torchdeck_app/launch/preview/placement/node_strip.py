@@ -56,7 +56,7 @@ class NodeStrip(QListView):
         self._chips = InventoryModel(self)
         self._theme = theme
         self.menu: QMenu | None = None
-        """What was opened last."""
+        """The menu opened last."""
         self.setModel(self._chips)
         self.setItemDelegate(_Chip(theme, self))
         self.setAccessibleName("Nodes of the node inventory")
@@ -76,7 +76,7 @@ class NodeStrip(QListView):
 
     @property
     def items(self) -> tuple[InventoryItem, ...]:
-        """Return the answers shown."""
+        """Return what is shown now."""
         return self._chips.items
 
     def show_items(self, items: tuple[InventoryItem, ...]) -> None:

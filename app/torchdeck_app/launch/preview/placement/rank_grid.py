@@ -105,7 +105,7 @@ class RankGridArea(PannedArea):
 
     @property
     def model(self) -> RankGridModel:
-        """Return the answers shown."""
+        """Return what is shown now."""
         return self._model
 
     @property

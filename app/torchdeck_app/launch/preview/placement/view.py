@@ -77,7 +77,7 @@ class PlacementView(QWidget):
         self.board = PlacementGrid(theme)
         self.strip = NodeStrip(theme)
         self.menu: QMenu | None = None
-        """What was opened last over the board."""
+        """The menu opened last over the grid."""
         self.legend = Legend(theme)
         self.details = SpotDetails()
         self.told = wrapped_label(role="warning")

@@ -1,1 +1,1 @@
-"""A preview on a terminal."""
+"""Preview on a terminal."""

@@ -1,4 +1,4 @@
-"""Bars of text."""
+"""Text bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(share: float, width: int, colour: str) -> Text:
-    """A bar of `share` of `width` columns, to an eighth of one; padded to `width`."""
+    """Return a bar of `share` of `width` columns, to an eighth of one; padded to `width`."""
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     whole, rest = divmod(eighths, 8)
     text = "█" * whole + (_EIGHTHS[rest] if rest else "")
@@ -22,11 +22,11 @@ def bar(share: float, width: int, colour: str) -> Text:
 
 
 def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float | None = None) -> Text:
-    """Parts behind each other, `scale` being the whole width; a line at `mark`.
+    """Return terms one after the other, `scale` being the whole width; a line at `mark`.
 
     Args:
         parts: name of a term → its size, in order.
-        scale: what `width` columns stand for, in the unit of the parts.
+        scale: the value that `width` columns represent, in the unit of the parts.
         width: columns.
         mark: where a line is drawn, in the unit of the parts; None: nowhere.
     """
@@ -44,7 +44,7 @@ def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float 
 
 
 def legend(sizes: Mapping[str, str]) -> list[Text]:
-    """One entry for each term of `sizes`: its sign, name and size, which may be empty."""
+    """Return one entry for each term of `sizes`: its sign, name and size, which may be empty."""
     entries = []
     for term in TERMS:
         if term.name in sizes:
@@ -54,7 +54,7 @@ def legend(sizes: Mapping[str, str]) -> list[Text]:
 
 
 def flowed(entries: list[Text], width: int, gap: int = 3) -> list[Text]:
-    """`entries` side by side on as few lines of `width` columns as they need."""
+    """Lay out `entries` side by side on as few lines of `width` columns as they need."""
     lines: list[Text] = []
     for entry in entries:
         if lines and lines[-1].cell_len + gap + entry.cell_len <= width:

@@ -11,11 +11,11 @@ from torchdeck.plan.planner import describe_placement
 
 SHOWN_NODES = 4
 SHOWN_VALUE = 72
-"""Characters of a variable's value; `--json` has it whole."""
+"""Characters shown of a variable's value; `--json` has it whole."""
 
 
 def command_lines(plan: LaunchPlan) -> Iterator[str]:
-    """Every node's part; of many nodes the first ones, as all are alike but for their rank."""
+    """Lines of every node; of many nodes only the first, as all are alike except for their rank."""
     yield f"{plan.name}: {plan.kind} {plan.target}"
     if len(plan.nodes) <= SHOWN_NODES:
         yield describe_placement(plan)

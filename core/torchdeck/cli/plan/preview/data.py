@@ -1,4 +1,4 @@
-"""Bars of what each rank reads, and how even it is."""
+"""Bars of what each rank reads, and how evenly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchdeck.plan.preview.data_lines import (
 )
 
 SHOWN_RANKS = 8
-"""With more ranks than these, five stand for all; one, where they are even."""
+"""Ranks that are shown individually. With more, five represent all; one, if they are even."""
 _LABEL = 20
 
 
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def data_lines(data: DataPreview, width: int) -> list[Text]:
-    """Where samples come from, the bars, the imbalance."""
+    """Return the sources of samples, the bars, and the imbalance."""
     lines = [Text(f"  {source_line(data)}")]
     lines += _bar_lines(data, rows(data), width)
     lines.append(Text(f"  {evenness(data)}"))
@@ -42,7 +42,7 @@ def data_lines(data: DataPreview, width: int) -> list[Text]:
 
 
 def rows(data: DataPreview) -> list[Row]:
-    """The bars to draw: each rank, and of too many the extremes and quarters."""
+    """Return the bars to draw: each rank, or the extremes and quartiles if there are too many."""
     load = data.load
     if len(load) <= SHOWN_RANKS:
         return [Row(f"rank {rank}", rank) for rank in range(len(load))]

@@ -1,4 +1,4 @@
-"""The files of yours that a run executes a copy of."""
+"""User files of which a run executes a copy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torchdeck.quantities import size
 
 
 def file_lines(code: CodeTree) -> Iterator[str]:
-    """Every file with its size, how many there are, and what is left out and why.
+    """List every file with its size, their count, and what is left out and why.
 
-    Names as `text_of` has them, in one line each.
+    Names as `text_of` has them, one line each.
     """
     yield code_line(code)
     for name, content in code.files.items():

@@ -1,4 +1,4 @@
-"""Signs for terminals: what a line is drawn with, and its plain form where there is no UTF-8."""
+"""Signs for terminals: the sign that draws a line, and its plain form if there is no UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from torchdeck.cli.console import make_console
 
 WIDEST = 120
-"""Columns used, however wide the terminal is."""
+"""Most columns used, however wide the terminal is."""
 NARROWEST = 60
 
 PLAIN = str.maketrans(
@@ -36,11 +36,11 @@ PLAIN = str.maketrans(
         "²": "^2",
     }
 )
-"""Sign → what stands for it in ASCII."""
+"""Sign → its replacement in ASCII."""
 
 
 def make_wide_console(width: int | None = None) -> Console:
-    """A console on standard output, no wider than reads well."""
+    """Return a console on standard output, limited to a readable width."""
     console = make_console(width=width)
     if width is None:
         console.width = max(NARROWEST, min(console.width, WIDEST))
@@ -48,7 +48,7 @@ def make_wide_console(width: int | None = None) -> Console:
 
 
 def show(console: Console, *parts: RenderableType) -> None:
-    """Print `parts` one below the other; in plain signs where the terminal has no UTF-8."""
+    """Print `parts` one below the other; in plain signs if the terminal has no UTF-8."""
     if console.encoding.lower().replace("-", "").startswith("utf8"):
         console.print(*parts, sep="\n")
         return

@@ -1,4 +1,4 @@
-"""Lines that all views of a preview have: the headline, and how what is too long is broken."""
+"""Lines that all views of a preview share: the headline, and wrapping."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def head(preview: Preview, *, judged: bool = True) -> Iterator[Text]:
 
 
 def wrapped(lines: Iterable[Text], console: Console) -> Iterator[Text]:
-    """Lines, with what does not fit on more lines below their own beginning."""
+    """Wrap lines; continuation lines are indented to the beginning of the text."""
     for line in lines:
         if line.cell_len <= console.width:
             yield line

@@ -1,4 +1,4 @@
-"""Stacked bars of what memory is needed for, with the capacity as a line."""
+"""Stacked bars of memory use, with the capacity as a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL = 20
 
 
 def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
-    """A bar for each group of ranks, the legend, and what would help."""
+    """Return a bar for each group of ranks, the legend, and what would help."""
     shown = most_needed(memory)
     scale = scale_of(shown)
     lines = _bar_lines(shown, scale, width)
@@ -51,7 +51,7 @@ def _bar_lines(groups: Sequence[PredictedMemory], scale: float, width: int) -> l
 
 
 def _numbers(group: PredictedMemory, scale: float) -> str:
-    """Peak and capacity; an arrow where the capacity is beyond the bar."""
+    """Return peak and capacity; an arrow if the capacity is beyond the bar."""
     if group.capacity_bytes is None:
         return size(group.peak_bytes)
     sign = "│" if capacity_in_sight(group, scale) else "→"

@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable
 
 _NUMBERS = re.compile(r"\d(?:.*\d)?")
-"""From the first digit to the last: what names of nodes of a cluster differ in."""
+"""From the first digit to the last: the part in which node names of a cluster differ."""
 
 
 def shortened(text: str, length: int) -> str:
-    """`text` in at most `length` characters, its middle left out where it is longer."""
+    """Return `text` in at most `length` characters, its middle left out if it is longer."""
     return cut(text, lambda short: len(short) <= length)
 
 
 def node_name(name: str, fits: Callable[[str], bool]) -> str:
-    """`name`, or as much of it as `fits`: what follows its numbers goes first, then what is before them."""
+    """Return `name`, or as much of it as `fits`: the suffix after its numbers goes first, then the prefix."""
     numbers = _NUMBERS.search(name)
     if fits(name) or numbers is None:
         return cut(name, fits)
@@ -28,7 +28,7 @@ def node_name(name: str, fits: Callable[[str], bool]) -> str:
 
 
 def cut(text: str, fits: Callable[[str], bool]) -> str:
-    """`text`, or so much of its two ends that it `fits`; at least a sign that something is left out."""
+    """Return `text`, or as much of its two ends as `fits`; at least an ellipsis."""
     if fits(text):
         return text
     for kept in range(len(text) - 1, 0, -1):

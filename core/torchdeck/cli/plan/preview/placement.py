@@ -1,4 +1,4 @@
-"""The placement grid: a line a node, a number a rank."""
+"""Placement grid: one line per node, one number per rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BESIDE = 8
 
 
 def placement_lines(board: RankGrid, width: int) -> list[Text]:
-    """The grid, and what its lines between ranks mean."""
+    """Return the grid and its legend of the lines between ranks."""
     label = min(_NAME, max(len(node.name) for node in board.nodes))
     cell = max(2, len(str(board.world_size - 1)))
     lines = []
@@ -34,7 +34,7 @@ def placement_lines(board: RankGrid, width: int) -> list[Text]:
 
 
 def _drawn(board: RankGrid) -> Iterator[RankGridNode | int]:
-    """The nodes to draw, and numbers of those left out."""
+    """Yield the nodes to draw, and counts of those left out."""
     if len(board.nodes) <= SHOWN_NODES:
         yield from board.nodes
         return
@@ -81,7 +81,7 @@ def _cells(board: RankGrid, ranks: Sequence[int], cell: int) -> Text:
 
 
 def kind_line(node: RankGridNode) -> str:
-    """`8 × NVIDIA H100`, or `CPU`."""
+    """Return `8 × NVIDIA H100`, or `CPU`."""
     if set(node.devices) == {"cpu"}:
         return "CPU"
     indices = [int(device.partition(":")[2]) for device in node.devices]
@@ -91,7 +91,7 @@ def kind_line(node: RankGridNode) -> str:
 
 
 def groups_line(board: RankGrid) -> str:
-    """How the ranks divide weights, or what else they do."""
+    """Describe how the ranks divide weights, or what else they do."""
     if board.replicas == 1:
         return f"{board.sharded} sharded over all {board.shard:,} ranks"
     return f"weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"

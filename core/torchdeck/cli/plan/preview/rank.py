@@ -1,4 +1,4 @@
-"""One rank: where it is, what it reads first, what it holds."""
+"""One rank: its placement, its first samples, its tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def print_rank(rank: RankPreview, console: Console) -> None:
 
 
 def rank_lines(rank: RankPreview) -> list[Text]:
-    """Place, group, data and memory."""
+    """Return placement, group, data and memory."""
     place = rank.placement
     lines = [
         Text.assemble(
@@ -54,7 +54,7 @@ def rank_lines(rank: RankPreview) -> list[Text]:
 
 
 def tensor_table(rank: RankPreview) -> Table | None:
-    """The rows of each tensor that the rank holds; None where nothing is known of the model."""
+    """Return the rows of each tensor that the rank holds; None if nothing is known of the model."""
     if not rank.tensors:
         return None
     held = sum(tensor.size for tensor in rank.tensors)

@@ -21,13 +21,13 @@ from torchdeck.quantities import brief, size
 
 def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
     """Print strategies side by side."""
-    # each row has its own verdict; one above them all would seem to be of what is compared
+    # each row has its own verdict; one above them all would seem to apply to the whole comparison
     lines = [*head(preview, judged=False), Text(), Text("Peak memory (max rank)", style="bold")]
     show(console, *wrapped([*lines, *strategy_lines(rows, console.width)], console))
 
 
 def strategy_lines(rows: Sequence[StrategyRow], width: int) -> list[Text]:
-    """A stacked bar for each strategy, and below it what it sends; the legend at the end."""
+    """Return a stacked bar for each strategy, with its traffic below; the legend at the end."""
     groups = [group for row in rows if (group := row.compared.worst) is not None]
     label = max(len(row.name) for row in rows)
     beside = max((len(_beside(group)) for group in groups), default=0)

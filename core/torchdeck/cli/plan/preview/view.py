@@ -1,4 +1,4 @@
-"""The whole preview on a terminal."""
+"""Whole preview on a terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def checkpoint_lines(plan: LaunchPlan) -> list[str]:
 
 
 def saving_times(settings: CheckpointSettings) -> str:
-    """When training saves, as a clause."""
+    """Return when training saves, as a clause."""
     times = []
     if settings.every is not None:
         times.append(f"every {settings.every} steps")
@@ -57,7 +57,7 @@ def saving_times(settings: CheckpointSettings) -> str:
         )
     if settings.every_epochs is not None:
         times.append("every epoch" if settings.every_epochs == 1 else f"every {settings.every_epochs} epochs")
-    background = ", written while training goes on," if settings.background and times else ""
+    background = ", written while training continues," if settings.background and times else ""
     return (" and ".join(times) or "at a stop and at the end") + background
 
 
@@ -95,7 +95,7 @@ def _feet(preview: Preview) -> Iterator[Text]:
         yield Text.assemble(("warning ", "yellow"), warning)
     for note in preview.notes:
         if note == preview.known.broken:
-            continue  # it stands at the top
+            continue  # it is at the top
         yield Text.assemble(("note ", "cyan"), note)
     yield Text(code_line(preview.plan.code), style="dim")
     yield Text(f"fingerprint {preview.plan.fingerprint[:16]}", style="dim")

@@ -1,1 +1,1 @@
-"""A preview as a picture: SVG written by hand, that any browser shows, light and dark."""
+"""Preview as a picture: handwritten SVG for any browser, light and dark."""

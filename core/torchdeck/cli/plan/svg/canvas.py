@@ -1,4 +1,4 @@
-"""Shapes one after the other, as SVG elements."""
+"""Shapes in drawing order, as SVG elements."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from torchdeck.cli.plan.svg.text import escaped, fitted
 
 
 class Canvas:
-    """Collects elements; lengths are px, y grows downwards."""
+    """Collector of SVG elements; lengths are px, y grows downwards."""
 
     def __init__(self) -> None:
         self._elements: list[str] = []
 
     @property
     def elements(self) -> str:
-        """All of them, in the order they were drawn."""
+        """Return all elements, in drawing order."""
         return "\n".join(self._elements)
 
     def add(self, other: Canvas) -> None:
-        """Draw what `other` holds on top."""
+        """Draw the elements of `other` on top."""
         self._elements += other._elements
 
     def rect(
@@ -32,7 +32,7 @@ class Canvas:
         radius: float = 0,
         title: str = "",
     ) -> None:
-        """A rectangle of class `kind`; `title` is shown when the pointer rests on it."""
+        """Draw a rectangle of class `kind`; `title` is its tooltip."""
         rounded = f' rx="{_number(radius)}"' if radius else ""
         shape = (
             f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
@@ -52,9 +52,9 @@ class Canvas:
         full: str = "",
         anchor: str = "start",
     ) -> None:
-        """A line of text with its baseline at `y`; shortened to `room` where that is given.
+        """Draw a line of text with its baseline at `y`; shortened to `room` if that is given.
 
-        `full` is what it is short for where it was shortened already: shown when the pointer rests on it.
+        `full` is the full text if `text` was shortened already: shown as tooltip.
         """
         shown = text if room is None else fitted(text, size, room)
         text = full or text
@@ -66,7 +66,7 @@ class Canvas:
         )
 
     def vertical(self, x: float, top: float, bottom: float) -> None:
-        """A line that marks a limit."""
+        """Draw a line that marks a limit."""
         self._elements.append(
             f'<path d="M{_number(x)} {_number(top)}V{_number(bottom)}" class="rule" fill="none"/>'
         )

@@ -15,7 +15,7 @@ _BAR = 12
 
 
 def draw_data(canvas: Canvas, data: DataPreview, x: float, y: float, width: float) -> float:
-    """Draw below `y`; the height that it takes."""
+    """Draw below `y`; return the height that it takes."""
     top = y
     canvas.text(x, top + BODY, source_line(data), room=width)
     top += LINE + 4

@@ -17,11 +17,11 @@ _BAR = 18
 _ROW = 32
 _LEGEND = 12
 _RANGE = 3
-"""Height of the line below a bar, from the least to the most that is expected."""
+"""Height of the line below a bar, from the least to the most expected."""
 
 
 def draw_memory(canvas: Canvas, memory: MemoryPreview, x: float, y: float, width: float) -> float:
-    """Draw below `y`; the height that it takes."""
+    """Draw below `y`; return the height that it takes."""
     top = y
     shown = most_needed(memory)
     scale = scale_of(shown)

@@ -1,4 +1,4 @@
-"""The whole picture: headline, then one panel below the other."""
+"""Whole picture: headline, then one panel below the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Draw = Callable[[Canvas, float, float, float], float]
 
 
 def preview_svg(preview: Preview) -> str:
-    """The picture of `preview`, an SVG document."""
+    """Return the picture of `preview`, an SVG document."""
     canvas = Canvas()
     top = _head(canvas, preview, _MARGIN)
     for heading, draw in _sections(preview):
@@ -73,7 +73,7 @@ def _sections(preview: Preview) -> Iterator[tuple[str, Draw]]:
 
 
 def draw_lines(canvas: Canvas, lines: tuple[str, ...], x: float, y: float, width: float) -> float:
-    """Texts, each on as many lines as it needs."""
+    """Draw texts, each on as many lines as it needs."""
     top = y
     for text in lines:
         for line in wrapped(text, BODY, width):
@@ -83,7 +83,7 @@ def draw_lines(canvas: Canvas, lines: tuple[str, ...], x: float, y: float, width
 
 
 def _panel(canvas: Canvas, heading: str, draw: Draw, top: float) -> float:
-    """A panel with what `draw` draws in it; where the next one begins."""
+    """Draw a panel with the contents from `draw`; return where the next one begins."""
     inside = Canvas()
     width = WIDTH - 2 * _MARGIN
     height = draw(inside, _MARGIN + _PADDING, top + 44, width - 2 * _PADDING)

@@ -1,4 +1,4 @@
-"""The board: a card a node with its ranks, or, of many, a square a node."""
+"""Placement grid: one card with its ranks per node, or one square per node if there are many."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torchdeck.cli.plan.svg.text import fitted_name, text_width
 from torchdeck.plan.preview.rank_grid import RankGrid, RankGridNode
 
 CARDS = 16
-"""Nodes that are drawn as cards; of more each is a square."""
+"""Most nodes drawn as cards; with more, each is a square."""
 MOST_IN_CARDS = 256
-"""Ranks that are drawn with their number."""
+"""Most ranks drawn with their number."""
 _GAP = 12
 _CELL_HEIGHT = 26
 _SQUARE = 12
@@ -19,7 +19,7 @@ _STEP = 15
 
 
 def draw_placement(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> float:
-    """Draw the board below `y`; the height that it takes."""
+    """Draw the grid below `y`; return the height that it takes."""
     if len(board.nodes) <= CARDS and board.world_size <= MOST_IN_CARDS:
         height = _cards(canvas, board, x, y, width)
     else:
@@ -31,7 +31,7 @@ def draw_placement(canvas: Canvas, board: RankGrid, x: float, y: float, width: f
 
 
 def _groups(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) -> None:
-    """How the weights are divided, and what the two colours tell apart."""
+    """Describe how the weights are divided, and what the two colours distinguish."""
     line, left = groups_line(board), x
     if board.replicas > 1:
         for side in ("even", "odd"):

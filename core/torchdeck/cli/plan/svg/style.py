@@ -1,4 +1,4 @@
-"""Colours and type of the picture; dark where the viewer prefers it."""
+"""Colours and fonts of the picture; dark if the viewer prefers it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEADING = 14
 TITLE = 22
 SMALL = 11
 LINE = 20
-"""From one line of text to the next, px."""
+"""Line height, px."""
 
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif'
 
@@ -29,7 +29,7 @@ VERDICT_CLASSES = {"fits": "fits", "tight": "tight", "does not fit": "misfit", "
 
 
 def style_sheet() -> str:
-    """The CSS of the whole picture."""
+    """Return the CSS of the whole picture."""
     light = {**_LIGHT, **{f"t-{term.name}": term.light for term in TERMS}}
     dark = {**_DARK, **{f"t-{term.name}": term.dark for term in TERMS}}
     return (

@@ -1,4 +1,4 @@
-"""Texts in a picture: escaped, and short enough for where they stand."""
+"""Texts in a picture: escaped, and short enough for their space."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from torchdeck.cli.plan.preview.names import cut, node_name
 from torchdeck.shown_text import shown
 
 _WORD = re.compile(r"[\d.,]+ (?:[KMGT]?i?B|ms|s|%)(?!\w)\S*|\S+")
-"""A word, or a quantity."""
+"""One word, or one quantity."""
 _NARROW = frozenset(" .,:;'|!ijltfrI()[]·-")
 _WIDE = frozenset("mwMW@%…—→")
 _SAFETY = 1.04
-"""Fonts differ; the widest of the usual ones decides."""
+"""Safety factor, as fonts differ; the widest of the usual ones decides."""
 
 
 def escaped(text: str) -> str:
-    """`text` as it may stand in XML, between tags or in an attribute."""
-    return escape(shown(text), {'"': "&quot;"})  # of that all is what XML 1.0 can hold (section 2.2)
+    """Escape `text` for XML, between tags or in an attribute."""
+    return escape(shown(text), {'"': "&quot;"})  # `shown` leaves only what XML 1.0 can hold (section 2.2)
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide `text` is at font size `size`, in the same unit; rather too wide than too narrow."""
+    """Estimate the width of `text` at font size `size`, in the same unit; rather too wide than too narrow."""
     return sum(map(_em, text)) * size * _SAFETY
 
 
 def fitted(text: str, size: float, room: float) -> str:
-    """`text`, its middle left out where it is wider than `room`."""
+    """Return `text`, its middle left out if it is wider than `room`."""
     return cut(text, lambda short: text_width(short, size) <= room)
 
 
 def fitted_name(name: str, size: float, room: float) -> str:
-    """The name of a node, shortened so that its numbers stay."""
+    """Return a node's name, shortened so that its numbers stay."""
     return node_name(name, lambda short: text_width(short, size) <= room)
 
 
 def wrapped(text: str, size: float, room: float) -> list[str]:
-    """`text` on as many lines as it needs; a word wider than a line is shortened.
+    """Wrap `text` on as many lines as it needs; a word wider than a line is shortened.
 
-    A unit stays by its number.
+    A unit stays with its number.
     """
     lines: list[str] = []
     for word in _WORD.findall(text):
@@ -53,7 +53,7 @@ def wrapped(text: str, size: float, room: float) -> list[str]:
 
 
 def _em(character: str) -> float:
-    """Width of a character in the usual sans serif fonts, in em."""
+    """Return the width of a character in the usual sans serif fonts, in em."""
     if unicodedata.east_asian_width(character) in "WF":
         return 1.0
     if character in _NARROW:

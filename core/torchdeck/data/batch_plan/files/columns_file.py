@@ -1,6 +1,6 @@
-"""A batch plan on disk: `plan.json`, which describes it, and `columns.bin`, which is mapped.
+"""Batch plan on disk: `plan.json`, which describes it, and `columns.bin`, which is memory-mapped.
 
-`columns.bin` holds little-endian whole numbers, each array at a multiple of 64 bytes; `plan.json` names them
+`columns.bin` holds little-endian integers, each array at a multiple of 64 bytes; `plan.json` lists them
 with type, length and SHA-256, and the plan's fingerprint is over all of `plan.json`.
 """
 
@@ -56,14 +56,14 @@ def write_columns(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
 
 
 def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
-    """The plan in `folder`, its columns mapped.
+    """Return the plan in `folder`, its columns memory-mapped.
 
     Args:
-        folder: of `write_columns`.
+        folder: as written by `write_columns`.
         verify: hash the columns; without it only their size and `plan.json` itself are checked.
 
     Raises:
-        BatchPlanError: it is no whole plan of a version that is known, or was edited.
+        BatchPlanError: it is no complete plan of a known version, or was edited.
     """
     path = folder / PLAN_FILE
     value = read_document(path, FORMAT, VERSION, "is not that of a batch plan")
@@ -80,7 +80,7 @@ def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
 
 
 def sync_file(file: BinaryIO, *, durable: bool) -> None:
-    """Wait until what was written to `file` is on disk, where it must be `durable`."""
+    """Sync what was written to `file` to disk, if it must be `durable`."""
     file.flush()
     if durable:
         os.fsync(file.fileno())

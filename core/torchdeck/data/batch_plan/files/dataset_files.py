@@ -1,4 +1,4 @@
-"""A data set as it lies on disk: how long its samples are, and a fingerprint over its content."""
+"""Data set on disk: lengths of its samples, and a fingerprint over its content."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class MeasuredDataset:
 
 
 def measure_dataset(path: str | os.PathLike[str], *, progress: Progress | None = None) -> MeasuredDataset:
-    """The samples of the data set `path`.
+    """Return the samples of the data set `path`.
 
     Args:
         path: a text file (a line is a sample, its bytes without the newline count), a folder of text files
             (each is a sample, by relative path; hidden ones are left out), `.jsonl` (each line an object with
             "length", "input_ids", "tokens", "text", or "prompt" and "response"), or `.npy` (lengths).
-        progress: called now and then with bytes read.
+        progress: called periodically with bytes read.
 
     Raises:
         BatchPlanError: it is none of these; for lines, with their number.
@@ -70,14 +70,15 @@ def measure_dataset(path: str | os.PathLike[str], *, progress: Progress | None =
 
 
 def content_fingerprint(path: str | os.PathLike[str], *, progress: Progress | None = None) -> str:
-    """SHA-256 in hexadecimal over a file, or over the names, sizes and hashes of the files in a folder.
+    """Return the SHA-256 in hexadecimal over a file, or over the names, sizes and hashes of the files in a
+    folder.
 
     Args:
         path: the file or folder.
-        progress: called now and then with bytes or files read.
+        progress: called periodically with bytes or files read.
 
     Raises:
-        BatchPlanError: the folder has no files, or things that are none.
+        BatchPlanError: the folder has no files, or entries that are not files.
         OSError: it cannot be read.
     """
     place = Path(path)
@@ -125,10 +126,10 @@ def _folder(folder: Path, progress: Progress | None) -> MeasuredDataset:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Paths of the files in `folder`, relative to it, but the hidden ones.
+    """Yield the paths of the files in `folder`, relative to it, except hidden ones.
 
     Raises:
-        BatchPlanError: something in it is no file.
+        BatchPlanError: an entry in it is not a file.
     """
     for parent, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not name.startswith(".")]
@@ -137,13 +138,13 @@ def files_in(folder: Path) -> Iterator[str]:
                 continue
             place = Path(parent) / name
             if not place.is_file():
-                # to read from a pipe would wait for ever
+                # reading from a pipe would block for ever
                 raise BatchPlanError(f"{place} is no file: a folder of samples must have files alone")
             yield place.relative_to(folder).as_posix()
 
 
 def _hashed(path: Path, progress: Progress | None = None) -> tuple[str, int]:
-    """SHA-256 of a file, and its size."""
+    """Return SHA-256 and size of a file."""
     digest, size, whole = hashlib.sha256(), 0, path.stat().st_size
     with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
@@ -183,5 +184,5 @@ def _counted(value: Mapping[str, Any], key: str) -> int:
     if not isinstance(found, str if is_text else list):
         wanted = "a text" if is_text else "a list of numbers"
         raise BatchPlanError(f'"{key}" must be {wanted}, not {type(found).__name__}')
-    # JSON may hold half a surrogate pair, which UTF-8 proper cannot
+    # JSON may hold half a surrogate pair, which valid UTF-8 cannot
     return len(found.encode("utf-8", "surrogatepass")) if isinstance(found, str) else len(found)

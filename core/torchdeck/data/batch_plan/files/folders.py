@@ -1,4 +1,4 @@
-"""Where a batch plan is written: a folder that is there wholly or not at all, and replaces nothing else."""
+"""Output folder of a batch plan: written completely or not at all, and replaces nothing else."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SHARD = re.compile(r"rank_\d+")
 
 
 def is_plan(folder: Path) -> bool:
-    """Whether a plan lies in `folder`, of whatever layout."""
+    """Return whether there is a plan in `folder`, of whatever layout."""
     return (folder / PLAN_FILE).is_file() or (folder / META_FILE).is_file()
 
 
 def check_place(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raises BatchPlanError unless a plan, or shards, may be written at `path`."""
+    """Raise BatchPlanError unless a plan, or shards, may be written at `path`."""
     place = Path(path)
     if place.name in ("", ".."):
         raise BatchPlanError(f"{place} cannot be a batch plan: give the name of a folder to make")
@@ -48,17 +48,17 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool) -> None:
 
 
 def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool) -> None:
-    """Let `write` fill a folder, which is then named `path` in one step.
+    """Let `write` fill a folder, which is then atomically renamed to `path`.
 
     Raises:
-        BatchPlanError: something is there already, and is not to be overwritten.
+        BatchPlanError: `path` exists, and is not to be overwritten.
         OSError: it cannot be written; nothing is left then.
     """
     check_place(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
-        # mkdtemp makes it for its owner alone; a plan is as open as other files
+        # mkdtemp makes it for its owner alone; a plan is as readable as other files
         temporary.chmod(0o777 & ~_umask())
         write(temporary)
         _swap(temporary, path)
@@ -69,7 +69,7 @@ def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool)
 
 
 def _nothing_but_a_plan(folder: Path) -> bool:
-    """Whether all that lies in `folder` is files of one plan; a run's own folder has a plan.json, too."""
+    """Return whether `folder` has only files of one plan; a run's own folder has a plan.json, too."""
     if folder.is_symlink() or not folder.is_dir() or not is_plan(folder):
         return False
     inner = list(folder.iterdir())

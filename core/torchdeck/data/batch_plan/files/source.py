@@ -40,7 +40,7 @@ class DataSource:
     """A file or folder that a batch plan was made from, in its state at that time."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     reading: Reading
     listing: str
     """SHA-256 over names, sizes and times of its files; see `listing_of`."""

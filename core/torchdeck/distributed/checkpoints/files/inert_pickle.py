@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 MOST_INSTRUCTIONS = 8_000_000
-"""Of a pickle, if the caller knows of no reason for more. A shard of a tensor takes 70. So many of the most
-expensive ones take seconds, and less than 1 GiB."""
+"""Most instructions of a pickle, unless the caller expects more. A shard of a tensor takes 70. This many of
+the most expensive ones take seconds, and less than 1 GiB.
+"""
 INSTRUCTION_BYTES = 4
 """Bytes of a pickle for each of them. A shard takes 140."""
 _MOST_MARKS = 1_000
@@ -55,9 +56,9 @@ class Record:
         """None for an object outside the pickle; `args` is what it is called there."""
         self.args = args
         self.state: Any = None
-        """What it would have been filled with."""
+        """State that it would have been given."""
         self.items: dict[Any, Any] | None = None
-        """What it would have been given key by key, as a mapping."""
+        """Items that it would have been given key by key, as a mapping."""
 
 
 Allowed = Callable[[Name], bool]

@@ -1,1 +1,1 @@
-"""What of a training goes into a checkpoint, collected and filled in."""
+"""Collects and restores the parts of a training that belong in a checkpoint."""

@@ -1,3 +1,3 @@
-"""The name in a checkpoint of a weight's moving average: this, and the weight's own."""
+"""Name of a weight's moving average in a checkpoint: this prefix, and the weight's own name."""
 
 AVERAGE_PREFIX = "ema."

@@ -1,4 +1,4 @@
-"""The model's part of a checkpoint: tensors by bare name, and whether a checkpoint is of this model."""
+"""The model's part of a checkpoint: tensors by bare name, and a check that a checkpoint matches the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside DDP and torch.compile, in whatever order they were put around it."""
+    """Return the module inside DDP and torch.compile, in whatever order they wrap it."""
     while True:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             model = model.module
@@ -31,17 +31,20 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def bare_name(name: str) -> str:
-    """A name inside an unwrapped model without what compiling and activation checkpointing put into it."""
+    """Return a name inside an unwrapped model without the prefixes of compilation and activation
+    checkpointing.
+    """
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     return name
 
 
 def model_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The model's state by bare name; the tensors are the model's own memory (DTensors where it is sharded).
+    """Return the model's state by bare name; the tensors are the model's own memory (DTensors if it is
+    sharded).
 
     Raises:
-        CheckpointError: the state holds something that is not a tensor.
+        CheckpointError: the state contains something that is not a tensor.
     """
     tensors = {}
     for name, value in get_model_state_dict(unwrap(model)).items():
@@ -55,19 +58,21 @@ def model_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def parameter_names(model: nn.Module) -> set[str]:
-    """Of the names of `model_tensors`, those of parameters; a tied one has several."""
+    """Return the names in `model_tensors` that are parameters; a tied one has several."""
     named = unwrap(model).named_parameters(remove_duplicate=False)
     return {bare_name(name) for name, _ in named}
 
 
 def restore_model(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Hand loaded state to the model, so that its own load hooks see it."""
+    """Load the state into the model, so that its own load hooks run."""
     # the setters of model and optimizer are never called as one: with empty parts on some ranks that hung
     set_model_state_dict(unwrap(model), dict(tensors))
 
 
 def local_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
-    """This rank's own buffers (running statistics may differ between ranks), by bare name, on the CPU."""
+    """Return this rank's own buffers (running statistics may differ between ranks), by bare name, on the
+    CPU.
+    """
     inner = unwrap(model)
     names = set(model_tensors(model))
     buffers = ((bare_name(name), buffer) for name, buffer in inner.named_buffers())
@@ -79,7 +84,7 @@ def local_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def restore_buffers(model: nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
-    """Put this rank's own buffers back."""
+    """Restore this rank's own buffers."""
     for name, buffer in unwrap(model).named_buffers():
         value = saved.get(bare_name(name))
         if value is not None and value.shape == buffer.shape:
@@ -99,18 +104,20 @@ def listing_to_json(listing: Listing) -> list[list[Any]]:
 
 
 def listing_from_json(value: Any) -> Listing:
-    """Raises ValueError or TypeError when `value` is not a listing."""
+    """Convert JSON to a listing. Raises ValueError or TypeError if `value` is not a listing."""
     return {str(name): (tuple(int(size) for size in shape), str(dtype)) for name, shape, dtype in value}
 
 
 def model_fingerprint(listing: Listing) -> str:
-    """SHA-256 over names, shapes and dtypes, whatever their order."""
+    """Return the SHA-256 over names, shapes and dtypes, independent of their order."""
     text = json.dumps(sorted(listing_to_json(listing)), separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def first_difference(saved: Listing, current: Listing) -> str | None:
-    """What differs first between a checkpoint's model and this run's, as a clause; None when nothing does."""
+    """Return the first difference between a checkpoint's model and this run's, as a clause; None if there is
+    none.
+    """
     for name, (shape, dtype) in current.items():
         if name not in saved:
             return f"this run's model has {name} {shape}, the checkpoint's has none"

@@ -1,9 +1,9 @@
-"""The optimizers' part of a checkpoint: state by parameter name, tensors apart from numbers.
+"""The optimizers' part of a checkpoint: state by parameter name, tensors separate from numbers.
 
-`torch.distributed.checkpoint.state_dict.get_optimizer_state_dict` is not used: to know the state's layout it
-takes a step of the optimizer, which counts where there was none before (Adam's bias correction after a
-checkpoint at step 0), and it refuses states where some parameters never had a gradient. Here what is saved is
-what is there.
+`torch.distributed.checkpoint.state_dict.get_optimizer_state_dict` is not used. To learn the state's layout it
+steps the optimizer, which counts if there was no step before (Adam's bias correction after a checkpoint at
+step 0). It also rejects states in which some parameters never had a gradient. This module saves exactly the
+existing state.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, dtype_name, unwrap
 
 _HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})
-"""Group options that say how a step is computed, not what it does: this run's own hold."""
+"""Group options that select an implementation, not the result: this run's own apply."""
 
 
 def describe_optimizers(
     model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> list[dict[str, Any]]:
-    """Everything about the optimizers but their tensors, as JSON.
+    """Return everything about the optimizers except their tensors, as JSON.
 
     Raises:
         CheckpointError: there is a parameter that is not the model's, or state that is neither tensor nor
@@ -51,7 +51,7 @@ def describe_optimizers(
 def optimizer_tensors(
     model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
 ) -> dict[str, torch.Tensor]:
-    """The tensors of the optimizers' states, by optimizer, parameter and key."""
+    """Return the tensors of the optimizers' states, by optimizer, parameter and key."""
     names = _parameter_names(model)
     return {
         state_key(index, _name(names, param), key): value
@@ -65,13 +65,13 @@ def optimizer_tensors(
 def check_same_optimizers(
     model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], saved: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Raises CheckpointError with what differs unless `saved` describes optimizers like these."""
+    """Raise CheckpointError with the difference unless `saved` describes optimizers like these."""
     kinds = [type(optimizer).__name__ for optimizer in optimizers]
     saved_kinds = [str(item["kind"]) for item in saved]
     if kinds and not saved_kinds:
         raise CheckpointError(
             "it holds weights and no optimizer, as one made of others' weights does: training can begin with "
-            "them (model.init_from of the recipe byte-finetune, or a recipe's own load), not go on from them"
+            "them (model.init_from of the recipe byte-finetune, or a recipe's own load), not resume from them"
         )
     if kinds != saved_kinds:
         raise CheckpointError(
@@ -99,7 +99,7 @@ def check_same_optimizers(
 def empty_tensors(
     model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], saved: Sequence[Mapping[str, Any]]
 ) -> dict[str, torch.Tensor]:
-    """Memory to load the states into, laid out as this run lays out its parameters."""
+    """Return memory to load the states into, with this run's parameter layout."""
     params = {name: param for param, name in _parameter_names(model).items()}
     return {
         state_key(index, name, key): _empty(params[name], spec)
@@ -116,7 +116,7 @@ def restore_optimizers(
     saved: Sequence[Mapping[str, Any]],
     tensors: Mapping[str, torch.Tensor],
 ) -> None:
-    """Give the optimizers the state and the group options (learning rate and so on) of the checkpoint."""
+    """Restore the optimizers' state and group options (learning rate and so on) from the checkpoint."""
     names = _parameter_names(model)
     for index, (optimizer, item) in enumerate(zip(optimizers, saved, strict=True)):
         params = [param for group in optimizer.param_groups for param in group["params"]]
@@ -151,7 +151,7 @@ def _name(names: Mapping[torch.Tensor, str], param: torch.Tensor) -> str:
 
 
 def state_key(index: int, name: str, key: str) -> str:
-    """The name in a checkpoint of one tensor of an optimizer's state."""
+    """Return the name in a checkpoint of one tensor of an optimizer's state."""
     return f"optimizer.{index}.{name}.{key}"
 
 
@@ -191,7 +191,7 @@ def _group_to_json(names: Mapping[torch.Tensor, str], group: Mapping[str, Any]) 
 def restored_group(
     current: Mapping[str, Any], stored: Mapping[str, Any], numbers: list[int]
 ) -> dict[str, Any]:
-    """A parameter group with the options of a checkpoint, in the types they have in `current`."""
+    """Return a parameter group with the options of a checkpoint, in the types they have in `current`."""
     group: dict[str, Any] = {"params": numbers}
     for key, value in current.items():
         if key == "params":

@@ -1,6 +1,6 @@
 """Random number generators of one rank: Python's, numpy's global one, torch's, and the current CUDA device's.
 
-The state holds tensors, numbers and texts only, so that `torch.load(weights_only=True)` reads it back.
+The state contains only tensors, numbers and strings, so that `torch.load(weights_only=True)` can read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 
 def rng_state() -> dict[str, Any]:
-    """The state of this process's generators."""
+    """Return the state of this process's generators."""
     version, words, gauss = random.getstate()
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
@@ -34,10 +34,10 @@ def rng_state() -> dict[str, Any]:
 
 
 def restore_rng(state: Mapping[str, Any]) -> None:
-    """Put the generators back.
+    """Restore the generators.
 
     Raises:
-        CheckpointError: `state` is not one of `rng_state`.
+        CheckpointError: `state` is not from `rng_state`.
     """
     try:
         version, words, gauss = state["python"]

@@ -1,4 +1,4 @@
-"""A copy of tensors in CPU memory, from which a checkpoint is written while training goes on."""
+"""Copy of tensors in CPU memory, from which a checkpoint is written while training continues."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch.distributed.tensor import DTensor
 class Staging:
     """Copies tensors into memory that it keeps from one save to the next.
 
-    The memory is page-locked where tensors lie on GPUs, so that a copy goes at the bus's speed. Touching
-    fresh memory costs more than copying into it, which is why it is never given back between saves.
+    The memory is pinned if tensors are on GPUs, so that a copy runs at the bus's speed. Touching fresh memory
+    costs more than copying into it, so it is never freed between saves.
     """
 
     def __init__(self) -> None:
         self._places: dict[str, torch.Tensor] = {}
 
     def copy(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The values of `tensors` as they are now; a DTensor gives a DTensor of the same layout.
+        """Return the current values of `tensors`; a DTensor gives a DTensor of the same layout.
 
-        What was returned before is overwritten where names, shapes and types are the same.
+        The previous result is overwritten if names, shapes and dtypes are the same.
         """
         self._places = {name: self._place(name, tensor) for name, tensor in tensors.items()}
         sources = [_local(tensor) for tensor in tensors.values()]
@@ -53,7 +53,7 @@ class Staging:
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part."""
+    """Return this rank's part."""
     local: torch.Tensor = tensor.detach()
     return local.to_local() if isinstance(local, DTensor) else local
 

@@ -1,4 +1,4 @@
-"""What of a training is tensors, however a strategy keeps them: collected for a save, filled by a load."""
+"""Tensors of a training, however a strategy keeps them: collected for a save, filled by a load."""
 
 from __future__ import annotations
 
@@ -29,41 +29,43 @@ from torchdeck.distributed.checkpoints.tensors.optimizer_state import (
 class TrainingTensors(Protocol):
     """Weights and optimizer state of one training, on one of its ranks.
 
-    Names and shapes are those of the whole, the same under every strategy, so that what one saved another
-    can load. A rank may give whole tensors, shards (DTensors), or only some of the names, as long as the
-    ranks together give all.
+    Names and shapes are those of the whole, the same under every strategy, so that one can load what another
+    saved. A rank may provide whole tensors, shards (DTensors), or only some of the names, as long as the
+    ranks together provide all.
     """
 
     def listing(self) -> Listing:
-        """Every tensor of the model's state, the whole model's on every rank.
+        """Return every tensor of the model's state, of the whole model on every rank.
 
         Raises:
-            CheckpointError: the state holds something that is not a tensor.
+            CheckpointError: the state contains something that is not a tensor.
         """
 
     def model(self) -> dict[str, torch.Tensor]:
-        """What this rank gives to a save of the model's state."""
+        """Return this rank's contribution to a save of the model's state."""
 
     def optimizer(self) -> dict[str, torch.Tensor]:
-        """What this rank gives to a save of the optimizers' states, by `optimizer.INDEX.NAME.KEY`."""
+        """Return this rank's contribution to a save of the optimizers' states, by
+        `optimizer.INDEX.NAME.KEY`.
+        """
 
     def alike(self) -> tuple[Collection[str], Collection[str]]:
-        """Names of `model()` and of `optimizer()` that every rank gives, with the same values.
+        """Return names in `model()` and `optimizer()` that every rank provides with the same values.
 
-        They are written by one rank each: of a DTensor, by one of those that hold the same shard.
+        Each is written by one rank: for a DTensor, by one of those that hold the same shard.
         """
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
-        """Everything about the optimizers but their tensors, as JSON; the same on every rank."""
+        """Return everything about the optimizers except their tensors, as JSON; the same on every rank."""
 
     def check_same_optimizers(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Raises CheckpointError with what differs unless `saved` describes optimizers like these."""
+        """Raise CheckpointError with the difference unless `saved` describes optimizers like these."""
 
     def model_places(self) -> dict[str, torch.Tensor]:
-        """Memory to read the model's state into."""
+        """Return memory to read the model's state into."""
 
     def optimizer_places(self, saved: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Memory to read the optimizers' states into, as `saved` describes them."""
+        """Return memory to read the optimizers' states into, as `saved` describes them."""
 
     def restore(
         self,
@@ -71,17 +73,17 @@ class TrainingTensors(Protocol):
         optimizer: dict[str, torch.Tensor],
         saved: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Put what was read into those places where training uses it."""
+        """Copy what was read into that memory to where training uses it."""
 
     def buffers(self) -> dict[str, torch.Tensor]:
-        """This rank's own buffers, on the CPU."""
+        """Return this rank's own buffers, on the CPU."""
 
     def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
-        """Put this rank's own buffers back."""
+        """Restore this rank's own buffers."""
 
 
 class ModuleTensors:
-    """Those of a module and torch's optimizers: a plain module, or inside DDP, FSDP2 or torch.compile."""
+    """Tensors of a module and torch's optimizers: a plain module, or inside DDP, FSDP2 or torch.compile."""
 
     def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._model = model
@@ -97,7 +99,7 @@ class ModuleTensors:
         return optimizer_tensors(self._model, self._optimizers)
 
     def alike(self) -> tuple[Collection[str], Collection[str]]:
-        # all gradients are reduced; buffers, and what get_extra_state gives, are a rank's own
+        # all gradients are reduced; buffers, and what get_extra_state returns, are a rank's own
         return parameter_names(self._model), optimizer_tensors(self._model, self._optimizers).keys()
 
     def describe_optimizers(self) -> list[dict[str, Any]]:

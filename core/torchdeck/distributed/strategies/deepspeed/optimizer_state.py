@@ -71,5 +71,5 @@ def made_state(
 def _uneven(names: Sequence[str], what: str) -> CheckpointError:
     return CheckpointError(
         f"the parameters of the optimizer's group that begins with {names[0]} differ in their {what}: "
-        "DeepSpeed steps a group as one, so go on with the strategy that saved it"
+        "DeepSpeed steps a group as one, so continue with the strategy that saved it"
     )

@@ -47,7 +47,7 @@ def read_deepspeed(folder: Path, *, trusted: bool) -> dict[str, torch.Tensor]:
     if not trusted:
         raise CheckpointError(
             f"{folder} was written by DeepSpeed: its .pt files are Python pickles, which can run any code "
-            "when they are read; if they come from your own runs or from somebody you trust, say --trust"
+            "when they are read; if they come from your own runs or from someone you trust, say --trust"
         )
     if importlib.util.find_spec("deepspeed") is None:
         raise CheckpointError(

@@ -138,7 +138,7 @@ class LinesHook(Callback):
 
     def begin(self, order: StepOrder, start: DataPosition) -> None:  # noqa: ARG002 - only where it begins
         if start.step:
-            print(f"training goes on from step {start.step}", flush=True)
+            print(f"training continues from step {start.step}", flush=True)
 
     def phase(self, phase: RankPhase, step: int, total: int | None) -> None:  # noqa: ARG002 - the total is all it needs
         self._total = total

@@ -45,7 +45,7 @@ def _devices(name: str, facts: NodeFacts, node: NodePlan | None) -> Check:
     here = {gpu.uuid or str(gpu.index): gpu for gpu in facts.gpu.devices}
     gone = [device for device in node.devices if device not in here]
     if gone:
-        return failed("devices", name, f"GPU {', '.join(gone)} is not there", "plan anew, or choose others")
+        return failed("devices", name, f"GPU {', '.join(gone)} is not there", "plan again, or choose others")
     used = [here[device] for device in node.devices if here[device].users]
     if used:
         whose = ", ".join(f"GPU {gpu.index} (pid {gpu.users[0].pid})" for gpu in used)

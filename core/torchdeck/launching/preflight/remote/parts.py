@@ -91,7 +91,7 @@ def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -
         else:
             lets = "a spare node" if plan.spares else f'distributed.nodes = "{config.distributed.nodes}"'
             what = (
-                "its part of each checkpoint lies on its own disk, and without it the others cannot go on, "
+                "its part of each checkpoint lies on its own disk, and without it the others cannot resume, "
                 f"as {lets} lets them where a node is lost"
             )
             yield (failed if saves else warning)(_NAME, node, what, _FIX)

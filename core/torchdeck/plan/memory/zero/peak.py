@@ -132,7 +132,7 @@ class ZeroStep:
         self._filled = 0
         """Bytes that wait for their reduction, in the bucket or beside it."""
         self._beside = 0
-        """Of these, gradients too large for the bucket."""
+        """Gradients among these that are too large for the bucket."""
         self._copied = False
         """The rank's own gradients of this microbatch have been copied."""
         self._kept = 0

@@ -106,7 +106,7 @@ def test_what_is_switched_off_keeps_its_place(names: list[str], data: st.DataObj
 
 
 def test_of_a_script_nothing_is_said_of_a_model(theme: Theme) -> None:
-    """Nobody knows what it trains; of a recipe that may not be traced it is not known either."""
+    """No one knows what it trains; of a recipe that may not be traced it is not known either."""
     untrusted = preview(1, 2, known=Known())
     for made, said in ((preview(1, 2), True), (untrusted, False)):
         model = board_model(made, machines(1, 2))

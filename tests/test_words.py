@@ -1,0 +1,74 @@
+"""Plain words: prose of code and documents keeps clear of phrases that readers have to read twice."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PHRASES = {
+    r"(?<!group )\b(no|some)body\b(?!['\"])": "say no one, someone, another process, or use the passive",
+    r"\banew\b": "again, or: starts over",
+    r"\bin vain\b": "say what failed",
+    r"\bnode books?\b": "node inventory",
+    r"\bunled\b": "leaderless",
+    r"\b(the|its|a|their) lead\b(?! to| out| on| somewhere)": "leader",
+    r"\bRight would be\b": "Expected: ...",
+    r"\bstood still\b|\bstands? still\b": "made no progress, is stalled, hangs",
+}
+"""Pattern -> what to write. Names of code in backticks are free."""
+BEGINNINGS = re.compile(r"(Of|For who|Who|Whose|What) ")
+"""A docstring says what a thing is or does; it does not begin with a clause."""
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of comments, and of strings that hold more than one word."""
+    if path.suffix == ".md":
+        yield from enumerate(path.read_text().splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+            yield token.start[0], token.string
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        body = getattr(node, "body", ())
+        for statement in body if isinstance(body, list) else ():
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield statement.lineno, inspect.cleandoc(value.value)
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_prose_is_plain(phrase: str) -> None:
+    pattern = re.compile(rf"(?<!`){phrase}(?!`)")
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in (*sources("core", "app", "resources"), *documents)
+        for line, text in prose(path)
+        if pattern.search(text)
+    ]
+    assert not found, f"{PHRASES[phrase]}: {', '.join(found)}"
+
+
+def test_docstrings_do_not_begin_with_a_clause() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sources("core", "app", "resources")
+        for line, text in docstrings(path)
+        if BEGINNINGS.match(text)
+    ]
+    assert not found, ", ".join(found)
