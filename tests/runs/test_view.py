@@ -282,6 +282,21 @@ def test_times_of_another_clock_are_corrected() -> None:
     assert other.attempts[0].ended == pytest.approx(one.attempts[0].ended)
 
 
+@pytest.mark.parametrize("offset", [-3600.0, -60.0, 60.0, 3600.0])
+def test_a_time_that_was_not_written_is_by_our_clock(offset: float) -> None:
+    """The last event of a lost run counts, by whichever clock it was written."""
+    liveness = Liveness(nodes={"localhost": NodeLiveness(link=clock(offset))})
+    events = running_run()
+    there = [replace(each, time=each.time + offset) for each in events]
+    one, other = folded(events, DEAD, now=20_000.0), folded(there, liveness, now=20_000.0)
+    assert one.state is other.state is RunState.LOST
+    assert (other.started, other.ended) == pytest.approx((one.started, one.ended))
+
+
+def clock(offset: float) -> LinkState:
+    return LinkState("localhost", UP, since=100.0, clock_offset=offset, clock_error=0.01)
+
+
 def test_a_rank_that_is_gone_makes_no_progress() -> None:
     beat = {"t": 110.0, "attempt": 1, "ranks": {str(rank): {"step": 4, "still": 0.0} for rank in (0, 1)}}
     exited = event("rank_exited", 108.0, attempt=1, rank=1, code=None, signal=9)
@@ -408,11 +423,15 @@ def agent_failed(at: float) -> Event:
     return event("agent_failed", at, error="RecursionError: too deep (channel.py, line 207)")
 
 
-def test_an_agents_own_error_is_named_before_what_follows_from_it() -> None:
-    """A rank that lost its peers fails too; its words are a consequence."""
+@pytest.mark.parametrize("offset", [-3600.0, -60.0, 0.0, 60.0, 3600.0])
+def test_an_agents_own_error_is_named_before_what_follows_from_it(offset: float) -> None:
+    """A rank that lost its peers fails too; its words are a consequence. No clock changes that."""
     reset = failure(message="RuntimeError: Connection reset by peer")
     end = finished("FAILED", why="rank 1 failed first: RuntimeError: Connection reset by peer")
-    view = folded([*running_run(), agent_failed(102.5), ended(1, "failed", reset), end])
+    reset["time"] += offset
+    events = [*running_run(), agent_failed(102.5), ended(1, "failed", reset), end]
+    there = [replace(each, time=each.time + offset) for each in events]
+    view = folded(there, Liveness(nodes={"localhost": NodeLiveness(link=clock(offset))}))
     assert view.why.startswith(
         "the agent on localhost ended by an error of its own, RecursionError: too deep (channel.py, line 207)"
     )

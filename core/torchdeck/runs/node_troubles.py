@@ -71,7 +71,12 @@ def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
     """Return the seconds by which the leader's clock, used for a run's events, is ahead of ours; 0 if the
     difference is small.
     """
-    ahead = _ahead(_lead(history), liveness)
+    return node_ahead(_lead(history), liveness)
+
+
+def node_ahead(node: str, liveness: Liveness) -> float:
+    """Return the seconds by which the clock of `node` is ahead of ours; 0 if the difference is small."""
+    ahead = _ahead(node, liveness)
     return round(ahead, 1) if CLOCK_MATTERS < abs(ahead) < CLOCK_WRONG else 0.0
 
 

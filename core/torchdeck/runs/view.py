@@ -13,7 +13,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs import reasons
 from torchdeck.runs.ended_ranks import judged_by_ranks
-from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
+from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import ENDS, RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
@@ -173,7 +173,7 @@ def view(
         current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
         attempts = tuple(current if each.number == current.number else each for each in attempts)
     state, why = _state(history, current, liveness, now, damage)
-    agent_error = _agent_error(history, current)
+    agent_error = _agent_error(history, current, liveness)
     if state in (RunState.FAILED, RunState.LOST):
         # later reports of ranks may be a consequence
         why = "; ".join(filter(None, (agent_error, why)))
@@ -190,7 +190,7 @@ def view(
         why=reasons.placed(why, last),
         created=_created(history, first),
         started=first,
-        ended=_ended(history, current, state, ahead),
+        ended=_ended(history, current, state, liveness),
         attempt=history.attempt,
         attempts=attempts,
         kind=read.text(created, "kind"),
@@ -246,13 +246,18 @@ def _whole_attempt(
     return dataclasses.replace(attempt, first_failure=dataclasses.replace(first, node=node))
 
 
-def _agent_error(history: RunHistory, current: AttemptView | None) -> str:
+def _agent_error(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> str:
     """Return which agents ended with internal errors, not long before the current attempt ended."""
     since = 0.0
     if current is not None:
         failed = current.first_failure.time if current.first_failure is not None else None
-        since = max(current.started - START_GRACE, (failed or 0.0) - AGENT_ERROR_SINCE)
-    found = {node: event for node, event in history.agent_errors.items() if event.time >= since}
+        failed = 0.0 if failed is None else failed - clock_ahead(history, liveness)
+        since = max(current.started - START_GRACE, failed - AGENT_ERROR_SINCE)
+    found = {
+        node: event
+        for node, event in history.agent_errors.items()
+        if event.time - node_ahead(node, liveness) >= since
+    }
     return reasons.agent_failed({node: read.text(event.fields, "error") for node, event in found.items()})
 
 
@@ -278,7 +283,8 @@ def _state(
         return RunState.FAILED, history.transport_failure
     if liveness.controller or liveness.nodes_alive:
         return history.phase, reasons.of_phase(history)
-    if now - history.last_time < START_GRACE and history.phase in (RunState.PENDING, RunState.PREPARING):
+    quiet = now - (_last_time(history, liveness) or 0.0)
+    if quiet < START_GRACE and history.phase in (RunState.PENDING, RunState.PREPARING):
         return history.phase, reasons.of_phase(history)
     state, why = _left_alone(history, current, liveness)
     hidden = [each for each in damage if each.hides_events and each.node not in history.nodes.followers]
@@ -309,17 +315,24 @@ def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Live
     return RunState.LOST, reasons.lost(same_boot=liveness.same_boot)
 
 
-def _ended(history: RunHistory, current: AttemptView | None, state: RunState, ahead: float) -> float | None:
+def _ended(
+    history: RunHistory, current: AttemptView | None, state: RunState, liveness: Liveness
+) -> float | None:
     if not state.is_terminal:
         return None
     if history.finished is not None:
-        return history.finished.time - ahead
+        return history.finished.time - clock_ahead(history, liveness)
     if history.end is not None:
         return history.end.time  # a controller's, by this machine's clock
     if current is not None and current.ended is not None:
         return current.ended
     # the time was not recorded; the last event is the latest time known
-    return history.last_time or None
+    return _last_time(history, liveness)
+
+
+def _last_time(history: RunHistory, liveness: Liveness) -> float | None:
+    """Return the time of the last event by our clock."""
+    return max((time - node_ahead(node, liveness) for node, time in history.last_times.items()), default=None)
 
 
 def _resumable(history: RunHistory, state: RunState) -> bool:

@@ -46,7 +46,14 @@ def test_on_several_nodes_each_is_said_for_itself() -> None:
         "ranks: random ports on interface eth1, for all who reach it, as torch asks no one"
     )
     where = "the address of the host's name"
-    assert found["b"] == f"ranks: random ports on {where}, for all who reach it, as torch asks no one"
+    assert found["b"] == f"Ranks: random ports on {where}, for all who reach it, as torch asks no one"
+
+
+def test_a_spare_makes_the_agent_of_a_single_node_listen() -> None:
+    found = said({"recipe": "byte-gpt"}, *NODES, **ON_TWO, spare=1)
+    assert found["a"].startswith("Leading agent: a random port of 10.0.0.1, for agents that prove")
+    assert "store: a random port of 127.0.0.1" in found["a"]
+    assert found["b"].startswith("Once it replaces another node: ranks: random ports ")
 
 
 def test_the_store_of_a_script_on_several_nodes_is_torchs_own() -> None:

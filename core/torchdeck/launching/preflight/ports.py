@@ -18,43 +18,39 @@ _NCCL_RAS = 28_028
 
 def check_ports(plan: LaunchPlan) -> Iterator[Check]:
     """List each node's listening ports; nothing is probed, as nothing listens yet."""
-    for node in plan.nodes:
-        parts = list(_alone(plan, node) if len(plan.nodes) == 1 else _among_nodes(plan, node))
+    for node in plan.all_nodes:
+        if node in plan.spares:
+            parts = [f"once it replaces another node: {'; '.join(_of_ranks(plan, node))}"]
+        else:
+            parts = list(_of_node(plan, node))
         closed = "no port is open to other machines. " if _is_closed(plan) else ""
-        yield ok("ports", node.name, f"{closed}{'; '.join(parts)}")
+        what = "; ".join(parts)
+        yield ok("ports", node.name, f"{closed}{what[0].upper()}{what[1:]}")
 
 
 def _is_closed(plan: LaunchPlan) -> bool:
     """Return whether everything listens on the loopback interface."""
-    alone = len(plan.nodes) == 1 and plan.rendezvous == "static"
+    alone = len(plan.all_nodes) == 1 and plan.rendezvous == "static"
     return alone and plan.nodes[0].env.get(_INTERFACE) == _LOOPBACK_INTERFACE
 
 
-def _alone(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
-    if plan.rendezvous == "static":
-        yield f"Store: {_port(plan)} of {LOOPBACK}, for processes of your user alone"
-    else:
-        yield _store_of_torch(plan)
-    yield from _of_ranks(plan, node)
-
-
-def _among_nodes(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
+def _of_node(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
     if node is plan.nodes[0]:
-        yield f"Leading agent: a random port of {node.address}, for agents that prove the run's token"
-        if plan.rendezvous != "static":
-            yield _store_of_torch(plan)
-        elif plan.kind == "recipe":
-            yield f"store: {_port(plan)} of {node.address}, for nodes that prove a key of the run"
-        else:
-            yield (
-                f"store: {_port(plan)} of {node.address}, for all who reach that address: a script's ranks "
-                "prove nothing"
-            )
+        if len(plan.all_nodes) > 1:  # spares are followers, too
+            yield f"leading agent: a random port of {node.address}, for agents that prove the run's token"
+        yield _store(plan, node)
     yield from _of_ranks(plan, node)
 
 
-def _store_of_torch(plan: LaunchPlan) -> str:
-    return f"store of c10d: {_port(plan)} of every address, for all who reach the machine"
+def _store(plan: LaunchPlan, node: NodePlan) -> str:
+    if plan.rendezvous != "static":
+        return f"store of c10d: {_port(plan)} of every address, for all who reach the machine"
+    if len(plan.nodes) == 1:
+        return f"store: {_port(plan)} of {LOOPBACK}, for processes of your user alone"
+    if plan.kind == "recipe":
+        return f"store: {_port(plan)} of {node.address}, for nodes that prove a key of the run"
+    reachable = "for all who reach that address: a script's ranks prove nothing"
+    return f"store: {_port(plan)} of {node.address}, {reachable}"
 
 
 def _of_ranks(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:

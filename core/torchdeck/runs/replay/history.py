@@ -48,7 +48,8 @@ class RunHistory:
         self.nodes = NodesSeen()
         self._lost_nodes = LostNodes()
         self._requests = RequestsSeen()
-        self.last_time = 0.0
+        self.last_times: dict[str, float] = {}
+        """Time of the last event by whose clock: a node's name; empty for this machine."""
         self._last_agent = 0.0
         self._finished_count = 0
         self._lost: dict[int, Event] = {}
@@ -156,12 +157,12 @@ class RunHistory:
 
     def controller_event(self, event: Event) -> None:
         """Process one event of the controller's journal."""
-        self.last_time = max(self.last_time, event.time)
+        self.last_times[""] = max(self.last_times.get("", event.time), event.time)
         self._call(self._CONTROLLER.get(event.name), event)
 
     def node_event(self, node: str, event: Event) -> None:
         """Process one event of a node's journal."""
-        self.last_time = max(self.last_time, event.time)
+        self.last_times[node] = max(self.last_times.get(node, event.time), event.time)
         if event.name == "agent_started":
             self._agent(node, event)
         elif event.name == "finished":
