@@ -84,8 +84,10 @@ def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Calla
         with said.open("wb") as errors:
             process = ChildProcess([*argv, "--run", str(run_file), *options.words], stderr=errors)
         try:
-            while (code := process.exit_code(_GLANCE)) is None:
+            code = None
+            while code is None:
                 on_progress(_last_line(said) or "reading the data")
+                code = process.exit_code(_GLANCE)
         finally:
             process.end(signal.SIGINT, _GRACE)  # interrupted it leaves nothing half written
         if code:
