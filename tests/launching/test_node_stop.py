@@ -26,7 +26,8 @@ from torchdeck.nodes.probe.here import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 
-RUN = IDS[0]
+RUN = f"{IDS[0][:-6]}{os.getpid() % 2**24:06x}"
+"""Processes of it live, which other tests' runs of one id must not have."""
 REQUEST = Request("17-stop_now-ab", STOP_NOW, "terminal")
 
 

@@ -95,9 +95,7 @@ def test_a_full_disk_is_said_where_something_was_to_be_written(
         screen.screenshot(pictures / "not-saved.png")
         assert run_file.read_text() == '[run]\nscript = "train.py"\n'
         window.key("ctrl+Return")
-        window.wait_until(
-            lambda: said(window, "Nothing was started"), "it to be said that it is not launched"
-        )
+        window.wait_until(lambda: said(window, "Launch blocked"), "it to be said that it is not launched")
         assert said(window, "space", "disk"), "why"
         screen.screenshot(pictures / "not-launched.png")
         assert not [*home.glob("runs/*/journal.jsonl")]

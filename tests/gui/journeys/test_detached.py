@@ -81,7 +81,7 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         window.key("ctrl+comma")
         window.wait("Confirm before closing", "QCheckBox")
         window.wait_until(lambda: window.look("Colours", "QComboBox")[0].focused, "the dialog to be in use")
-        window.key("alt+a")
+        window.key("alt+o")
         wait_until(lambda: settings.exists() and '"ask_on_close": true' in settings.read_text(), 10, "a file")
         screen.screenshot(pictures / "2-settings.png")
         window.key("Escape")

@@ -117,7 +117,9 @@ def _throughput(row: Row, _now: float) -> str:
 
 def _throughput_exact(row: Row, _now: float) -> str:
     value = _throughput_key(row)
-    return "" if value is None else f"{value:,.1f} {'tokens' if _counts_tokens(row) else 'samples'} a second"
+    return (
+        "" if value is None else f"{value:,.1f} {'tokens' if _counts_tokens(row) else 'samples'} per second"
+    )
 
 
 def _counts_tokens(row: Row) -> bool:
