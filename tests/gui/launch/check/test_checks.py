@@ -9,13 +9,14 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from torchdeck.config.loader import config_from_dict
-from torchdeck.config.problems import Problem
+from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.prepare import cluster_facts, plan_from
-from torchdeck.plan.check import failed, ok, warning
+from torchdeck.plan.check import PreflightError, failed, ok, warning
 from torchdeck.plan.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.rows import by_node, check_rows, verdict
+from torchdeck_app.launch.check.rows import by_node, check_rows, refusal_rows, verdict
 from torchdeck_app.theme.theme import Theme
 
 
@@ -106,3 +107,25 @@ def test_what_differs_between_plans(tmp_path: Path) -> None:
     many = replace(before, code=CodeTree({f"{number}.py": "" for number in range(30)}))
     assert len(plan_changes(before, many)) == LIMIT + 1
     assert "more" in plan_changes(before, many)[-1]
+
+
+def test_a_refusal_is_shown_by_its_fields() -> None:
+    """A colon in what the system says makes no remedy of it."""
+    unwritable = Refusal("/a: b cannot be made", "Input/output error: sda", "save it elsewhere")
+    (row,) = refusal_rows(unwritable)
+    assert (row.what, row.fix) == ("/a: b cannot be made (Input/output error: sda)", "save it elsewhere")
+    (row,) = refusal_rows(Refusal("/a: b cannot be looked at", "No such device"))
+    assert (row.what, row.fix) == ("/a: b cannot be looked at (No such device)", "")
+
+
+def test_each_reason_is_a_row() -> None:
+    """Checks, problems of a run file, and several refusals."""
+    stopped = PreflightError(
+        [failed("ports", "b", "one: two", "three"), failed("home", "localhost", "x", "y")]
+    )
+    assert {(row.name, row.node, row.what, row.fix) for row in refusal_rows(stopped)} == {
+        ("ports", "b", "one: two", "three"),
+        ("home", "", "x", "y"),
+    }
+    (row,) = refusal_rows(ConfigError([Problem("training.lr", "", None, "wrong", "right")]))
+    assert (row.key, row.what, row.fix, row.remedy) == ("training.lr", "wrong", "right", "problem")

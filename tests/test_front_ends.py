@@ -1,0 +1,50 @@
+"""Front ends render errors by their fields: they cut no sentence apart, and list no classes of errors."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FRONT_ENDS = sorted(
+    path for folder in ("core/torchdeck/cli", "app/torchdeck_app") for path in (ROOT / folder).rglob("*.py")
+)
+CUTS = {"split", "rsplit", "partition", "rpartition"}
+
+
+def cuts_at_colons(tree: ast.Module) -> Iterator[int]:
+    """Lines that take a text apart at a colon and a space, as sentences have it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+            first = node.args[0] if node.args else None
+            if isinstance(first, ast.Constant) and first.value == ": ":
+                yield node.lineno
+
+
+def listed_classes(tree: ast.Module) -> Iterator[int]:
+    """Lines that catch two or more of our own classes of errors."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
+            names = [each.id if isinstance(each, ast.Name) else ast.unparse(each) for each in node.type.elts]
+            if sum(not hasattr(builtins, name) for name in names) > 1:
+                yield node.lineno
+
+
+def test_the_rules_find_what_they_forbid() -> None:
+    cut = ast.parse("what, _, fix = str(error).partition(': ')")
+    listed = ast.parse("try:\n    pass\nexcept (OneError, OtherError, OSError):\n    pass")
+    family = ast.parse("try:\n    pass\nexcept (Refusal, OSError):\n    pass")
+    assert list(cuts_at_colons(cut)) == [1]
+    assert list(listed_classes(listed)) == [3]
+    assert list(listed_classes(family)) == []
+
+
+@pytest.mark.parametrize("rule", [cuts_at_colons, listed_classes])
+def test_front_ends_keep_the_rule(rule: Callable[[ast.Module], Iterator[int]]) -> None:
+    assert len(FRONT_ENDS) > 100
+    trees = ((path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))) for path in FRONT_ENDS)
+    assert [f"{path}:{line}" for path, tree in trees for line in rule(tree)] == []
