@@ -43,7 +43,7 @@ install_into() {
 add_beside() {
   local venv=$1 beside=$2 install=$3 what=$4 instead=$5 stamp wanted
   stamp=$beside/.torchdeck-installed
-  wanted="$(cksum <packaging/constraints.txt) $PWD $("$venv/bin/python" -VV)"
+  wanted="$(cat packaging/constraints.txt packaging/trainers.txt | cksum) $PWD $("$venv/bin/python" -VV)"
   if [[ -f $stamp && $(cat "$stamp") == "$wanted" ]]; then
     return
   fi
@@ -73,6 +73,20 @@ install_deepspeed() {
     "${pip[@]}" wheel setuptools ninja einops hjson msgpack py-cpuinfo tqdm &&
     DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "${pip[@]}" --no-build-isolation deepspeed &&
     DS_ACCELERATOR=cpu "$beside/bin/python" -c 'import deepspeed'
+}
+
+# add_trainers VENV BESIDE: the training programs of packaging/trainers.txt, for the tests that launch them unchanged.
+add_trainers() {
+  add_beside "$1" "$2" install_trainers "Hugging Face, Lightning and torchtitan, for the tests that launch them," \
+    "These could not be installed here, so the tests that launch them are skipped"
+}
+
+# install_trainers VENV BESIDE: fails where a step of it fails.
+install_trainers() {
+  local venv=$1 beside=$2
+  make_beside "$venv" "$beside" &&
+    "$venv/bin/python" -m pip --python "$beside/bin/python" install --no-deps -r packaging/trainers.txt &&
+    "$beside/bin/python" -c 'import transformers, accelerate, lightning'
 }
 
 # make_beside VENV BESIDE: a new environment in BESIDE that sees VENV's packages.

@@ -89,10 +89,12 @@ step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python" >"$said/wheel" 2>&
 wheel=$!
 deepspeed=0
 add_deepspeed .venv .venv-deepspeed || deepspeed=$?
+trainers=0
+add_trainers .venv .venv-trainers || trainers=$?
 checked=0 built=0
 wait $checks || checked=$?
 wait $wheel || built=$?
 cat "$said/checks" "$said/wheel"
-[[ $checked == 0 && $built == 0 && $deepspeed == 0 ]] || exit 1
+[[ $checked == 0 && $built == 0 && $deepspeed == 0 && $trainers == 0 ]] || exit 1
 # much of a test is waiting for processes: three workers more than there are cores; a file's tests share what it sets up
 step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 3))" --dist loadfile "$@"
