@@ -113,10 +113,14 @@ class AgentRun:
         wait_until(lambda: text in self.stdout(rank, attempt), seconds, f"{text!r}: {self.describe()}")
 
     def alive(self) -> list[ProcessIdentity]:
-        """Living processes of the run, of its agents and shims."""
+        """Living processes of the run, of its agents and shims.
+
+        torchrun by its identity, too: an exiting process lives on for a moment without its environment.
+        """
         for process in self.agents:
             process.poll()
-        ours = [self.agent(), *(self.holder(number) for number in self.layout.attempt_numbers())]
+        numbers = self.layout.attempt_numbers()
+        ours = [self.agent(), *(find(number) for number in numbers for find in (self.holder, self.torchrun))]
         return [*processes_of_run(self.run_id), *(process for process in ours if process is not None)]
 
     def clean_up(self) -> None:

@@ -132,7 +132,9 @@ class GangRun:
             process.poll()
         found = processes_of_run(self.run_id)
         for name, layout in self.layouts.items():
-            ours = [self.agent(name), *(self.held(name, "holder", n) for n in layout.attempt_numbers())]
+            numbers = layout.attempt_numbers()
+            held = (self.held(name, what, number) for number in numbers for what in ("holder", "torchrun"))
+            ours = [self.agent(name), *held]
             found += [process for process in ours if process is not None]
         return found
 
