@@ -11,9 +11,10 @@ import pytest
 
 from support.agent_run import AgentRun, Maker
 from support.waiting import wait_until
-from torchdeck.agent.ranks import printed_numbers, stdout_series
-from torchdeck.agent.ranks.printed_numbers import PrintedNumbers
-from torchdeck.agent.ranks.script_progress import ScriptProgress
+from torchdeck.agent.ranks import observation as printed_numbers
+from torchdeck.agent.ranks import stdout_series
+from torchdeck.agent.ranks.observation import PrintedNumbers
+from torchdeck.agent.ranks.rank_watch import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import KEPT, StdoutSeries, written_position
 from torchdeck.contract.layout import RankLayout
 

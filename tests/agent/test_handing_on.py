@@ -11,7 +11,7 @@ from support.gang_run import TOKEN, GangRun, make_gang_plan
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handing_on import HandoverAsk, hand_on
 from torchdeck.agent.attempt.handover import Handover, handover_from
-from torchdeck.agent.link.asking import Asking
+from torchdeck.agent.link.server import Asking
 
 SLEEPS = "import time; time.sleep(600)"
 KNOWN = Handover("a token", ("10.0.0.1", 4711), {"KEY": 'a "secret"\n' + "x" * 30_000})

@@ -18,7 +18,7 @@ from torchdeck.agent.gpus.sampler import gpu_sampler, parse_smi
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
-from torchdeck.agent.ranks.script_progress import ScriptProgress
+from torchdeck.agent.ranks.rank_watch import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
 from torchdeck.agent.sync import Syncer
 from torchdeck.contract.layout import RankLayout

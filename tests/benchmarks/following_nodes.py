@@ -18,7 +18,7 @@ import numpy as np
 
 from torchdeck.agent.gpus.sampler import SMI_FIELDS
 from torchdeck.agent.heartbeat import Heartbeat
-from torchdeck.agent.ranks.log_times import LogTimes
+from torchdeck.agent.ranks.observation import LogTimes
 from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from torchdeck.cli import check
-from torchdeck.cli.check_matrix import print_matrix
+from torchdeck.cli.check import print_matrix
 from torchdeck.plan.check import failed, ok
 
 

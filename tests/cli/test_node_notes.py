@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.cli.runs.node_notes import AGAIN, NodeNotes
+from torchdeck.cli.runs.watch import AGAIN, NodeNotes
 from torchdeck.runs.node_troubles import NodeTrouble
 
 BEGUN = 1_000.0

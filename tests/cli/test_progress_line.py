@@ -6,8 +6,8 @@ import re
 import pytest
 
 from support.waiting import wait_until
-from torchdeck.cli import progress_line
-from torchdeck.cli.progress_line import WIDEST
+from torchdeck.cli import terminal_ui as progress_line
+from torchdeck.cli.terminal_ui import WIDEST
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ import pytest
 
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.byte_gpt import recipe as byte_gpt
-from torchdeck.recipes.token_file import TokenWindows, build_token_windows
+from torchdeck.recipes.next_token import TokenWindows, build_token_windows
 
 
 def windows(path: Path, split: str = "train", **options: Any) -> TokenWindows:

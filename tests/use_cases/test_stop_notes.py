@@ -11,7 +11,7 @@ from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.stop_notes import AFTER, StopNotes, waits_for
+from torchdeck.use_cases.stop import AFTER, StopNotes, waits_for
 
 NOW = 1_000.0
 LINKS = Links(NOW, {"a": LinkState("a", UP), "b": LinkState("b", LOST, why="no route to host")})

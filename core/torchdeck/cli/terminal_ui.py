@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.progress_line import progress_line
+from torchdeck.cli.safe_output import unguarded
+from torchdeck.shown_text import shown
 from torchdeck.use_cases.ui import Phase, Progress
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.nodes.connector import Connector
+
 
 WITHOUT_MEMORY: Mapping[Phase, str] = {Phase.MODEL: 'limits.memory = "off": without it'}
 
@@ -58,3 +63,77 @@ class TerminalUi:
 
     def adopt(self, controller: DetachedProcess) -> None:
         """The watcher of the run reaps it."""
+
+
+# Progress line on standard error, removed when the operation is over.
+
+WIDEST = 79
+HINT_AFTER = 10.0
+"""Seconds before a hint is printed on how to continue without waiting."""
+_TICK = 1.0
+
+
+@contextlib.contextmanager
+def progress_line(what: str, hint: str = "") -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the progress of `what`: in place on a terminal; elsewhere `what` is printed
+    once.
+
+    Args:
+        what: the operation waited for.
+        hint: how to continue without it, shown after `HINT_AFTER` seconds.
+    """
+    line = _Line(what, hint)
+    try:
+        yield line.say
+    finally:
+        line.end()
+
+
+class _Line:
+    """Status line, redrawn every second by a thread that the first word starts."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        self._what, self._hint = what, hint
+        self._in_place = sys.stderr.isatty()
+        self._text = ""
+        self._since = 0.0
+        self._over = threading.Event()
+        self._ticking: threading.Thread | None = None
+
+    def say(self, text: str) -> None:
+        self._text = text
+        if self._ticking is None:
+            self._since = time.monotonic()
+            if not self._in_place:
+                _write(f"torchdeck: {self._what}\n")
+            self._ticking = threading.Thread(target=self._tick, name="progress line", daemon=True)
+            self._ticking.start()
+
+    def end(self) -> None:
+        self._over.set()
+        if self._ticking is not None:
+            self._ticking.join()
+            if self._in_place:
+                _write("\r" + " " * WIDEST + "\r")
+
+    def _tick(self) -> None:
+        if self._in_place:
+            self._draw()
+            while not self._over.wait(_TICK):
+                self._draw()
+        elif not self._over.wait(HINT_AFTER) and self._hint:
+            _write(f"torchdeck: still {self._what} ({self._hint})\n")
+
+    def _draw(self) -> None:
+        seconds = time.monotonic() - self._since
+        end = f", {seconds:.0f} s" if seconds >= _TICK else ""
+        if self._hint and seconds >= HINT_AFTER:
+            end += f" ({self._hint})"
+        room = WIDEST - len(end)
+        _write(f"\r{shown(f'{self._what}: {self._text}')[:room] + end:<{WIDEST}}")
+
+
+def _write(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # no one reads it any more
+        unguarded(sys.stderr).write(text)
+        sys.stderr.flush()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchdeck.agent.link import segments
+from torchdeck.agent.link import sources as segments
 from torchdeck.agent.link.sources import Sources
 from torchdeck.agent.link.tails import TAIL
 from torchdeck.contract.layout import RunLayout

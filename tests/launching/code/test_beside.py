@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from torchdeck.launching.code.linked_files import link_what_stays
+from torchdeck.launching.code.capture import link_what_stays
 
 
 def test_what_stays_is_found_where_it_was(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.launching.code.secret_files import is_secret_name
+from torchdeck.launching.code.scan import is_secret_name
 
 SECRET = [
     *(".env", ".env.local", ".env.production", ".envrc", "prod.env", ".Renviron"),

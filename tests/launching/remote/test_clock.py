@@ -13,9 +13,8 @@ import pytest
 from support.local_stream import LocalStream
 from torchdeck.contract.frames import encode
 from torchdeck.launching.remote import session
-from torchdeck.launching.remote.clock import KEPT, ClockOffset, ClockOffsets
 from torchdeck.launching.remote.mirror import Mirror
-from torchdeck.launching.remote.session import LinkSession
+from torchdeck.launching.remote.session import KEPT, ClockOffset, ClockOffsets, LinkSession
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.agent.ranks.log_times import LogTimes
+from torchdeck.agent.ranks.observation import LogTimes
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW
 from torchdeck.runs.logs.clock import LogClock

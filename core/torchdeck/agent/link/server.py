@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from torchdeck.agent.attempt.handing_on import HandoverAsk, remove_unread
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.agent_start import AgentStart
-from torchdeck.agent.link.asking import Asking
-from torchdeck.agent.link.code import CodeRequests
 from torchdeck.agent.link.flow import Outgoing, Window
 from torchdeck.agent.link.order import LinkOrder
-from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
+from torchdeck.agent.snapshots.receive import Receiver
+from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
-from torchdeck.contract.layout import Home
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.contract.processes import boot_id
 
@@ -204,3 +206,153 @@ def serve(order: LinkOrder, reading: int, writing: int) -> int:
         print(f"torchdeck: the link is ended: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
+
+
+class CodeRequests:
+    """Feeds what is asked with `code` to a `Receiver`; a transfer that was cut begins with `first` again."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._receiver = Receiver(home)
+        self._frames = FrameReader()
+
+    def take(self, frame: Frame) -> tuple[Mapping[str, Any], bytes]:
+        """Frames of the transfer in the body; those it is answered with."""
+        if frame.head.get("first") is True:
+            self._receiver, self._frames = Receiver(self._home), FrameReader()
+        answers = [
+            answer for inner in self._frames.feed(frame.body) for answer in self._receiver.handle(inner)
+        ]
+        return {}, b"".join(answers)
+
+
+# Requests of a controller to this node's agent, answered when the agent gets to them.
+
+LIMIT = 5.0
+"""Seconds in which an agent answers; it looks four times a second."""
+
+
+class _Asked(NamedTuple):
+    number: int
+    until: float
+    ask: HandoverAsk
+
+
+class Asking:
+    """Questions that are not answered yet."""
+
+    def __init__(self, inbox: Path) -> None:
+        remove_unread(inbox)  # of a link server that was killed while it asked
+        self._inbox = inbox
+        self._asked: list[_Asked] = []
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def begin(self, number: int, now: float) -> None:
+        """Ask for what the agent was handed; `number`: of the controller's call. Raises OSError."""
+        self._asked.append(_Asked(number, now + LIMIT, HandoverAsk(self._inbox)))
+
+    def take(self, now: float) -> list[tuple[int, Mapping[str, Any], bytes]]:
+        """(number, fields, body) of what has been answered, or will not be any more."""
+        found: list[tuple[int, Mapping[str, Any], bytes]] = []
+        for asked in list(self._asked):
+            line = asked.ask.read()
+            if line is None and now < asked.until:
+                continue
+            error = {} if line is not None else {"error": f"the agent did not answer within {LIMIT:.0f} s"}
+            found.append((asked.number, error, line or b""))
+            asked.ask.close()
+            self._asked.remove(asked)
+        return found
+
+    def close(self) -> None:
+        """Ask no more."""
+        for asked in self._asked:
+            asked.ask.close()
+        self._asked.clear()
+
+
+# Requests of the controller to a node over a link. Each answer is a few fields and bytes.
+
+Answer = tuple[Mapping[str, Any], bytes]
+_REQUEST_NAME = re.compile(r"[0-9A-Za-z_-]{1,120}\.json")
+
+
+class RequestError(ValueError):
+    """The request cannot be fulfilled; the message says why."""
+
+
+class Requests:
+    """Answers one kind of question each.
+
+    Attributes:
+        handlers: name of what is asked → who answers; others may add theirs.
+    """
+
+    def __init__(self, layout: RunLayout, node: str, agent: AgentStart, *, shared: bool) -> None:
+        self._layout = layout
+        self._node = node
+        self._agent = agent
+        self._shared = shared
+        self.handlers: dict[LinkRequest, Callable[[Frame], Answer]] = {
+            LinkRequest.PLAN: self._plan,
+            LinkRequest.START_AGENT: self._start_agent,
+            LinkRequest.AGENT_LOG: lambda _frame: ({}, self._agent.log()),
+            LinkRequest.DELIVER: self._deliver,
+        }
+
+    def answer(self, frame: Frame) -> Answer:
+        """Do what is asked.
+
+        Raises:
+            RequestError: it is unknown or cannot be done.
+            OSError: the disk, or the system, does not let it be done.
+        """
+        what = frame.text("do")
+        try:
+            handler = self.handlers[LinkRequest(what)]
+        except (KeyError, ValueError):
+            raise RequestError(f"this node's Torchdeck does not know the request {what!r}") from None
+        return handler(frame)
+
+    def _plan(self, frame: Frame) -> Answer:
+        """Lay the run's plan into its directory, which is made; the same plan again changes nothing."""
+        if self._shared:
+            return {}, b""
+        root = self._layout.root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._layout.node(self._node).inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            there = self._layout.plan.read_bytes()
+        except FileNotFoundError:
+            write_bytes(self._layout.plan, frame.body, private=True)
+            return {}, b""
+        if there != frame.body:
+            raise RequestError(f"{self._layout.plan} is there already, and is another plan")
+        return {}, b""
+
+    def _start_agent(self, frame: Frame) -> Answer:
+        if not self._layout.plan.is_file():
+            raise RequestError(f"there is no {self._layout.plan}: the plan comes before the agent")
+        if self._agent.exit_code() is None and self._agent.starting():
+            return {"pid": 0}, b""  # asked twice
+        return {"pid": self._agent.start(frame.body, frame.number("life"))}, b""
+
+    def _deliver(self, frame: Frame) -> Answer:
+        """Deliver a request to the agent's inbox; an empty one is named."""
+        name = frame.text("name")
+        if not _REQUEST_NAME.fullmatch(name):
+            raise RequestError(f"{name!r} is no name of a request")
+        inbox = self._layout.node(self._node).inbox
+        inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            write_bytes(inbox / name, frame.body, private=True)
+        except OSError:
+            (inbox / name).touch(mode=0o600)  # the disk is full: the name says it all
+        return {}, b""
+
+
+def pong(frame: Frame) -> dict[str, Any]:
+    """This node's clock, for who asked at the time `t`."""
+    return {"t": frame.time("t"), "node_time": time.time()}

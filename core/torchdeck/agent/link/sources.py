@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from torchdeck.agent.link.changes import ChangeWatch
 from torchdeck.agent.link.finding import RECENT, Finder
-from torchdeck.agent.link.growth import Cut, GrowingFile
+from torchdeck.agent.link.growth import Cut, GrowingFile, Put
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way
-from torchdeck.agent.link.open_file import NotPlainError
-from torchdeck.agent.link.segments import SegmentFile
-from torchdeck.agent.link.tails import Have
-from torchdeck.agent.link.whole import WholeFile
+from torchdeck.agent.link.open_file import NotPlainError, open_plain
+from torchdeck.agent.link.tails import Have, digest
+from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
+
+# A small file that is replaced whole, or overwritten: its newest content goes, in pieces, when it differs.
+#
+# An empty one is about to be written, and is passed over.
+
+
+class WholeFile:
+    """One file that is another one each time.
+
+    Attributes:
+        path: relative to the run directory.
+    """
+
+    def __init__(self, root: Path, path: str, kind: Mirrored) -> None:
+        self.path = path
+        self.kind = kind
+        self._root = root
+        self._watch = ChangeWatch(str(root / path))
+        self._theirs: str | None = None
+        """Digest of what the other end has; None until it has said so."""
+        self._sending = b""
+        self._at = 0
+        self._seen = False
+
+    @property
+    def offset(self) -> int | None:
+        """None until the other end has said what it has."""
+        return None if self._theirs is None else self._at
+
+    @property
+    def behind(self) -> int:
+        """Bytes that the other end lacks, as far as was seen."""
+        return len(self._sending) - self._at + (0 if self._seen else self._watch.size)
+
+    def look(self) -> bool:
+        """Whether there may be something to send. Raises OSError when the file is gone."""
+        if self._watch.look():
+            self._seen = False
+        return not self._seen or bool(self._sending)
+
+    def resume(self, theirs: Have) -> None:
+        """Compare with what the other end has from now on."""
+        self._theirs = theirs.whole
+        self._sending, self._at = b"", 0
+        self._seen = False
+
+    def forget(self) -> None:
+        """As `GrowingFile.forget`."""
+        self._theirs = None
+        self._sending, self._at = b"", 0
+        self._seen = False
+
+    def read(self, limit: int) -> Put | None:
+        """The next piece, at most `limit` bytes; None when the other end has all.
+
+        Raises:
+            NotPlainError: there is a link in the file's place.
+            OSError: it cannot be read.
+            ValueError: it is too long.
+        """
+        if self._theirs is None or (not self._sending and not self._begin()):
+            return None
+        at = self._at
+        data = self._sending[at : at + limit]
+        self._at += len(data)
+        last = self._at == len(self._sending)
+        if last:
+            self._sending, self._at = b"", 0
+        return Put(at, data, last)
+
+    def _begin(self) -> bool:
+        """Take up the newest content; whether it differs from what was sent last."""
+        if self._seen:
+            return False
+        descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
+        try:
+            # one more than it has: it may be longer now, and room for the longest costs more than reading
+            content = os.pread(descriptor, min(found.st_size, self.kind.limit) + 1, 0)
+        finally:
+            os.close(descriptor)
+        self._seen = True
+        if len(content) > self.kind.limit:
+            raise ValueError(f"{self.path} is longer than {self.kind.limit} bytes")
+        theirs = digest(content)
+        if theirs == self._theirs or not content:
+            return False
+        self._theirs, self._sending, self._at = theirs, content, 0
+        return True
 
 
 class Ranked(Protocol):
@@ -217,3 +306,67 @@ class Sources:
 def _group(path: str) -> str:
     parts = path.split("/", 2)
     return parts[1] if parts[0] == "attempts" else ""
+
+
+# A metrics segment as it is mirrored: whole rows, and none before those that it follows.
+#
+# Threads take their rows' offsets before they write them, so a row may be written after one that lies
+# behind it. What is not whole is held back for a while; what is not made whole in that time is what a crash
+# left, and goes as it is. A row that is mended after that lies near the end, and `GrowingFile` looks there.
+
+HOLD = 2.0
+"""Seconds to wait for an incomplete row: long compared with the time a thread takes to write one."""
+_WORD = 8
+_USUAL_HEADER = 16 * 1024
+
+
+class SegmentFile(GrowingFile):
+    """One metrics segment."""
+
+    def __init__(self, root: Path, path: str, kind: Mirrored) -> None:
+        super().__init__(root, path, kind)
+        self._header: SegmentHeader | None = None
+        self._plain = False
+        self._settled = 0
+        self._mark: tuple[int, float] | None = None
+
+    def _ready(self, descriptor: int, at: int, data: bytes) -> int:
+        if self._plain or not data:
+            return len(data)
+        end = at + len(data)
+        sound = at + self._sound(descriptor, at, data)
+        now = time.monotonic()
+        if self._mark is not None and now - self._mark[1] >= HOLD:
+            self._settled, self._mark = self._mark[0], None
+        allowed = max(sound, min(self._settled, end))
+        if allowed < end and self._mark is None:
+            self._mark = (os.fstat(descriptor).st_size, now)
+        return max(0, allowed - at)
+
+    @property
+    def _waits(self) -> bool:
+        return self._mark is not None and self.behind > 0
+
+    def _sound(self, descriptor: int, at: int, data: bytes) -> int:
+        """How much of `data`, which lies at `at`, is header and rows up to the first that was not written."""
+        header = self._read_header(descriptor)
+        if header is None:
+            return len(data) if self._plain else 0
+        row = header.row_bytes
+        begin = max(header.length, at + (header.length - at) % row) - at
+        if begin > len(data):
+            return 0
+        count = (len(data) - begin) // row
+        words = memoryview(data)[begin : begin + count * row].cast("Q")
+        times = words[1 :: row // _WORD].tolist()
+        return begin + row * (times.index(0) if 0 in times else count)
+
+    def _read_header(self, descriptor: int) -> SegmentHeader | None:
+        if self._header is None:
+            try:
+                self._header = decode_header(os.pread(descriptor, _USUAL_HEADER, 0))
+                if self._header is None:
+                    self._header = decode_header(os.pread(descriptor, HEADER_LIMIT, 0))
+            except SegmentError:
+                self._plain = True  # mirrored all the same: its reader says what is wrong with it
+        return self._header

@@ -5,8 +5,10 @@ new.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
@@ -15,14 +17,13 @@ from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.ranks.hang import HangWatch
-from torchdeck.agent.ranks.log_times import LogTimes
-from torchdeck.agent.ranks.printed_numbers import PrintedNumbers
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
 from torchdeck.agent.ranks.stdout_series import StdoutSeries
 from torchdeck.agent.sync import Syncer
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.log_times import ROW, LogLengths, whole_rows
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.run_states import StopCause, StopKind
@@ -232,3 +233,107 @@ class Observation:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
         cause = StopCause.INODES if low.inodes else StopCause.DISK
         return [on.StopRequested(StopKind.GRACEFUL, cause, None, low.text)]
+
+
+# Notes how long a rank's logs are, so that a reader knows when a line was printed. No one else does.
+
+
+class LogTimes:
+    """Appends a row to one rank's log_times when its logs have grown since the last."""
+
+    def __init__(self, rank: RankLayout) -> None:
+        self._rank = rank
+        self._last: LogLengths | None = None
+
+    def note(self) -> bool:
+        """Look at the logs; whether there was something to write down.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        now = LogLengths(time.time(), _length(self._rank.stdout), _length(self._rank.stderr))
+        if self._last is None:
+            self._last = self._written()
+        if now[1:] == self._last[1:]:
+            return False
+        with self._rank.log_times.open("ab") as file:
+            torn = file.tell() % ROW.size
+            if torn:  # an agent died, or the disk was full, in the middle of a row
+                file.truncate(file.tell() - torn)
+            file.write(ROW.pack(*now))
+        self._last = now
+        return True
+
+    def _written(self) -> LogLengths:
+        """The last row that an agent wrote."""
+        try:
+            with self._rank.log_times.open("rb") as file:
+                rows = file.seek(0, 2) // ROW.size
+                file.seek(max(0, rows - 1) * ROW.size)
+                found = whole_rows(file.read(ROW.size))
+        except FileNotFoundError:
+            found = []
+        return found[-1] if found else LogLengths(0.0, 0, 0)
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+LOOK_BUDGET = 0.05
+"""Seconds of parsing per look, shared by the ranks."""
+END_BUDGET = 0.5
+"""Seconds for what is left to be parsed once the ranks have ended."""
+LAST_BUDGET = 5.0
+"""Seconds for the last lines after that, which take milliseconds unless the machine is very busy."""
+PATIENCE = 10.0
+"""Seconds that the parser may be behind before it leaves lines out. A burst is parsed whole."""
+
+
+class PrintedNumbers:
+    """The ranks' stdout, followed in turn. Logs are never touched, whatever is left out of the numbers."""
+
+    def __init__(self, ranks: Mapping[int, StdoutSeries]) -> None:
+        self._ranks = dict(ranks)
+        self._behind: dict[int, float] = {}
+        """rank → monotonic seconds since when lines wait to be parsed."""
+        self._noted: set[int] = set()
+
+    @property
+    def behind(self) -> bool:
+        """Some lines have not been parsed yet."""
+        return bool(self._behind)
+
+    def look(self, budget: float = LOOK_BUDGET) -> list[int]:
+        """Parse what was printed; ranks of which lines are left out for the first time."""
+        begun = monotonic()
+        self._follow(begun, begun + budget)
+        late = {rank for rank, since in self._behind.items() if begun - since >= PATIENCE}
+        return self._leave_out(late)
+
+    def end(self) -> list[int]:
+        """Parse the last of it; otherwise as `look`. The last lines are parsed in any case."""
+        begun = monotonic()
+        self._follow(begun, begun + END_BUDGET)
+        found = self._leave_out(set(self._behind))
+        self._follow(begun, monotonic() + LAST_BUDGET)
+        return found
+
+    def _follow(self, now: float, until: float) -> None:
+        """Each rank has an equal share of the time; what one does not need is the others'."""
+        left = len(self._ranks)
+        for rank, series in self._ranks.items():
+            clock = monotonic()
+            if series.follow(clock + max(0.0, until - clock) / left):
+                self._behind.setdefault(rank, now)
+            else:
+                self._behind.pop(rank, None)
+            left -= 1
+
+    def _leave_out(self, ranks: set[int]) -> list[int]:
+        skipped = sorted(rank for rank in ranks if self._ranks[rank].skip() and rank not in self._noted)
+        self._noted.update(skipped)
+        return skipped

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.plan.files import export_scripts, plan_failure, write_file
-from torchdeck.cli.plan.options import wrong_options
 from torchdeck.cli.refusals import report
 from torchdeck.cli.run_source import TRUST_HELP, add_run_source, load_run_source
+from torchdeck.cli.safe_output import write_document
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 from torchdeck.use_cases.ui import Phase
 
 if TYPE_CHECKING:
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.plan.preview import Preview
+
 
 DESCRIPTION = """\
 Show what a run will do, and start nothing: which rank runs on which device, how large a step is, what each
@@ -185,4 +187,104 @@ def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
     from torchdeck.cli.plan.preview.strategies import print_strategies
 
     print_strategies(preview, rows, make_wide_console())
+    return exit_codes.SUCCEEDED
+
+
+# Options of `torchdeck plan` that conflict or name no file: reported before anything is planned.
+
+
+def wrong_options(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with the combination of options and the remedy; None if nothing is."""
+    asked = [option for option in ("--rank", "--compare") if _value(args, option) is not None]
+    if len(asked) > 1:
+        return "--rank and --compare are two questions: give one of them"
+    for option in ("--commands", "--files", "--svg", "--export"):
+        if asked and _value(args, option) not in (None, False):
+            return f"{asked[0]} is answered as text or with --json: leave {option} or {asked[0]} out"
+    if args.out is not None and args.export is None:
+        return "--out is where --export writes to: give --export sh or sbatch, or no --out"
+    return None if args.svg is None else _no_file(args.svg)
+
+
+def _no_file(path: Path) -> str | None:
+    """Return why no picture can be written to `path`, as far as can be checked before it is drawn."""
+    try:
+        if path.is_dir():
+            return f"{path} cannot be written: it is a folder: name a file, such as {path / 'plan.svg'}"
+        if not path.absolute().parent.is_dir():
+            return f"{path} cannot be written: there is no folder {path.parent}: name another file"
+    except (OSError, ValueError):  # name too long, or with a NUL: writing reports it
+        return None
+    return None
+
+
+def _value(args: argparse.Namespace, option: str) -> object:
+    return getattr(args, option.removeprefix("--"))
+
+
+# Files written by `torchdeck plan`.
+
+
+def plan_failure(sentence: str) -> int:
+    """Print the reason; return its exit code."""
+    print(f"torchdeck plan: {sentence}", file=sys.stderr)
+    return exit_codes.USAGE
+
+
+def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
+    """Export the plan as scripts, written to `out` or printed.
+
+    Args:
+        plan: the plan that they start.
+        form: `sh`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
+        out: the destination; None prints, if it is one script.
+    """
+    if form == "sbatch":
+        return _export_job(plan, out)
+    from torchdeck.plan.export.shell_script import export_sh
+
+    scripts = {f"{node.name}.sh": export_sh(plan, node) for node in plan.nodes}
+    if out is None:
+        if len(scripts) > 1:
+            return plan_failure("there is a script for each of the nodes: say --out DIR")
+        write_document("".join(scripts.values()))
+        return exit_codes.SUCCEEDED
+    return _write_scripts(scripts, out)
+
+
+def _export_job(plan: LaunchPlan, out: Path | None) -> int:
+    from torchdeck.plan.export.sbatch_script import export_sbatch
+
+    script = export_sbatch(plan)
+    if out is not None:
+        return write_file(out, script)
+    write_document(script)
+    return exit_codes.SUCCEEDED
+
+
+def write_file(path: Path, text: str) -> int:
+    """Write `text` whole or not at all, and print the path."""
+    from torchdeck.contract.atomic import write_bytes
+
+    try:
+        write_bytes(path, text.encode("utf-8"))
+    except (OSError, ValueError) as error:  # ValueError: a path without a name, or with a NUL
+        why = error.strerror if isinstance(error, OSError) else error
+        return plan_failure(f"{path} cannot be written: {why}: name another file")
+    print(path)
+    return exit_codes.SUCCEEDED
+
+
+def _write_scripts(scripts: dict[str, str], out: Path) -> int:
+    from torchdeck.contract.atomic import write_bytes
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in scripts.items():
+            path = out / name
+            write_bytes(path, text.encode("utf-8"))
+            path.chmod(0o755)
+            print(path)
+    except OSError as error:
+        return plan_failure(f"{out} cannot be written: {error.strerror}: name another --out")
     return exit_codes.SUCCEEDED

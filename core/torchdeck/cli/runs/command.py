@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.runs import control as runs_control
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
+from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs import delete as runs_delete
 from torchdeck.cli.runs import listing as runs_list
 from torchdeck.cli.runs import logs as runs_logs
 from torchdeck.cli.runs import metrics
 from torchdeck.cli.runs import pull as runs_pull
 from torchdeck.cli.runs import show as runs_show
+from torchdeck.cli.runs.fencing import keep_fencing
+from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.start import start_and_watch, watch_run
+from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.terminal_ui import TerminalUi
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.links import read_links
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+if TYPE_CHECKING:
+    from torchdeck.use_cases.stop_request import Stopped
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -27,6 +45,158 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_show.add_parser(commands)
     runs_logs.add_parser(commands)
     metrics.add_parser(commands)
-    runs_control.add_parsers(commands)
+    add_parsers(commands)
     runs_pull.add_parser(commands)
     runs_delete.add_parser(commands)
+
+
+# `torchdeck runs attach`, `stop` and `resume`.
+
+ORIGIN = "terminal"
+
+
+def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the commands."""
+    attached = commands.add_parser(
+        "attach",
+        help="watch a run again, from its first line; Ctrl-C detaches",
+        description="Watch a run again, from its first line. Ctrl-C detaches, and the run continues. Ctrl-\\ "
+        "stops the run: once after the step with a checkpoint, twice at once.",
+    )
+    attached.set_defaults(handler=attach)
+    attached.add_argument(
+        "--node",
+        metavar="NODE",
+        help="adopt a run that another machine started, from this one of its nodes",
+    )
+    stopped = commands.add_parser("stop", help="finish the step, save, exit; returns when the run is over")
+    stopped.add_argument("--now", action="store_true", help="end every process of the run")
+    stopped.add_argument("--no-wait", action="store_true", help="return as soon as the request is written")
+    stopped.set_defaults(handler=stop)
+    resumed = commands.add_parser("resume", help="continue from the newest complete checkpoint")
+    resumed.add_argument(
+        "--detach", action="store_true", help="print the run's id and return; the run continues"
+    )
+    resumed.add_argument(
+        "--nodes",
+        nargs="+",
+        metavar="NODE",
+        help="start a new run on these nodes from the newest checkpoint, which they must be able to read",
+    )
+    resumed.set_defaults(handler=resume)
+    for parser in (attached, stopped, resumed):
+        parser.add_argument("id", metavar="ID", help=ID_HELP)
+        parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
+
+
+@says_what_is_wrong
+def attach(args: argparse.Namespace) -> int:
+    """Watch the run; start a controller if it has none or not all nodes are followed. Return the run's exit
+    code.
+    """
+    from torchdeck.use_cases import attach as verb
+
+    if args.node is not None:
+        return _attach_elsewhere(args)
+    layout = find_run(args.id)
+    with FrontEndSignals(attached=True) as signals:
+        try:
+            controller = verb.attach(layout, TerminalUi())
+        except Refusal as error:
+            return report(error, as_json=args.json)
+        return watch_run(layout, controller, signals, as_json=args.json)
+
+
+@says_what_is_wrong_with_nodes
+def _attach_elsewhere(args: argparse.Namespace) -> int:
+    """Make the directory here of a run that another machine has started, and watch it."""
+    from torchdeck.cli.nodes.chosen import chosen_nodes
+    from torchdeck.cli.nodes.lookup import NodesUsageError
+    from torchdeck.use_cases.attach import attach_elsewhere
+
+    chosen = chosen_nodes([args.node])
+    if len(chosen.entries) != 1:
+        raise NodesUsageError(f"{args.node} is more than one node; --node names one")
+    try:
+        found = attach_elsewhere(next(iter(chosen.entries)), args.id, chosen.reach.home, TerminalUi())
+    except Refusal as error:
+        if error.is_usage:
+            raise
+        return report(error, as_json=args.json)
+    with FrontEndSignals(attached=True) as signals:
+        return watch_run(found.layout, found.controller, signals, as_json=args.json)
+
+
+@says_what_is_wrong
+def stop(args: argparse.Namespace) -> int:
+    """Request a stop; 0 once the run has stopped, and 3 if nothing was stopped."""
+    from torchdeck.use_cases import stop as verb
+    from torchdeck.use_cases.stop_request import StopRequest
+
+    request = StopRequest(find_run(args.id), ORIGIN, now=args.now, wait=not args.no_wait)
+    try:
+        stopped = verb.stop(request, TerminalUi())
+    except Refusal as error:
+        return refuse([str(part) for part in error.parts()], as_json=args.json)
+    return _say_stopped(request.layout, stopped, as_json=args.json)
+
+
+def _say_stopped(layout: RunLayout, stopped: Stopped, *, as_json: bool) -> int:
+    if stopped.view is None:
+        print(json_text({"id": layout.root.name, "why": stopped.said}) if as_json else stopped.sentence)
+        return SUCCEEDED
+    _say(layout, stopped.view, as_json=as_json)
+    if stopped.unstopped:
+        print(f"torchdeck: {stopped.unstopped}", file=sys.stderr)
+        return REFUSED
+    return SUCCEEDED
+
+
+def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
+    if as_json:
+        print(json_text(view.to_json()))
+    elif view.may_have_audit:
+        from torchdeck.runs.audit.audit import audit_run
+
+        print("\n".join(summary_lines(view, audit=audit_run(layout, view))))
+    elif view.is_over:
+        print("\n".join(summary_lines(view)))
+    else:
+        print(f"run {view.id} was asked to stop; it is {view.state}")
+        from torchdeck.use_cases.stop import away_nodes
+
+        links = read_links(layout)
+        for state in [] if links is None else away_nodes(links):
+            print(f"node {state.node} is not reached, and hears of it when it is: {state.why}")
+
+
+@says_what_is_wrong
+def resume(args: argparse.Namespace) -> int:
+    """Continue a run that is over and watch it; 3 when it cannot be resumed."""
+    from torchdeck.use_cases import resume as verb
+
+    layout = find_run(args.id)
+    if args.nodes is not None:
+        return _resume_elsewhere(layout, args)
+    with FrontEndSignals() as signals:
+        try:
+            controller = verb.resume(layout, ORIGIN, TerminalUi())
+        except Refusal as error:
+            return report(error, as_json=args.json)
+        if args.detach:
+            print(json_text({"id": layout.root.name}) if args.json else layout.root.name)
+            return SUCCEEDED
+        return watch_run(layout, controller, signals, as_json=args.json)
+
+
+def _resume_elsewhere(layout: RunLayout, args: argparse.Namespace) -> int:
+    """Start a new run on other nodes from the newest checkpoint, and watch it."""
+    from torchdeck.use_cases.resume import resumed_elsewhere
+
+    view = read_run(layout)
+    try:
+        request = resumed_elsewhere(layout, view, args.nodes)
+    except Refusal as error:
+        return report(error, as_json=args.json)
+    keep_fencing(layout, view)
+    return start_and_watch(request, detach=args.detach, as_json=args.json)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
 from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
-from torchdeck.cli.runs.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
@@ -21,6 +20,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState
+from torchdeck.runs.node_troubles import NodeTrouble
 from torchdeck.runs.output import OutputFollower
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
@@ -301,3 +301,42 @@ def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
     """Return whether it is another checkpoint; the same one on another node's disk is not."""
     known = None if before is None else before.checkpoint
     return known is None or (known.step, Path(known.path).name) != (found.step, Path(found.path).name)
+
+
+# Node messages of a terminal that watches a run: each problem once, repeated later, and its end.
+
+AGAIN = (60.0, 300.0, 900.0)
+"""Ages in seconds at which a problem is repeated."""
+EVERY = 3600.0
+"""Seconds between later repetitions."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    trouble: NodeTrouble
+    due: float
+    """Time of the next repetition, unix seconds."""
+
+
+class NodeNotes:
+    """Notes about nodes while a run is watched."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], _Said] = {}
+
+    def lines(self, troubles: Iterable[NodeTrouble], now: float) -> list[str]:
+        """Return the lines to print now for all current problems (`now` in unix seconds)."""
+        lines, here = [], {(each.node, each.what): each for each in troubles}
+        for place, trouble in here.items():
+            before = self._said.get(place)
+            if before is None or before.trouble.state != trouble.state or now >= before.due:
+                lines.append(trouble.text)
+                self._said[place] = _Said(trouble, _due(trouble, now))
+        over = [place for place in self._said if place not in here]
+        return lines + [self._said.pop(place).trouble.over(now) for place in over]
+
+
+def _due(trouble: NodeTrouble, now: float) -> float:
+    begun = now if trouble.since is None else min(now, trouble.since)
+    later = (begun + age for age in AGAIN if begun + age > now)
+    return next(later, now + EVERY)

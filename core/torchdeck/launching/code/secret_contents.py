@@ -8,8 +8,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
-
-from torchdeck.launching.code.secret_rules import GENERIC, ISSUED, assigned_to_secret_names, passwords_in_urls
+from typing import NamedTuple
 
 SMALL = 1 << 20
 """Maximum size in bytes of a file that is searched for every kind of credential."""
@@ -121,3 +120,169 @@ def _as_bytes(data: bytes) -> bytes:
     data = data.removeprefix(b"\xef\xbb\xbf")
     encoding = _UTF16.get(data[:2])
     return data if encoding is None else data[2:].decode(encoding, "replace").encode("utf-8", "replace")
+
+
+# Formats of credentials as published by their issuers and known to secret scanners.
+#
+# Every pattern is anchored by a literal and has bounded repetitions, so that no content is slow to search.
+
+
+class Rule(NamedTuple):
+    """A kind of credential."""
+
+    what: str
+    """Name with its article, as in "holds a Vault token"."""
+    literals: tuple[bytes, ...]
+    """At least one of them occurs in every content that the pattern matches."""
+    pattern: re.Pattern[bytes]
+    """Its first group, or the whole match, is the credential."""
+    least_entropy: float = 3.0
+    """Bits per character below which a match is a placeholder."""
+
+
+def _token(what: str, literals: str, pattern: str, least_entropy: float = 3.0) -> Rule:
+    """Return the rule for a token that begins with a literal of its issuer."""
+    return Rule(
+        what,
+        tuple(literal.encode() for literal in literals.split()),
+        re.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})".encode()),
+        least_entropy,
+    )
+
+
+def _assigned(what: str, literals: str, name: str, value: str) -> Rule:
+    """Return the rule for a value identified by its name: `NAME = "VALUE"`, `NAME: VALUE`, `"NAME":
+    "VALUE"`.
+    """
+    pattern = rf"(?i:{name})[\"']?\s{{0,4}}(?:=>|:=|[:=,(])\s{{0,4}}[\"']?((?:{value}))(?![A-Za-z0-9/+_=-])"
+    return Rule(what, tuple(literal.encode() for literal in literals.split()), re.compile(pattern.encode()))
+
+
+ISSUED = (
+    _token("a Hugging Face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{34}(?![A-Za-z0-9_])"),
+    _token(
+        "an AWS access key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"
+    ),
+    _assigned("an AWS secret key", "aws AWS Aws", r"aws\w{0,20}(?:secret|key)\w{0,20}", r"[A-Za-z0-9/+]{40}"),
+    _token("a Google API key", "AIza", r"AIza[\w-]{35}(?![\w-])"),
+    _token("a Google client secret", "GOCSPX-", r"GOCSPX-[\w-]{28}(?![\w-])"),
+    _token("a Google access token", "ya29.", r"ya29\.[\w-]{30,}"),
+    _assigned("a Google refresh token", "1//0", "refresh_token", r"1//0[\w-]{40,200}"),
+    _token("a Kaggle token", "KGAT_", r"KGAT_[0-9a-f]{32}\b"),
+    _assigned("a Kaggle key", "kaggle_key KAGGLE_KEY", "kaggle_key", r"[0-9a-f]{32}"),
+    Rule(
+        "a Kaggle key",
+        (b'"username"',),
+        re.compile(
+            rb'"username"\s{0,9}:\s{0,9}"[^"\n]{1,100}"\s{0,9},\s{0,9}"key"\s{0,9}:\s{0,9}"([0-9a-f]{32})"'
+        ),
+    ),
+    _token("a Vault token", "hvs. hvb. hvr.", r"hv[sbr]\.[\w-]{24,}"),
+    _assigned("a Vault token", "vault VAULT Vault", r"vault\w{0,20}token", r"s\.[A-Za-z0-9]{24}"),
+    Rule("a Terraform token", (b".atlasv1.",), re.compile(rb"\b[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}")),
+    _token("a GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    _token("a GitHub token", "github_pat_", r"github_pat_\w{82}\b"),
+    _token(
+        "a GitLab token",
+        "glpat- glcbt- gldt- glft- glimt- gloas- glptt- glrt- glsoat- glagent-",
+        r"gl(?:pat|cbt|dt|ft|imt|oas|ptt|rt|soat|agent)-[\w-]{20,}",
+    ),
+    _token(
+        "a Slack token",
+        "xox xapp-",
+        r"xox[abeoprs]-(?:\d+-)?\w{8,}-[\w-]{10,}|xapp-\d-[A-Z0-9]+-\d+-[a-z0-9]{20,}",
+    ),
+    _token(
+        "a Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w+/]{40,}"
+    ),
+    _token(
+        "an OpenAI key", "T3BlbkFJ", r"sk-(?:[a-z]{1,12}-)?[A-Za-z0-9_-]{20,100}T3BlbkFJ[A-Za-z0-9_-]{20,100}"
+    ),
+    _token("an Anthropic key", "sk-ant-", r"sk-ant-[a-z]{3,8}\d\d-[\w-]{80,}"),
+    Rule(
+        "a Weights & Biases key",
+        (b"wandb", b"WANDB", b"Wandb"),
+        re.compile(rb"(?i)wandb[^\n]{0,30}?(?:key|token|password)[^\n\w]{1,6}([0-9a-f]{40})\b"),
+    ),
+    _token("a Replicate token", "r8_", r"r8_[A-Za-z0-9]{37}\b"),
+    _token("a Groq key", "gsk_", r"gsk_[A-Za-z0-9]{52}\b"),
+    _token("a Databricks token", "dapi", r"dapi[0-9a-f]{32}\b"),
+    _token("an npm token", "npm_", r"npm_[A-Za-z0-9]{36}\b"),
+    _token("a PyPI token", "pypi-AgE", r"pypi-AgE[\w-]{60,}"),
+    _token("a Stripe key", "k_live_ k_test_", r"[rs]k_(?:live|test)_[A-Za-z0-9]{20,}"),
+    _token("a SendGrid key", "SG.", r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
+    _token("a Twilio key", "SK", r"SK[0-9a-f]{32}\b"),
+    _token("a DigitalOcean token", "_v1_", r"do[opr]_v1_[0-9a-f]{64}\b"),
+    _token("a Doppler token", "dp.", r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{40,}"),
+    _token("a Pulumi token", "pul-", r"pul-[0-9a-f]{40}\b"),
+    _token("a Grafana token", "glsa_ glc_", r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}\b|glc_[A-Za-z0-9+/]{40,}"),
+    _token("a Telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    _token("a Tailscale key", "tskey-", r"tskey-[a-z]{2,10}-\w{8,}-\w{16,}"),
+    _token("a 1Password token", "ops_eyJ", r"ops_eyJ[A-Za-z0-9+/]{200,}"),
+    _token("an age key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}\b"),
+    _token("a JSON web token", "eyJ", r"eyJ[\w-]{15,4000}\.eyJ[\w-]{15,4000}\.[\w-]{20,}"),
+    Rule("an Azure storage key", (b"AccountKey=",), re.compile(rb"AccountKey=([A-Za-z0-9+/]{86}==)")),
+    _token("an Azure client secret", "Q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
+    Rule(
+        "a registry password",
+        (b'"auths"',),
+        re.compile(rb'"auth"\s{0,9}:\s{0,9}"([A-Za-z0-9+/]{12,2000}={0,2})"'),
+        2.5,
+    ),
+    Rule(
+        "a password",
+        (b"machine",),
+        re.compile(rb"(?m)^machine[ \t]+\S{1,200}\s+login[ \t]+\S{1,200}\s+password[ \t]+(\S{6,200})"),
+        2.0,
+    ),
+)
+
+_VALUE = re.compile(
+    rb"(?:key|token|secret|passwo?r?d|passphrase)[\"']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}"
+    rb"(?:[\"']([a-z0-9+/=_.~!@#$%^&*-]{12,200})[\"']|([a-z0-9+/=]{20,200})[ \t]{0,4}\r?$)",
+    re.MULTILINE,
+)
+"""In lower-case content: a quoted value, or one that ends its line."""
+_OF_ITSELF = (b"passw", b"passphrase", b"secret")
+"""Words that identify a secret without another word before them."""
+_BEFORE = re.compile(
+    rb"(?:api|access|auth|client|private|secret|account|signing|encryption|refresh|hf|bot|user|bearer)[_.-]?\Z"
+)
+_RUN = re.compile(rb"[A-Za-z0-9+/]{12,}")
+_URL = re.compile(rb"://[\w.%+-]{1,100}:([^\s:@/\"'<>{}$*\[\]]{6,100})@([\w.-]{3,200})")
+_PLACEHOLDER = re.compile(
+    rb"(?i)example|sample|dummy|fake|your|change|placeholder|insert|redacted|xxxx|password|passwd|secret"
+    rb"|12345|abcde|s3cret|t0ken|user"
+)
+_NOWHERE = re.compile(
+    rb"(?i)localhost|127\.|(?:.*\.)?example(?:\.\w+)?$|(?:.*\.)?(?:test|invalid)$|host(?:name)?$"
+)
+GENERIC = (_VALUE, _BEFORE, _URL, _RUN, _PLACEHOLDER, _NOWHERE)
+"""Patterns for credentials without a format of their own."""
+
+
+def assigned_to_secret_names(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield random-looking values assigned to a name such as `api_key`; not hashes and identifiers.
+
+    Spans refer to `data`; the matched text is in lower case.
+    """
+    lowered = data.lower()
+    for match in _VALUE.finditer(lowered):
+        begin = match.start()
+        if not match[0].startswith(_OF_ITSELF) and not _BEFORE.search(lowered, max(0, begin - 16), begin):
+            continue
+        value = match[match.lastindex or 0]
+        if any(_is_mixed(run) for run in _RUN.findall(value)) and _PLACEHOLDER.search(value) is None:
+            yield match
+
+
+def passwords_in_urls(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield matches of `scheme://user:password@host`, except those of examples and of this machine."""
+    for match in _URL.finditer(data):
+        if _PLACEHOLDER.search(match[1]) is None and _NOWHERE.match(match[2]) is None:
+            yield match
+
+
+def _is_mixed(run: bytes) -> bool:
+    digits = sum(48 <= byte <= 57 for byte in run)
+    return 3 <= digits <= len(run) - 3

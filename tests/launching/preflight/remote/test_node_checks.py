@@ -7,9 +7,8 @@ import pytest
 
 from support.node_facts import GIB, gpu, node_facts, python
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.remote.connections import check_connections
 from torchdeck.launching.preflight.remote.machine import check_machine
-from torchdeck.launching.preflight.remote.versions import check_versions
+from torchdeck.launching.preflight.remote.nodes import check_connections, check_versions
 from torchdeck.nodes.probe.connections import Connected
 from torchdeck.nodes.probe.probe_session import ClockOffset
 from torchdeck.plan.check import Check

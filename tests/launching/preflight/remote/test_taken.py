@@ -11,7 +11,7 @@ import pytest
 from support.free_port import free_port
 from torchdeck.agent.leases import Leases
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
+from torchdeck.launching.preflight.remote.nodes import check_leases, check_port_of
 from torchdeck.nodes.probe.here import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeSession
 

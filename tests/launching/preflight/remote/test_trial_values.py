@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.launching.preflight.remote import remembered
+from torchdeck.launching.preflight.remote import further as remembered
 from torchdeck.launching.preflight.remote.trial import MARK, STAGES, Measured, _Part, _stuck, _take
 
 

@@ -1,7 +1,7 @@
 """This machine among the nodes must have their torch and Python."""
 
 from torchdeck.contract.inventory import InterpreterFacts
-from torchdeck.launching.preflight.remote.versions import check_interpreters
+from torchdeck.launching.preflight.remote.nodes import check_interpreters
 
 
 def test_this_machine_is_compared_with_the_nodes() -> None:

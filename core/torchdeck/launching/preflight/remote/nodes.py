@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import NamedTuple
 
+from torchdeck.agent.probe.reachability import WORD_LENGTH
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.contract.inventory import LOCALHOST, NodeInfo
-from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo, major_minor
+from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
+from torchdeck.launching.preflight.devices import Holder, check_held
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.precision import check_precision
-from torchdeck.launching.preflight.remote.connections import check_connections
 from torchdeck.launching.preflight.remote.disks import check_disks
 from torchdeck.launching.preflight.remote.machine import check_machine
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launching.preflight.remote.probe_sessions import ProbeSessions, probe_sessions_with
 from torchdeck.launching.preflight.remote.shared import check_shared, needs_sharing
-from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
-from torchdeck.launching.preflight.remote.versions import check_interpreters, check_versions
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.connections import connect_all
-from torchdeck.nodes.probe.facts import NodeFacts
-from torchdeck.nodes.probe.probe_session import ProbeError
+from torchdeck.nodes.probe.connections import Connected, connect_all
+from torchdeck.nodes.probe.facts import NodeFacts, Python, Said, Text
+from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.code_paths import IGNORE_FILE, left_out_why
@@ -205,3 +207,132 @@ def _blamed(name: str, error: Exception, plan: LaunchPlan) -> Check:
     words = str(error).replace(":", " ").split()
     node = next((node for node in names if ["node", node] == words[:2]), names[0])
     return failed(name, node, str(error), "look at the node, and try again")
+
+
+def check_connections(connected: list[Connected], addresses: Mapping[str, str]) -> Iterator[Check]:
+    """Yield one check for each node that others connect to."""
+    for node, address in addresses.items():
+        ways = [way for way in connected if way.target == node]
+        bad = [way for way in ways if not way.ok]
+        if not ways:
+            continue
+        if not bad:
+            slowest = max(way.latency or 0.0 for way in ways)
+            yield ok("connections", node, f"all others reach {address} (at most {slowest * 1e3:.1f} ms)")
+            continue
+        worst = bad[0]
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        what = f"{worst.source}{more} cannot connect to {address}, port {worst.port}: {worst.error}"
+        fix = (
+            "open all TCP ports between the nodes in the firewall: ranks listen where the kernel lets them; "
+            f"or `torchdeck nodes edit {node}` names another training_address or interface"
+        )
+        yield failed("connections", node, what, fix)
+
+
+# Check that all nodes have the same Python, torch, CUDA and NCCL; differences make ranks hang or diverge.
+
+
+def check_versions(nodes: Mapping[str, NodeFacts], backend: str) -> Iterator[Check]:
+    """Check every node for each component that must be the same on all; the first node is the reference.
+
+    Nodes without torch are skipped where it is compared: that is reported already.
+
+    Args:
+        nodes: facts of each, by name, in the order of node ranks.
+        backend: `nccl` or `gloo`; the libraries of GPUs matter only under `nccl`.
+    """
+    if len(nodes) < 2:
+        return
+    pythons = {name: facts.python for name, facts in nodes.items()}
+    yield from _same("torch", {name: python.torch for name, python in pythons.items()}, strict=True)
+    # pickles and byte code are not compatible across minor versions; patch levels are harmless
+    yield from _same("python", {name: _minor(python) for name, python in pythons.items()}, strict=True)
+    if backend == "nccl":
+        yield from _same(
+            "cuda", {name: python.cuda or "none" for name, python in pythons.items()}, strict=True
+        )
+        yield from _same(
+            "nccl", {name: python.nccl or "own" for name, python in pythons.items()}, strict=True
+        )
+        yield from _same("driver", {name: facts.gpu.driver for name, facts in nodes.items()}, strict=False)
+
+
+def check_interpreters(nodes: Mapping[str, InterpreterFacts]) -> Iterator[Check]:
+    """Check only torch and Python, for this machine among `nodes`, of which no more is known."""
+    if len(nodes) < 2:
+        return
+    yield from _same("torch", {name: python.torch for name, python in nodes.items()}, strict=True)
+    pythons = {name: ".".join(map(str, major_minor(python.python))) for name, python in nodes.items()}
+    yield from _same("python", pythons, strict=True)
+
+
+def _same(what: str, said: Mapping[str, str | None], *, strict: bool) -> Iterator[Check]:
+    found = {name: version for name, version in said.items() if version is not None}
+    if len(found) < 2:
+        return
+    first, measure = next(iter(found.items()))
+    fix = f"install {what} {measure} there, or `torchdeck nodes edit` names another Python of the node"
+    tell = failed if strict else warning
+    for name, version in found.items():
+        if version == measure:
+            yield ok(f"same {what}", name, f"{what} {version}")
+        else:
+            yield tell(f"same {what}", name, f"{what} is {version}, and {measure} on {first}", fix)
+
+
+def _minor(python: Python) -> str:
+    return ".".join(map(str, major_minor(python.version)))
+
+
+# Check resources of nodes that may be in use: leased GPUs, and the rendezvous port.
+
+ASK_LIMIT = 10.0
+_LISTENING = 0.2
+"""Seconds for which the port is opened as a test."""
+
+
+class Owner(Said):
+    """Holder of a node's device."""
+
+    run_id: Text
+    name: Text
+
+
+def check_leases(
+    nodes: Sequence[NodePlan], talks: Mapping[str, ProbeSession], homes: Mapping[str, str], *, queue: bool
+) -> Iterator[Check]:
+    """Yield one check for each of `nodes` that is to lease devices held by another run.
+
+    Args:
+        nodes: nodes that are not this machine, whose leases are checked without a probe.
+        talks: probe sessions with them, by name.
+        homes: TORCHDECK_HOME of each, by name.
+        queue: the run would wait for them.
+    """
+    leasing = [node for node in nodes if node.devices]
+
+    def look(node: NodePlan) -> Check | None:
+        try:
+            home, devices = homes[node.name], list(node.devices)
+            answer = talks[node.name].ask(ProbeRequest.OWNERS, ASK_LIMIT, home=home, devices=devices)
+            with understood(node.name):
+                owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
+        except ProbeError as error:
+            return failed("devices", node.name, str(error), "look at the node, and try again")
+        held = [Holder(device, owner.run_id, owner.name) for device, owner in owners.items()]
+        return check_held(node.name, held, queue=queue) if held else None
+
+    with ThreadPoolExecutor(max(1, len(leasing)), thread_name_prefix="leases") as pool:
+        yield from (check for check in pool.map(look, leasing) if check is not None)
+
+
+def check_port_of(node: str, talk: ProbeSession, port: int) -> Check:
+    """Check that a node that no other has to reach can listen on the port set by the config."""
+    try:
+        word = secrets.token_hex(WORD_LENGTH // 2)
+        talk.ask(ProbeRequest.LISTEN, ASK_LIMIT, address="0.0.0.0", port=port, word=word, seconds=_LISTENING)  # noqa: S104 - as torchrun does
+    except ProbeError as error:
+        fix = 'give distributed.rendezvous.port another, or "auto"'
+        return failed("port", node, f"port {port} cannot be listened on: {error}", fix)
+    return ok("port", node, f"port {port} is free")
