@@ -168,7 +168,7 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTIL
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?::|$)")
 _LIBRARY = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/"
-    r"|/torchdeck/(?:agent|contract|data|distributed|environment|integrations|recipes|rundir|telemetry|tracing)/"
+    r"|/torchdeck/(?:agent|contract|data|distributed|environment|integrations|recipes|rundir|telemetry|tracing|trainers)/"
 )
 """Files that are not the user's: installed packages, Python's library, Torchdeck's runtime bundle on nodes.
 """
