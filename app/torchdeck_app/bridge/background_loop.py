@@ -1,4 +1,4 @@
-"""Background thread that repeats one task and delivers its results to the GUI thread."""
+"""Background threads that repeat one task and deliver its results to the GUI thread: pollers and feeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 T = TypeVar("T")
 
@@ -169,3 +169,138 @@ class BackgroundLoop(QObject, Generic[T]):
             self.failed.emit(error)
         else:
             self._tell(value)  # type: ignore[arg-type]  # T may be Optional
+
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+_REST = 2.0
+"""Rest after an answer as a multiple of its duration: a thread that shares Python's lock with the GUI thread
+works at most a third of the time.
+"""
+
+
+class Feed(BackgroundLoop[A], Generic[Q, A]):
+    """Feed that calls `answer(request)` in one thread: at once for a new request, and then every `interval`
+    seconds.
+
+    Only the newest of several requests is answered. An answer that is the previous one (the same object) is
+    not delivered again.
+    """
+
+    answered = Signal(object)
+
+    def __init__(
+        self, name: str, answer: Callable[[Q], A], interval: float, parent: QObject | None = None
+    ) -> None:
+        super().__init__(name, interval, parent)
+        self._answer = answer
+        self._request: Q
+        self._follows = True
+        self._took = 0.0
+
+    def ask(self, request: Q) -> None:
+        """Answer this request from now on; start the thread if there is none."""
+        with self._wake:
+            self._request = request
+        self._begin()
+
+    def follow(self, *, on: bool) -> None:
+        """Set whether to repeat answers, or to answer only new requests (the display is frozen)."""
+        with self._wake:
+            self._follows = on
+            self._is_due |= on
+            self._wake.notify()
+
+    def set_interval(self, seconds: float) -> None:
+        """Set the interval of repeated answers, from the next answer on."""
+        self._interval = seconds
+
+    def _work(self) -> Callable[[], A]:
+        request = self._request
+
+        def answer() -> A:
+            began = time.monotonic()
+            try:
+                return self._answer(request)
+            finally:
+                self._took = time.monotonic() - began
+
+        return answer
+
+    def _rest(self) -> float | None:
+        if not self._follows:
+            return None
+        return max(to_beat(self._interval, time.monotonic()), _REST * self._took)
+
+    def _is_news(self, value: A, last: A | None) -> bool:
+        return value is not last
+
+    def _tell(self, value: A) -> None:
+        self.answered.emit(value)
+
+
+SLOW = 1.0
+"""Seconds after which a poll is reported as slow."""
+
+
+class Poller(BackgroundLoop[T]):
+    """Poller that calls `look` every `interval` seconds in one thread and delivers the newest result to the
+    GUI thread.
+
+    The GUI thread never waits for a slow poll: it gets the available result, and is notified of a poll that
+    takes longer than `SLOW`.
+    """
+
+    changed = Signal(object)
+    """Emitted with a result if it differs (`!=`) from the previous one."""
+    waiting = Signal(float)
+    """Emitted with the seconds of the current poll while it is slow; 0 once it is over."""
+
+    def __init__(
+        self, name: str, look: Callable[[], T], interval: float, parent: QObject | None = None
+    ) -> None:
+        super().__init__(name, interval, parent)
+        self._look = look
+        self._was_slow = False
+        self._watch = QTimer(self)
+        self._watch.setInterval(500)
+        self._watch.timeout.connect(self._tell_waiting)
+
+    def start(self) -> None:
+        """Poll now and from then on; does nothing if already started."""
+        if not self.is_running:
+            self._begin()
+            self._watch.start()
+
+    def stop(self, seconds: float = 0.0) -> bool:
+        self._watch.stop()
+        return super().stop(seconds)
+
+    def poke(self) -> None:
+        """Poll again at once."""
+        self._ask_for_round()
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        self.poke()
+
+    def _work(self) -> Callable[[], T]:
+        return self._look
+
+    def _rest(self) -> float:
+        return to_beat(self._interval, time.monotonic())
+
+    def _is_news(self, value: T, last: T | None) -> bool:
+        return bool(value != last)
+
+    def _tell(self, value: T) -> None:
+        self.changed.emit(value)
+
+    def _tell_waiting(self) -> None:
+        seconds = self.seconds_under_way
+        if seconds >= SLOW:
+            self._was_slow = True
+            self.waiting.emit(seconds)
+        elif self._was_slow:
+            self._was_slow = False
+            self.waiting.emit(0.0)

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
 from torchdeck.runs.shared_follower import SharedFollowers
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller
 
 if TYPE_CHECKING:
     from torchdeck.use_cases.kept_controller import KeptController

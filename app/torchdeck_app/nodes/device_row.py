@@ -9,10 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 from torchdeck.nodes.activity import DeviceActivity
 from torchdeck.quantities import size
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.chart import UsageChart
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import label
-from torchdeck_app.widgets.tooltip import plain_tip
-from torchdeck_app.widgets.usage_chart import UsageChart
 
 _OWNER, _NARROW_OWNER = 200, 120
 """Width of a run's name in pixels."""

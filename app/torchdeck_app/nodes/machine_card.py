@@ -27,11 +27,9 @@ from torchdeck.shown_text import shown
 from torchdeck_app.nodes.device_row import DeviceRow
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.chart import Chart
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.chart import Chart, UsageChart
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, Panel, label
-from torchdeck_app.widgets.tooltip import plain_tip
-from torchdeck_app.widgets.usage_chart import UsageChart
 
 _WIDTHS = {1: 76, 2: 92, 3: 72, 4: 96}
 """Widths of the process columns in pixels; name and run share the rest."""

@@ -25,9 +25,9 @@ from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck.nodes.probe.probing import clean_node
 from torchdeck.nodes.software import probe_software
+from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.nodes.cards.appearance import HELPS, summary
 from torchdeck_app.nodes.cards.node_cards import NodeGrid
 from torchdeck_app.nodes.cards.words import cleaning_words, orphan_words
@@ -39,11 +39,10 @@ from torchdeck_app.nodes.live.sight import NodeSight
 from torchdeck_app.nodes.machine_card import MachineCard
 from torchdeck_app.nodes.matrix.view import MatrixView
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.dialogs import Choice, ask
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.question import Choice, ask
-from torchdeck_app.widgets.tooltip import plain_tip
 
 INTERVAL = 1.0
 """Seconds between two polls of the machine."""

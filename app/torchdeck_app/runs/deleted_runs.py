@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWi
 from torchdeck_app.runs.commands.commands import Deleted, RunCommands
 from torchdeck_app.runs.shown import ShownRuns
 from torchdeck_app.runs.table.run_table import RunTable
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import leave
-from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class DeletedRuns:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from torchdeck.runs.view import RunView
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
+from torchdeck_app.widgets.panel import EmptyState
 
 
 class RunPanel(QWidget):

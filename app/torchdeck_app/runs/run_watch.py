@@ -16,7 +16,7 @@ from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.attach import wants_controller
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller
 
 LIVE = 1.0
 OVER = 2.0

@@ -26,9 +26,8 @@ from torchdeck_app.runs.shown import ShownRuns
 from torchdeck_app.runs.stop_question import Pressed, StopNow
 from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.page import Page
-from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 _MOST = 1 << 20
 """Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""

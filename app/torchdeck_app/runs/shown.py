@@ -15,7 +15,7 @@ from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.compare.view import CompareView
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
+from torchdeck_app.widgets.panel import EmptyState
 
 
 class ShownRuns(QStackedWidget):

@@ -14,7 +14,7 @@ from torchdeck_app.runs.commands.unsaved import is_being_saved, unsaved_steps, w
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown import ShownRuns
-from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.dialogs import Choice, ask
 
 _REJECT = QMessageBox.ButtonRole.RejectRole
 _NAMED = 6

@@ -32,14 +32,12 @@ from PySide6.QtWidgets import (
 from torchdeck.trust.entry import Condition, State
 from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.settings import THEMES
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import THEMES, SettingsStore
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import MODES, Theme
-from torchdeck_app.widgets.dialog_size import begin_with
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState, label
 
 _WIDTH = 72 * GRID
 _CHECKS = (

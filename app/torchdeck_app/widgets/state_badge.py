@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from torchdeck.runs.state import RunState
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.plain_label import PlainLabel
+from torchdeck_app.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:
     from torchdeck.runs.view import RunView

@@ -17,10 +17,9 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
-from torchdeck_app.settings.settings import Settings, read_settings, settings_file
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import Settings, SettingsStore, read_settings, settings_file
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page

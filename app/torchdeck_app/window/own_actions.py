@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox
 
 from torchdeck.contract.package import VERSION
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.main_window import OwnActions as Menus

@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QWidget
 
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.page import Page
+from torchdeck_app.widgets.panel import EmptyState
 from torchdeck_app.window.importing import Importer
 
 SLOW = 200

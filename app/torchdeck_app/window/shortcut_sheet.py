@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.window.window_actions import plain_text, shortcut_text
 

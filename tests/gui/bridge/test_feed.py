@@ -5,7 +5,7 @@ import threading
 
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.bridge.feed import Feed
+from torchdeck_app.bridge.background_loop import Feed
 
 
 class Slow:

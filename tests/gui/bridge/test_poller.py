@@ -7,8 +7,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.bridge.background_loop import to_beat
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller, to_beat
 
 
 def test_only_what_differs_is_told(qtbot: QtBot) -> None:

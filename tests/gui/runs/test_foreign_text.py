@@ -15,7 +15,7 @@ from support.metrics import write_rows
 from support.run_homes import add_run, run_id
 from torchdeck.runs.folders.notes import Note, change_notes
 from torchdeck_app.runs.runs_page import RunsPage
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel
 
 EVIL = "<b>evil</b><img src=file:///none.png>"
 

@@ -7,8 +7,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.settings import background_writer
-from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings import saved_files as background_writer
+from torchdeck_app.settings.saved_files import BackgroundWriter
 
 
 class SlowDisk:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck_app.settings.kept_file import read_kept
+from torchdeck_app.settings.saved_files import read_kept
 
 
 def test_a_file_that_is_not_there_is_a_first_start(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.background_writer import BackgroundWriter
 from torchdeck_app.settings.dialog import SettingsDialog
-from torchdeck_app.settings.settings import Settings, read_settings, settings_file
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.saved_files import BackgroundWriter
+from torchdeck_app.settings.settings import Settings, SettingsStore, read_settings, settings_file
 from torchdeck_app.theme.theme import Theme
 
 

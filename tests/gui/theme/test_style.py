@@ -19,9 +19,8 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.theme.palette import DARK, LIGHT, Palette, contrast
-from torchdeck_app.theme.style import sheet
-from torchdeck_app.theme.theme import Mode, Theme
-from torchdeck_app.widgets.ink_delegate import InkDelegate
+from torchdeck_app.theme.theme import Mode, Theme, sheet
+from torchdeck_app.widgets.row_tree import InkDelegate
 
 BOTH = pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 MODES = pytest.mark.parametrize("mode", ["light", "dark"])

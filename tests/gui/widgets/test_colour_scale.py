@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from torchdeck_app.widgets.colour_scale import levels, viridis
+from torchdeck_app.widgets.chart import levels, viridis
 
 
 def test_the_colours_are_viridis() -> None:

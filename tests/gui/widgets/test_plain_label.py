@@ -3,10 +3,9 @@
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from torchdeck_app.widgets.labels import PlainLabel, SteadyLine, control_text
 from torchdeck_app.widgets.panel import label
-from torchdeck_app.widgets.plain_label import PlainLabel, control_text
 from torchdeck_app.widgets.state_badge import StateBadge
-from torchdeck_app.widgets.steady_label import SteadyLine
 from torchdeck_app.window.news.tray import _unmarked
 
 EVIL = "<a href='x'>a\u202eb\x1b]52;c;aGk=\x07</a>"

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.dialogs import Choice, ask
 
 
 def test_what_destroys_is_seen_to(theme: Theme, qtbot: QtBot) -> None:

@@ -5,7 +5,7 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.widgets.steady_label import SteadyLabel, SteadyLine
+from torchdeck_app.widgets.labels import SteadyLabel, SteadyLine
 
 LONG = "step 1,240 / 2,000  ·  2 min 14 s left  ·  12.3k tokens/s  ·  4 min 12 s so far"
 

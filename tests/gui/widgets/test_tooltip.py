@@ -3,7 +3,7 @@
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 
 def test_every_character_is_shown_as_it_is(qapp: QApplication) -> None:

@@ -9,9 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePage, fake_entries
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.background_writer import BackgroundWriter
-from torchdeck_app.settings.settings import Settings
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.saved_files import BackgroundWriter
+from torchdeck_app.settings.settings import Settings, SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.importing import Importer

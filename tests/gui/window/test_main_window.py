@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 from support.window_places import FakePage
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets import dialog_size
+from torchdeck_app.widgets import dialogs as dialog_size
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.errors.dialog import ErrorDialog
 from torchdeck_app.window.main_window import MainWindow

@@ -13,7 +13,7 @@ from support.run_entries import FAILED, entry, live_view, over_view, run_id
 from support.window_places import FakePage
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow

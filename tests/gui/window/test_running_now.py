@@ -13,7 +13,7 @@ from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.steady_label import SteadyLine
+from torchdeck_app.widgets.labels import SteadyLine
 from torchdeck_app.window.news.running_now import running_now
 from torchdeck_app.window.news.status_bar import StatusBar
 

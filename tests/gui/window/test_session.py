@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePage
-from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.window.idle.idle_monitor import IdleMonitor
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.session.session import Session, read_session, session_file

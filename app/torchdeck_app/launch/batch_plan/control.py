@@ -28,8 +28,8 @@ from torchdeck.use_cases.batch_plan_build import (
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.files.notice import Answer, Notice
-from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.theme.fonts import Type
+from torchdeck_app.widgets.inputs import QuietSpinBox
 from torchdeck_app.widgets.panel import GRID, label
 
 TOPIC = "batch plan"

@@ -21,9 +21,9 @@ from torchdeck_app.launch.check.grid import Grid
 from torchdeck_app.launch.check.grid_model import GridModel, in_words
 from torchdeck_app.launch.check.rows import CheckRow, Remedy
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.ink_delegate import InkDelegate
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.row_tree import InkDelegate
 
 _ROW = 3 * GRID
 _WIDTHS = (6 * GRID, 16 * GRID)

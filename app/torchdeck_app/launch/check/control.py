@@ -23,8 +23,8 @@ from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.service import PreviewService
 from torchdeck_app.launch.problem_rows import ProblemRow
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.question import Choice, ask
 from torchdeck_app.widgets.steady_focus import set_enabled
 
 TRUST_MEANS = (

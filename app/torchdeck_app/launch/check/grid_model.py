@@ -13,7 +13,7 @@ from torchdeck_app.launch.check.appearance import LOOKS
 from torchdeck_app.launch.check.grid import Grid
 from torchdeck_app.launch.check.rows import CheckRow
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 _GROUND = {"failed": 40, "warning": 28}

@@ -25,8 +25,8 @@ from torchdeck_app.launch.check.rows import CheckRow, by_node, verdict
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _HEIGHT = 232
 """Maximum height of a list."""

@@ -12,8 +12,8 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.files.diff_view import DiffView
 from torchdeck_app.launch.files.run_texts import RunText, RunTitle, run_text, run_titles
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class DiffDialog(QDialog):

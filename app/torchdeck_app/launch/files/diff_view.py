@@ -18,8 +18,8 @@ from torchdeck.shown_text import shown
 from torchdeck_app.launch.files.diff import by_key, by_line
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _COLOURS = {"added": "good", "removed": "bad", "place": "secondary", "same": "text"}
 

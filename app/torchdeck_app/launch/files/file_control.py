@@ -18,7 +18,7 @@ from torchdeck_app.launch.files.document_file import DocumentFile
 from torchdeck_app.launch.files.folder_dialog import FolderDialog
 from torchdeck_app.launch.files.merge_dialog import MergeDialog
 from torchdeck_app.launch.files.notice import Answer, Notice
-from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.dialogs import Choice, ask
 
 DISK = "disk"
 """Topic of messages about a change on disk."""

@@ -18,9 +18,8 @@ from torchdeck.config.toml.differences import as_shown
 from torchdeck.config.toml.merge import Conflict, Merge, Side
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.labels import control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.plain_label import control_text
-from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class MergeDialog(QDialog):

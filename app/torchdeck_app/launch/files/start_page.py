@@ -23,10 +23,8 @@ from torchdeck.config.starts.presets import preset_companions, preset_names, pre
 from torchdeck.config.starts.starts import Remains, what_remains
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, Panel, label
-from torchdeck_app.widgets.plain_label import control_text
-from torchdeck_app.widgets.tooltip import plain_tip
 
 CARD_WIDTH = 280
 _RECENT = 5

@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QTo
 from torchdeck_app.launch.files.actions import LaunchActions
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import control_text, plain_tip
 from torchdeck_app.widgets.panel import label
-from torchdeck_app.widgets.plain_label import control_text
-from torchdeck_app.widgets.tooltip import plain_tip
 
 VIEWS = ("form", "toml")
 

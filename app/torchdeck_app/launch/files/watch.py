@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.launch.files.disk import Stamp, stamp_of
 
 INTERVAL = 1.0

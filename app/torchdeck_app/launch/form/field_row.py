@@ -30,8 +30,8 @@ from torchdeck_app.launch.form.groups import keys_of_many, label_of
 from torchdeck_app.launch.form.kinds import Kind, kind_of
 from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _TOOLTIP = 80
 """Maximum characters per line of the tooltip."""

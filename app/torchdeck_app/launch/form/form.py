@@ -44,8 +44,8 @@ from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.launch.form.tab_order import step_focus
 from torchdeck_app.launch.form.unread_state import UnreadState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import SearchLine
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.search_line import SearchLine
 
 
 class ConfigForm(QWidget):

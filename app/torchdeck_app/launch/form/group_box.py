@@ -15,8 +15,8 @@ from torchdeck_app.launch.form.groups import heading_of
 from torchdeck_app.launch.form.states import FieldState, GroupState
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 MakeRow = Callable[[FieldState], FieldRow]
 _HEIGHT = 36

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from torchdeck.config.problems import Problem
 from torchdeck_app.launch.form.field_row import sentence
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 
 class UnreadState(QWidget):

@@ -30,10 +30,8 @@ from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.preview.text import line_label, wrapped_label
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 
 class PreviewPane(QWidget):

@@ -22,9 +22,8 @@ from PySide6.QtWidgets import (
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.problem_rows import ProblemRow, headline
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class ProblemList(QWidget):

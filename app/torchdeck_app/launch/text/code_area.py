@@ -32,7 +32,7 @@ from torchdeck_app.launch.text.suggestions import explained
 from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens, written_span
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 _NOT_OURS = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
 

@@ -27,14 +27,11 @@ from torchdeck_app.nodes.live.python_fix import python_fault
 from torchdeck_app.nodes.live.sight import NodeSight, Standing
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.chart import UsageChart
+from torchdeck_app.widgets.labels import ElidedLabel, WrappedText, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, Panel, label
-from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.state_badge import StateBadge
 from torchdeck_app.widgets.steady_focus import leave, set_visible
-from torchdeck_app.widgets.tooltip import plain_tip
-from torchdeck_app.widgets.usage_chart import UsageChart
-from torchdeck_app.widgets.wrapped_text import WrappedText
 
 _ELIDED = 280
 """Width in pixels of the text on a run's button."""

@@ -20,8 +20,7 @@ from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck_app.nodes.cards.node_card import NodeCard
 from torchdeck_app.nodes.live.sight import NodeSight
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 _EMPTY = (
     "A card for each machine that you reach by SSH will be here: what it has, what its GPUs do, and whose "

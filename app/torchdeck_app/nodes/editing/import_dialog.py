@@ -27,10 +27,9 @@ from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.dialog_size import begin_with
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState, label
 
 _MEANS = (
     "A node's address is the Host of the config, so that all that stands under it there (IdentityFile, "

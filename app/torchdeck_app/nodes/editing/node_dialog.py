@@ -34,10 +34,10 @@ from torchdeck_app.nodes.editing.entry_form import EntryForm
 from torchdeck_app.nodes.editing.steps import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.labels import WrappedText
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_visible
-from torchdeck_app.widgets.wrapped_text import WrappedText
 
 _TRYING = "Trying it out …"
 

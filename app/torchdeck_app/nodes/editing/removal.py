@@ -12,7 +12,7 @@ from torchdeck.nodes.inventory.removal import without
 from torchdeck.nodes.inventory.text import with_node
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.dialogs import Choice, ask
 
 _LOST = (
     "The node inventory and its groups no longer have this node. Nothing on the node itself is "

@@ -20,8 +20,8 @@ from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.probing import Connect, open_probe_session
 from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError
+from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
-from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.nodes.live.python_fix import python_fix
 from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, standing_of
 

@@ -26,9 +26,8 @@ from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.nodes.matrix.measuring import Measured, measure
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState, label
 
 _TEACH = (
     "Choose two or more nodes and measure: each connects to every other at the address that training uses, "

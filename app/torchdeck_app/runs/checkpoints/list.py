@@ -11,9 +11,9 @@ from torchdeck.runs.folders.checkpoints import RunCheckpoint
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.checkpoints.rows import HEADINGS, Verdicts, cells, tooltip
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.row_tree import RowTree
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _COLOURS = {"✓": "good", "✕": "bad", "◐": "busy", "○": "quiet"}
 _STATE = HEADINGS.index("State")

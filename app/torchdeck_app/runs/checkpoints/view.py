@@ -22,20 +22,18 @@ from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.view import RunView
+from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Cancel, Operations
-from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.runs.checkpoints.list import CheckpointList
 from torchdeck_app.runs.checkpoints.rows import going_on
 from torchdeck_app.runs.checkpoints.work import exported, verified
 from torchdeck_app.runs.commands.abilities import abilities
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.dialogs import Choice, ask
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState, label
 from torchdeck_app.widgets.steady_focus import set_enabled
-from torchdeck_app.widgets.tooltip import plain_tip
 
 T = TypeVar("T")
 _INTERVAL = 1.0

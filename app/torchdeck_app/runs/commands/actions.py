@@ -12,7 +12,7 @@ from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.runs.commands.abilities import Abilities, RunCommand
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 _ALL = (
     # name, text, shortcut, icon, description

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.runs.follower import RunFollower
 from torchdeck.use_cases.stop_request import PendingStop
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller
 
 INTERVAL = 0.5
 

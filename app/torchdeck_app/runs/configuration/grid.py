@@ -20,8 +20,8 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidge
 
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.row_tree import RowDelegate
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _WIDEST = 360
 """Maximum width of a column in pixels."""

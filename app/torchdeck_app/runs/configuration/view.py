@@ -27,8 +27,8 @@ from torchdeck_app.runs.configuration.reading import Configuration, read_configu
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 AS_IT_WAS, DEFAULTS = "as it was", "defaults"
 _OFFERED = 200

@@ -11,10 +11,8 @@ from PySide6.QtWidgets import QGridLayout, QProgressBar, QSizePolicy, QWidget
 from torchdeck.quantities import size
 from torchdeck.runs.links import LinkState
 from torchdeck_app.runs.header.node_links import MOST
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, SteadyLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.steady_label import SteadyLabel
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _STEPS = 1000
 """Steps of each bar."""

@@ -37,13 +37,10 @@ from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, SteadyLabel, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.state_badge import StateBadge, look_of_run
 from torchdeck_app.widgets.steady_focus import set_enabled, set_visible
-from torchdeck_app.widgets.steady_label import SteadyLabel
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID
 """Pixels below which buttons with an icon lose their text to leave room for the run's name."""

@@ -15,8 +15,8 @@ from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.state_badge import Look
-from torchdeck_app.widgets.tooltip import plain_tip
 
 MOST = 4
 """Maximum number of nodes shown by name; beyond it, nodes are counted per state."""

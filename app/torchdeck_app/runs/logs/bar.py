@@ -13,8 +13,7 @@ from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
 from torchdeck_app.runs.rank_nodes import rank_words
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 
 PAUSE = 150
 """Milliseconds without a keystroke before the search starts."""

@@ -20,8 +20,7 @@ from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
 from torchdeck_app.runs.logs.reader import Answer, Copied, GoTo, LogReader, Marked, Order, Said
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.panel import EmptyState, label
 
 
 class LogView(RunPanel):

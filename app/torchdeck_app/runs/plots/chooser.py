@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.choices import Choices
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _KEY = Qt.ItemDataRole.UserRole
 

@@ -25,7 +25,7 @@ from torchdeck_app.runs.plots.text import plot_font
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.plain_label import control_text
+from torchdeck_app.widgets.labels import control_text
 
 
 class Exporting:

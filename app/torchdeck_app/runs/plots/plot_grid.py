@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QStackedWidget, QVBoxL
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.view import RunView
-from torchdeck_app.bridge.feed import Feed
+from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.runs.plots.across import Across
 from torchdeck_app.runs.plots.canvas import PlotCanvas
@@ -26,8 +26,7 @@ from torchdeck_app.runs.plots.plot_sheet import PlotSheet
 from torchdeck_app.runs.plots.run_names import RunNames
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.panel import EmptyState, label
 
 _LOOK_EVERY = 1.0
 _LOOK_EVERY_ENDED = 5.0

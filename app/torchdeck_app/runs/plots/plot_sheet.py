@@ -32,8 +32,8 @@ from torchdeck_app.runs.plots.readout import Entry
 from torchdeck_app.runs.plots.text import RIGHT_MIDDLE, plot_font, plot_width
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _LARGE, _SMALL = 232, 168
 """Heights of the loss and of the other plots in pixels."""

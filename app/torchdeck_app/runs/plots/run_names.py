@@ -13,8 +13,8 @@ from torchdeck_app.runs.plots.painting import series_colour
 from torchdeck_app.runs.plots.text import LEFT_MIDDLE, plot_font
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _ROW = 20
 _SIGN = 16

@@ -15,9 +15,8 @@ from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _ALL = 1000
 """Stretch factor that gives a message all free space."""

@@ -18,7 +18,7 @@ from torchdeck_app.runs.ranks.reading import Matrix
 from torchdeck_app.runs.ranks.straggler import Straggler, ratios
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.colour_scale import LEVELS, levels, viridis
+from torchdeck_app.widgets.chart import LEVELS, levels, viridis
 
 _RIGHT, _TOP, _BAR = 112, 8, 12
 _TALLEST = 24

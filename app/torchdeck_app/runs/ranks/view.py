@@ -22,17 +22,15 @@ from PySide6.QtWidgets import (
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
-from torchdeck_app.bridge.feed import Feed
+from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.runs.ranks.map import HeatMap
 from torchdeck_app.runs.ranks.reading import Asked, Matrix, MatrixReader
 from torchdeck_app.runs.ranks.straggler import sentence
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 _ONE_ROW = 90 * GRID
 """Minimum width in pixels for the verdict to fit next to the choices."""

@@ -21,7 +21,7 @@ from torchdeck.shown_text import shown
 from torchdeck_app.runs.table.columns import COLUMNS, KEYS, STATE, Row, look_of
 from torchdeck_app.runs.table.filter import RunFilter
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 ROW = int(Qt.ItemDataRole.UserRole)

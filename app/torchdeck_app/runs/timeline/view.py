@@ -13,13 +13,13 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
 from torchdeck.runs.timeline import Happening, TimelineReader
 from torchdeck.shown_text import shown
-from torchdeck_app.bridge.poller import Poller
+from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.runs.panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.row_tree import RowTree
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _INTERVAL = 1.0
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLa
 
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
-from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.panel import GRID, label
 
 

@@ -18,10 +18,9 @@ from PySide6.QtWidgets import (
 
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import PlainLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.plain_label import PlainLabel
 from torchdeck_app.widgets.state_badge import Look
-from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.window.window_actions import ANSWER_KEYS
 
 STAYS = 10_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from torchdeck.runs.state import RunState
-from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window.news.notices import Notice, Notices
 from torchdeck_app.window.news.tray import Tray

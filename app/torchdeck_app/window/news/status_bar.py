@@ -10,10 +10,8 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStatusBar, QToolButton,
 
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, SteadyLine, plain_tip
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.steady_label import SteadyLine
-from torchdeck_app.widgets.tooltip import plain_tip
 
 if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunsSeen

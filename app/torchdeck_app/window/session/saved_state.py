@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from torchdeck_app.settings.kept_file import Kept, read_kept
+from torchdeck_app.settings.saved_files import Kept, read_kept
 
 PATIENCE = 0.3
 """Seconds that the first paint waits for a slow disk; LateState restores what comes later."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
 
-from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.window.idle.idle_monitor import IdleMonitor
 from torchdeck_app.window.session.session import Session
 

@@ -20,7 +20,7 @@ from torchdeck_app.launch.form.controls.value_line import ValueLine
 from torchdeck_app.launch.form.kinds import Kind, words_of
 from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.plain_label import control_text
+from torchdeck_app.widgets.labels import control_text
 
 
 def is_wide(kind: Kind, key: Key) -> bool:

@@ -32,9 +32,8 @@ from torchdeck_app.launch.preview.commands.text import Kind, command_line, is_se
 from torchdeck_app.launch.preview.text import line_label
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 _COLOURS = {Kind.PLAIN: "text", Kind.NAME: "accent", Kind.SLOT: "text", Kind.COMMENT: "secondary"}
 

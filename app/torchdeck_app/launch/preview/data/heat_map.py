@@ -11,8 +11,7 @@ from torchdeck.plan.preview.microbatches import MicrobatchTable
 from torchdeck.quantities import rate
 from torchdeck_app.launch.preview.data.cells import Cells, ranks_named, round_stride, summed_up
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.chart import Chart
-from torchdeck_app.widgets.colour_scale import LEVELS, levels, viridis
+from torchdeck_app.widgets.chart import LEVELS, Chart, levels, viridis
 
 _HEIGHT = 224
 """Maximum height of all rows in pixels."""

@@ -17,13 +17,13 @@ from torchdeck_app.launch.preview.data.heat_map import HeatMap
 from torchdeck_app.launch.preview.data.rank_bars import RankBars
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
-from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.launch.preview.parts.sentences import once_traced
 from torchdeck_app.launch.preview.parts.tab import Column, PreviewTab
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import Chart
 from torchdeck_app.widgets.flow import Flow
+from torchdeck_app.widgets.inputs import QuietSpinBox
 from torchdeck_app.widgets.panel import GRID, Panel, label
 
 _ORDERS = {"seeded order": "a seeded order", "batch plan": "a batch plan"}

@@ -20,8 +20,8 @@ from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import Chart
+from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _NUMBERS = 128
 """Pixels reserved for numbers, so that bars do not move with them."""

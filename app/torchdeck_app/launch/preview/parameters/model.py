@@ -16,7 +16,7 @@ from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree
 from torchdeck_app.launch.preview.parameters.words import rows_text, shape_text, share_text, type_text
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 BAR = Qt.ItemDataRole.UserRole

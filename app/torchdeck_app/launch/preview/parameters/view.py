@@ -38,14 +38,13 @@ from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, pa
 from torchdeck_app.launch.preview.parameters.words import as_text, number_text
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
-from torchdeck_app.launch.preview.parts.quiet_spin_box import QuietSpinBox
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import PreviewTab
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.flow import Flow
+from torchdeck_app.widgets.inputs import QuietSpinBox, SearchLine
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.search_line import SearchLine
 
 _TYPED = 120
 """Milliseconds without a keystroke before a search starts."""

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, 
 
 from torchdeck.plan.preview import Preview
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 
 class PreviewTab(QWidget):

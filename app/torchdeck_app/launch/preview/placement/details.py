@@ -8,9 +8,8 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout
 from torchdeck_app.launch.preview.placement.facts import Fact
 from torchdeck_app.launch.preview.text import line_label
 from torchdeck_app.theme.fonts import Type
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, Panel
-from torchdeck_app.widgets.tooltip import plain_tip
 
 _FACTS = 4
 

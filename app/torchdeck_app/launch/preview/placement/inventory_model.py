@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QObject, 
 
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.placement.inventory_items import InventoryItem
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-torchdeck-book-node"

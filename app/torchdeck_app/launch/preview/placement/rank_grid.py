@@ -32,7 +32,7 @@ from torchdeck_app.launch.preview.placement.paint import RankGridPainter
 from torchdeck_app.launch.preview.placement.words import spot_text
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import plain_tip
 
 # Visible area of the grid: painting, layout within the available space, and zoom.
 

@@ -40,10 +40,8 @@ from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.preview.text import wrapped_label
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.empty_state import EmptyState
-from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.widgets.plain_label import control_text
-from torchdeck_app.widgets.tooltip import plain_tip
+from torchdeck_app.widgets.labels import control_text, plain_tip
+from torchdeck_app.widgets.panel import GRID, EmptyState
 
 
 class PlacementView(QWidget):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck_app.launch.preview.data.cells import cut, ranks_named, round_stride, summed_up
-from torchdeck_app.widgets.colour_scale import LEVELS, levels, viridis
+from torchdeck_app.widgets.chart import LEVELS, levels, viridis
 
 
 @given(length=st.integers(1, 5000), parts=st.integers(1, 300))

@@ -1,12 +1,12 @@
-"""Question that must be answered before data is lost; asked without blocking anything else."""
+"""Initial size of dialogs, and the question that must be answered before data is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QDialog, QMessageBox, QWidget
 
 from torchdeck.shown_text import shown
 from torchdeck_app.widgets.panel import GRID
@@ -49,3 +49,20 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
         layout.setContentsMargins(0, 2 * GRID, 2 * GRID, 2 * GRID)
     box.open()
     return box
+
+
+# Initial size of dialogs.
+
+_FRAME = 6 * GRID
+"""Screen space reserved for the window manager's title and borders."""
+
+
+def begin_with(dialog: QDialog, width: int, height: int) -> None:
+    """Give the dialog that size in pixels, limited to the screen."""
+    room = room_of(dialog)
+    dialog.resize(min(width, room.width() - _FRAME), min(height, room.height() - _FRAME))
+
+
+def room_of(dialog: QDialog) -> QSize:
+    """Return the space that the screen has for windows."""
+    return dialog.screen().availableSize()
