@@ -35,6 +35,7 @@ def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) 
         "contract",
         "agent",
         "telemetry",
+        "trainers",
         "data",
         "distributed",
         "recipes",

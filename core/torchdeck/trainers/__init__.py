@@ -1,4 +1,4 @@
-"""What is known of the programs that people train with: their output, their files, their checkpoints.
+"""Knowledge of the programs that people train with: their output, their files, their checkpoints.
 
 Standard library, Python 3.10: the agent and the ranks use it.
 """

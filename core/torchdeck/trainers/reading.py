@@ -1,4 +1,4 @@
-"""What one line, one record of a file or one call of a trainer's hook says about training."""
+"""A moment of training, as a program reported it: in a line, a record of a file, or a call of its hook."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Reading:
-    """One moment of training, as a program reported it; None where it did not say."""
+    """A moment of training; None where the program did not say."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     """Metrics by the program's own names."""
