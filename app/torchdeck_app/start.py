@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from torchdeck_app.window.display import why_no_display, why_no_plugin
-from torchdeck_app.window.qt_import import load_qt
+from torchdeck_app.window.qt_start import load_qt, why_no_display, why_no_plugin
 
 REFUSED = 3
 """Exit code if no window can be opened: as everywhere in Torchdeck, nothing was started."""

@@ -23,7 +23,7 @@ from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.idle.garbage import GarbageCollector
+from torchdeck_app.window.garbage import GarbageCollector
 
 NODES = 128
 EDITS = 20

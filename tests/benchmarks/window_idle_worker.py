@@ -86,7 +86,7 @@ class Idle:
 
 def main(run_id: str, seconds: float) -> int:
     """The command line's own way, looked at from inside the event loop."""
-    from torchdeck_app.window.qt_import import load_qt
+    from torchdeck_app.window.qt_start import load_qt
 
     load_qt()
     from PySide6.QtWidgets import QApplication

@@ -13,7 +13,7 @@ from pathlib import Path
 
 def opened(what: str) -> int:
     """The command line's own way, looked at from inside the event loop."""
-    from torchdeck_app.window.qt_import import load_qt
+    from torchdeck_app.window.qt_start import load_qt
 
     load_qt()
     from PySide6.QtCore import Qt

@@ -59,7 +59,7 @@ cp "$TORCHDECK_HOME/nodes.toml" "$out/nodes.toml"
 import json, sys
 from pathlib import Path
 from torchdeck.data import CheckpointPosition
-from torchdeck_app.window.session.session import Session
+from torchdeck_app.window.saved_session import Session
 
 out = Path(sys.argv[1])
 CheckpointPosition(epoch=1, microbatch_idx=3, global_step=17).save(out / "position.json")

@@ -27,7 +27,7 @@ from torchdeck.data.sample_log import SampleLog, SampleLogWriter
 from torchdeck.nodes.inventory.file import read_inventory
 from torchdeck.nodes.inventory.text import with_group, with_node
 from torchdeck.telemetry.writer import Table
-from torchdeck_app.window.session.session import read_session
+from torchdeck_app.window.saved_session import read_session
 
 HERE = Path(__file__).parent
 FOLDERS = [path for path in sorted(HERE.iterdir()) if (path / EXPECTED).is_file()]

@@ -22,7 +22,7 @@ from torchdeck.data.sample_log import SampleLog
 from torchdeck.metrics import RunMetrics
 from torchdeck.nodes.inventory.file import read_inventory
 from torchdeck.runs.follower import read_run
-from torchdeck_app.window.session.session import read_session
+from torchdeck_app.window.saved_session import read_session
 
 EXPECTED = "expected.json"
 

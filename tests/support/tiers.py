@@ -20,7 +20,7 @@ from support.desktop import missing_programs
 from support.host_networks import why_no_hosts
 from support.no_processes import no_processes
 from support.slurm import why_no_slurm
-from torchdeck_app.window.qt_import import load_qt
+from torchdeck_app.window.qt_start import load_qt
 
 PURE = "pure"
 TESTS = Path(__file__).parents[1]

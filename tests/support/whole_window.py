@@ -9,9 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck_app.settings.settings import VERSION, settings_file
 from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
-from torchdeck_app.window.session.saved_state import SavedState
-from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
-from torchdeck_app.window.session.session import session_file
+from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
+from torchdeck_app.window.saved_session import SavedState, session_file
 
 
 def opened(

@@ -28,16 +28,15 @@ from torchdeck.nodes.software import probe_software
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.nodes.cards.appearance import HELPS, summary
-from torchdeck_app.nodes.cards.node_cards import NodeGrid
-from torchdeck_app.nodes.cards.words import cleaning_words, orphan_words
-from torchdeck_app.nodes.editing.import_dialog import ImportDialog
-from torchdeck_app.nodes.editing.node_dialog import NodeDialog
-from torchdeck_app.nodes.editing.removal import Removal, Removed
-from torchdeck_app.nodes.live.live_nodes import LiveNodes
-from torchdeck_app.nodes.live.sight import NodeSight
+from torchdeck_app.nodes.card_words import HELPS, cleaning_words, orphan_words, summary
+from torchdeck_app.nodes.connection_matrix import MatrixView
+from torchdeck_app.nodes.import_dialog import ImportDialog
+from torchdeck_app.nodes.live_nodes import LiveNodes
 from torchdeck_app.nodes.machine_card import MachineCard
-from torchdeck_app.nodes.matrix.view import MatrixView
+from torchdeck_app.nodes.node_cards import NodeGrid
+from torchdeck_app.nodes.node_dialog import NodeDialog
+from torchdeck_app.nodes.node_removal import Removal, Removed
+from torchdeck_app.nodes.node_sight import NodeSight
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip

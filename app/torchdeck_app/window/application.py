@@ -24,25 +24,28 @@ from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
-from torchdeck_app.window.errors.report import ErrorReports
-from torchdeck_app.window.idle.garbage import GarbageCollector
-from torchdeck_app.window.idle.idle_monitor import IdleMonitor
-from torchdeck_app.window.idle.idle_throttle import IdleThrottle
+from torchdeck_app.window.error_report import ErrorReports
+from torchdeck_app.window.garbage import GarbageCollector
+from torchdeck_app.window.idle_user import IdleMonitor, IdleThrottle
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
 from torchdeck_app.window.page_stack import PageEntry
-from torchdeck_app.window.session.late_state import LateState
-from torchdeck_app.window.session.saved_state import SavedState
-from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
-from torchdeck_app.window.session.session import Session, read_session, session_file
-from torchdeck_app.window.session.session_writer import SessionWriter
+from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
+from torchdeck_app.window.saved_session import (
+    LateState,
+    SavedState,
+    Session,
+    SessionWriter,
+    read_session,
+    session_file,
+)
 
 if TYPE_CHECKING:  # imported after the first paint
     from torchdeck_app.bridge.logins import Logins
     from torchdeck_app.bridge.run_list import RunListPoller
-    from torchdeck_app.window.command_palette.items import PaletteItem
     from torchdeck_app.window.later_parts import LaterParts
+    from torchdeck_app.window.palette_items import PaletteItem
 
 
 # Including modules that their threads would import later: if two threads import a package at once, as with
@@ -51,7 +54,7 @@ RUN_LIST_MODULES = (
     "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
 _RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.runs_page")
-_LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.asking.window_asker")
+_LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.window_asker")
 
 
 def page_entries(
@@ -69,7 +72,7 @@ def page_entries(
     @cache
     def logins() -> Logins:
         from torchdeck_app.bridge.logins import make_logins
-        from torchdeck_app.nodes.asking.window_asker import WindowAsker
+        from torchdeck_app.nodes.window_asker import WindowAsker
 
         asker = WindowAsker(home, operations)
         return make_logins(home, asker, asker.ask_again)
@@ -287,7 +290,7 @@ class WindowApplication(QObject):
         return self.window.session(recent)
 
     def _run_items(self) -> list[PaletteItem]:
-        from torchdeck_app.window.command_palette.items import run_items
+        from torchdeck_app.window.palette_items import run_items
 
         entries = () if self._run_list is None else self._run_list.seen.entries
         return run_items(entries, self.connections.open_run)

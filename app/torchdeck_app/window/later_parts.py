@@ -12,14 +12,12 @@ from shiboken6 import isValid
 from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.state_badge import UNREADABLE
-from torchdeck_app.window.command_palette.items import PaletteItem, action_items
-from torchdeck_app.window.command_palette.palette import CommandPalette
-from torchdeck_app.window.command_palette.tabs import tab_items
+from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.news.notices import Notice, Notices
-from torchdeck_app.window.news.run_news import RunNews
-from torchdeck_app.window.news.tray import Tray
+from torchdeck_app.window.notices import Notice, Notices
+from torchdeck_app.window.palette_items import PaletteItem, action_items, tab_items
+from torchdeck_app.window.run_news import RunNews, Tray
 
 _PALETTE_ITSELF = "action:/Command palette"
 _ANSWER = "action:/Act on the latest notification"

@@ -27,9 +27,9 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.window.importing import Importer
-from torchdeck_app.window.news.status_bar import StatusBar
 from torchdeck_app.window.page_stack import PageEntry, PageStack
-from torchdeck_app.window.session.session import Session
+from torchdeck_app.window.saved_session import Session
+from torchdeck_app.window.status_bar import StatusBar
 
 OwnActions = Mapping[str, Sequence[QAction | None]]
 TITLE = "Torchdeck"

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.nodes.asking.window_asker import WindowAsker
 from torchdeck_app.nodes.nodes_page import NodesPage
+from torchdeck_app.nodes.window_asker import WindowAsker
 from torchdeck_app.theme.theme import Theme
 
 SLOW = 30_000

@@ -15,7 +15,7 @@ from gui.nodes.conftest import SLOW
 from support.file_keyring import FILE_VARIABLE, FileKeyring
 from torchdeck.nodes.ssh.keyring_store import Keyring
 from torchdeck.nodes.ssh.target import SshTarget
-from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, SecretDialog, WindowAsker
+from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog, WindowAsker
 
 ONE, OTHER = SshTarget("n", "h", 22, "me"), SshTarget("m", "g", 22, "me")
 

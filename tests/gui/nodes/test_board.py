@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 from gui.nodes.conftest import SLOW
 from support.hosts import TestHosts, make_key
 from torchdeck_app.bridge.logins import Logins
-from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, SecretDialog, WindowAsker
-from torchdeck_app.nodes.editing.node_dialog import NodeDialog
-from torchdeck_app.nodes.editing.steps import LOGIN
-from torchdeck_app.nodes.live.sight import Standing
+from torchdeck_app.nodes.node_dialog import NodeDialog
+from torchdeck_app.nodes.node_sight import Standing
+from torchdeck_app.nodes.node_test import LOGIN
 from torchdeck_app.nodes.nodes_page import NODES, NodesPage
+from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog, WindowAsker
 
 Hosts = Callable[..., TestHosts]
 Board = Callable[[str], NodesPage]

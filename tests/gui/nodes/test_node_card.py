@@ -6,10 +6,10 @@ from pytestqt.qtbot import QtBot
 from support.node_facts import node_facts, python
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck_app.nodes.cards.node_card import NodeCard
-from torchdeck_app.nodes.cards.node_cards import LEAST
-from torchdeck_app.nodes.cards.words import why_words
-from torchdeck_app.nodes.live.sight import NodeSight, Standing
+from torchdeck_app.nodes.card_words import why_words
+from torchdeck_app.nodes.node_card import NodeCard
+from torchdeck_app.nodes.node_cards import LEAST
+from torchdeck_app.nodes.node_sight import NodeSight, Standing
 from torchdeck_app.theme.theme import Theme
 
 

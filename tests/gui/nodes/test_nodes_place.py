@@ -16,8 +16,8 @@ from torchdeck.nodes.activity import Activity, DeviceActivity, Owner, ProcessAct
 from torchdeck.nodes.interpreter import installed_version
 from torchdeck.nodes.software import SoftwareFacts, probe_software
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.machine_card import MachineCard
+from torchdeck_app.nodes.node_dialog import NodeDialog
 from torchdeck_app.nodes.nodes_page import NODES, NodesPage
 from torchdeck_app.theme.theme import Theme
 

@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 from torchdeck_app.widgets.labels import PlainLabel, SteadyLine, control_text
 from torchdeck_app.widgets.panel import label
 from torchdeck_app.widgets.state_badge import StateBadge
-from torchdeck_app.window.news.tray import _unmarked
+from torchdeck_app.window.run_news import _unmarked
 
 EVIL = "<a href='x'>a\u202eb\x1b]52;c;aGk=\x07</a>"
 SAFE = "<a href='x'>a�b�]52;c;aGk=�</a>"

@@ -17,7 +17,7 @@ from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
-from torchdeck_app.window.session.session import Session
+from torchdeck_app.window.saved_session import Session
 
 
 @pytest.fixture

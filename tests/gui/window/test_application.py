@@ -21,11 +21,10 @@ from support.waiting import wait_until
 from support.whole_window import close, path_of
 from support.window_places import FakePage, fake_entries
 from torchdeck_app.settings.settings import VERSION, settings_file
+from torchdeck_app.window import saved_session as late_state
 from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
-from torchdeck_app.window.session import late_state
-from torchdeck_app.window.session.saved_state import SavedState
-from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
-from torchdeck_app.window.session.session import Session, session_file
+from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
+from torchdeck_app.window.saved_session import SavedState, Session, session_file
 
 SLOW = 30_000
 """Milliseconds for what the real places read."""

@@ -9,10 +9,10 @@ from pytestqt.qtbot import QtBot
 
 from support.run_entries import entry, live_view, run_id
 from support.window_places import FakePage
-from torchdeck_app.window.command_palette.items import run_items
-from torchdeck_app.window.command_palette.palette import CommandPalette
+from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow
+from torchdeck_app.window.palette_items import run_items
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck_app.window.display import why_no_display, why_no_plugin
+from torchdeck_app.window.qt_start import why_no_display, why_no_plugin
 
 
 def test_without_any_display_it_says_so() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 from support.run_entries import DONE, FAILED, entry, live_view, over_view, run_id
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
-from torchdeck_app.window.news.run_news import Endings, ending_text
+from torchdeck_app.window.run_news import Endings, ending_text
 
 ENDED = over_view(run_id(1)).ended or 0.0
 LATER, EARLIER = ENDED + 10.0, ENDED - 10.0

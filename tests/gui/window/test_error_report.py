@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.errors.dialog import ErrorDialog
-from torchdeck_app.window.errors.report import ErrorReports
+from torchdeck_app.window.error_report import ErrorDialog, ErrorReports
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from torchdeck_app.launch.files.recent import RecentFiles
 from torchdeck_app.settings.saved_files import read_kept
 from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
 from torchdeck_app.settings.settings import Settings, read_settings
-from torchdeck_app.window.session.session import VERSION, Session, read_session
+from torchdeck_app.window.saved_session import VERSION, Session, read_session
 
 SESSION = {
     "version": VERSION,

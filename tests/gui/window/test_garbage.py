@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.window.idle import garbage
-from torchdeck_app.window.idle.garbage import GarbageCollector
+from torchdeck_app.window import garbage
+from torchdeck_app.window.garbage import GarbageCollector
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.window.idle.idle_monitor import STAYS, IdleMonitor
-from torchdeck_app.window.idle.idle_throttle import GATHER, IdleThrottle
+from torchdeck_app.window.idle_user import GATHER, STAYS, IdleMonitor, IdleThrottle
 from torchdeck_app.window.main_window import MainWindow
 
 LONG = 3_600_000

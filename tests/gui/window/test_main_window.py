@@ -17,10 +17,10 @@ from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets import dialogs as dialog_size
 from torchdeck_app.window.connections import Connections
-from torchdeck_app.window.errors.dialog import ErrorDialog
+from torchdeck_app.window.error_report import ErrorDialog
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.session.session import Session
-from torchdeck_app.window.shortcut_sheet import ShortcutSheet
+from torchdeck_app.window.own_actions import ShortcutSheet
+from torchdeck_app.window.saved_session import Session
 
 Places = Callable[[str], FakePage]
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck_app.window.command_palette.items import keywords
-from torchdeck_app.window.command_palette.matching import match, ranked
+from torchdeck_app.window.palette_items import keywords, match, ranked
 
 
 def best(query: str, *texts: str, recent: tuple[str, ...] = ()) -> list[str]:

@@ -15,11 +15,11 @@ from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.widgets.state_badge import LOOKS
+from torchdeck_app.window import notices as module
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.news import notices as module
-from torchdeck_app.window.news.notices import Notice
-from torchdeck_app.window.news.tray import Tray
+from torchdeck_app.window.notices import Notice
+from torchdeck_app.window.run_news import Tray
 
 GOOD = LOOKS[RunState.SUCCEEDED]
 
@@ -156,7 +156,7 @@ def test_notices_stay_inside_a_window_that_shrinks(parts: LaterParts, window: Ma
 def test_the_desktop_is_told_where_it_has_a_tray(
     window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchdeck_app.window.news.tray.QSystemTrayIcon", FakeTray)
+    monkeypatch.setattr("torchdeck_app.window.run_news.QSystemTrayIcon", FakeTray)
     pressed: list[str] = []
     tray = Tray(QIcon(), lambda: pressed.append("raised"), window)
     FakeTray.is_there = False

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import ElidedLabel
-from torchdeck_app.window.news import status_bar as operations_line
-from torchdeck_app.window.news.status_bar import OperationsLine
+from torchdeck_app.window import status_bar as operations_line
+from torchdeck_app.window.status_bar import OperationsLine
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QLineEdit, QStackedWidget, QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePage
-from torchdeck_app.window.command_palette.palette import CommandPalette
-from torchdeck_app.window.command_palette.tabs import tab_items
+from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow
+from torchdeck_app.window.palette_items import tab_items
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ def sources_read(load: str) -> int:
 
 
 def test_no_source_is_searched_for_what_is_imported_after_qt() -> None:
-    assert sources_read("from torchdeck_app.window.qt_import import load_qt; load_qt()") == 0
+    assert sources_read("from torchdeck_app.window.qt_start import load_qt; load_qt()") == 0
 
 
 def test_a_second_time_changes_nothing() -> None:
-    assert sources_read("from torchdeck_app.window.qt_import import load_qt; load_qt(); load_qt()") == 0
+    assert sources_read("from torchdeck_app.window.qt_start import load_qt; load_qt(); load_qt()") == 0

@@ -14,8 +14,8 @@ from torchdeck.runs.state import RunState
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import SteadyLine
-from torchdeck_app.window.news.running_now import running_now
-from torchdeck_app.window.news.status_bar import StatusBar
+from torchdeck_app.window.running_now import running_now
+from torchdeck_app.window.status_bar import StatusBar
 
 
 def live(number: int = 1, state: RunState = RunState.RUNNING, **fields: object) -> RunEntry:

@@ -8,10 +8,16 @@ from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePage
 from torchdeck_app.settings.saved_files import BackgroundWriter
-from torchdeck_app.window.idle.idle_monitor import IdleMonitor
+from torchdeck_app.window.idle_user import IdleMonitor
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.session.session import Session, read_session, session_file
-from torchdeck_app.window.session.session_writer import INTERVAL, RARELY, SessionWriter
+from torchdeck_app.window.saved_session import (
+    INTERVAL,
+    RARELY,
+    Session,
+    SessionWriter,
+    read_session,
+    session_file,
+)
 
 WHOLE = Session("AbC=", "Runs", {"Runs": {"run": "x"}, "Launch": {"text": "lr = 1 # ä"}}, ("run:x",))
 

@@ -1,4 +1,4 @@
-"""State of a node at one moment."""
+"""State of a node at one moment, and advice if runs cannot use its Python."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from torchdeck.contract.inventory import Device
+from torchdeck.contract.inventory import Device, major_minor
 from torchdeck.nodes.activity import DeviceActivity, Owner
+from torchdeck.nodes.interpreter import OLDEST_PYTHON
+from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
 from torchdeck.nodes.probe.probe_session import ProbeError, PythonEndedError
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
+from torchdeck.nodes.start_line import chosen_by
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -125,3 +128,29 @@ def standing_of(error: Exception) -> Standing:
     if isinstance(error, NeedsLoginError):
         return Standing.NEEDS_LOGIN if error.asking_helps else Standing.NEEDS_KEY
     return Standing.UNREACHABLE
+
+
+# Advice for a node whose Python cannot be used by runs.
+
+_NAMES = {
+    "python": "Python",
+    "venv": "virtual environment",
+    "conda": "conda environment",
+    "activate": "script that activates its environment",
+}
+
+
+def python_fix(entry: NodeEntry) -> str:
+    """Return the fix if the node inventory names an interpreter that does not start."""
+    return f"Choose another {_NAMES[chosen_by(entry)]} for it"
+
+
+def python_fault(facts: NodeFacts) -> str:
+    """Return why runs cannot use the node's Python; empty if they can."""
+    python = facts.python
+    if python.error:
+        return f"{python.executable}: {python.error}"
+    if major_minor(python.version) < OLDEST_PYTHON:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        return f"{python.executable} is Python {python.version}; runs need {wanted} or newer"
+    return "" if python.torch else f"{python.executable} has no torch. torch is required"

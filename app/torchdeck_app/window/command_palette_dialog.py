@@ -32,8 +32,7 @@ from shiboken6 import isValid
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.window.command_palette.items import PaletteItem
-from torchdeck_app.window.command_palette.matching import ranked
+from torchdeck_app.window.palette_items import PaletteItem, ranked
 
 RECENT = 20
 """Number of recently used items remembered."""

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck_app.nodes.cards.node_card import NodeCard
-from torchdeck_app.nodes.live.sight import NodeSight
+from torchdeck_app.nodes.node_card import NodeCard
+from torchdeck_app.nodes.node_sight import NodeSight
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, EmptyState
 

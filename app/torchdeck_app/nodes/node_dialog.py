@@ -30,8 +30,8 @@ from torchdeck.nodes.inventory.text import with_node
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.nodes.editing.entry_form import EntryForm
-from torchdeck_app.nodes.editing.steps import KEY, NAMES, Status, Step, try_node
+from torchdeck_app.nodes.entry_form import EntryForm
+from torchdeck_app.nodes.node_test import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with

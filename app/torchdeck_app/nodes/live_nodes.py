@@ -22,8 +22,7 @@ from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
-from torchdeck_app.nodes.live.python_fix import python_fix
-from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, standing_of
+from torchdeck_app.nodes.node_sight import NodeSight, Standing, python_fix, sample_from, standing_of
 
 AT_ONCE = 8
 """Maximum nodes connecting at a time: this process does the key exchanges."""

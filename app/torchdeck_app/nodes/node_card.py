@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToo
 
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck_app.nodes.cards.appearance import HELPS, LOOKS
-from torchdeck_app.nodes.cards.words import (
+from torchdeck_app.nodes.card_words import (
+    HELPS,
+    LOOKS,
     address_words,
     cpu_words,
     lacks,
@@ -23,8 +24,7 @@ from torchdeck_app.nodes.cards.words import (
     with_fix,
 )
 from torchdeck_app.nodes.device_row import DeviceRow
-from torchdeck_app.nodes.live.python_fix import python_fault
-from torchdeck_app.nodes.live.sight import NodeSight, Standing
+from torchdeck_app.nodes.node_sight import NodeSight, Standing, python_fault
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import UsageChart

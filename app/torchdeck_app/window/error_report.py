@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
 
-if TYPE_CHECKING:  # imported when there is an error to show
-    from torchdeck_app.window.errors.dialog import ErrorDialog
+from torchdeck.shown_text import shown
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.panel import GRID, label
 
 MOST = 20
 """Maximum number of different errors in a report; repeated ones are only counted."""
@@ -78,8 +80,6 @@ class ErrorReports(QObject):
         else:
             self._left_out += 1
         if self._dialog is None:
-            from torchdeck_app.window.errors.dialog import ErrorDialog
-
             self._dialog = ErrorDialog(summary, self._window)
             self._dialog.finished.connect(self._forget)
             self._dialog.show()
@@ -98,3 +98,35 @@ class ErrorReports(QObject):
         self._closed = dict.fromkeys(self._counts, self._clock())
         self._counts.clear()
         self._left_out = 0
+
+
+class ErrorDialog(QDialog):
+    """Non-modal dialog: the window stays usable."""
+
+    def __init__(self, summary: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Error in Torchdeck")
+        begin_with(self, 80 * GRID, 50 * GRID)
+        heading = label(summary[:300], Type.HEADING, wrap=True)
+        self._text = QPlainTextEdit()
+        self._text.setReadOnly(True)
+        self._text.setFont(font(Type.MONO))
+        self._text.setAccessibleName("Traceback")
+        self._text.setTabChangesFocus(True)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        copy = buttons.addButton("&Copy", QDialogButtonBox.ButtonRole.ActionRole)
+        copy.setToolTip("Copy the report, to send it to the developers")
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._text.toPlainText()))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(GRID)
+        column.addWidget(heading)
+        said = "Something went wrong in the app. Your runs are not affected."
+        column.addWidget(label(said, role="secondary", wrap=True))
+        column.addWidget(self._text, 1)
+        column.addWidget(buttons)
+
+    def show_report(self, text: str) -> None:
+        """Show all errors so far."""
+        self._text.setPlainText(shown(text))

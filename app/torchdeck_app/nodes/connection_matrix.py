@@ -24,7 +24,7 @@ from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.nodes.matrix.measuring import Measured, measure
+from torchdeck_app.nodes.connection_measurement import Measured, measure
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label

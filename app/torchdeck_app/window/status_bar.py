@@ -16,7 +16,7 @@ from torchdeck_app.widgets.panel import GRID
 if TYPE_CHECKING:  # a heavy import, kept out of the first paint
     from torchdeck.runs.run_list import RunsSeen
     from torchdeck_app.widgets.state_badge import Look
-    from torchdeck_app.window.news.running_now import RunningNow
+    from torchdeck_app.window.running_now import RunningNow
 
 
 class StatusBar(QStatusBar):
@@ -53,7 +53,7 @@ class StatusBar(QStatusBar):
 
     def show_runs(self, seen: RunsSeen) -> None:
         """Process the newest poll of the runs."""
-        from torchdeck_app.window.news.running_now import running_now
+        from torchdeck_app.window.running_now import running_now
 
         now = running_now(seen.entries)
         if now != self._now or self._trouble:

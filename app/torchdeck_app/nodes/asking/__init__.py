@@ -1,1 +1,0 @@
-"""Prompts for connections: host keys, passwords, passphrases."""

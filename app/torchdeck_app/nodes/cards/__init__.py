@@ -1,1 +1,0 @@
-"""Inventory nodes as cards."""

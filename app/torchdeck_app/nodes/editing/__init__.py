@@ -1,1 +1,0 @@
-"""Adding, changing, importing and removing nodes."""

@@ -1,1 +1,0 @@
-"""Live state of the inventory's nodes, monitored while shown."""

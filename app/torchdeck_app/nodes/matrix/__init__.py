@@ -1,1 +1,0 @@
-"""Matrix of the connections between nodes, with latency and bandwidth."""

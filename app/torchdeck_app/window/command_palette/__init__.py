@@ -1,1 +1,0 @@
-"""Command palette: all actions and runs, found by typing a few letters."""

@@ -1,1 +1,0 @@
-"""Error reports of the window itself."""

@@ -1,1 +1,0 @@
-"""Work that the window reduces while idle."""

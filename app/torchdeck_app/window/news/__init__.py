@@ -1,1 +1,0 @@
-"""Reports of the window: notices, tray, status bar, finished runs."""

@@ -1,1 +1,0 @@
-"""State restored at the next start."""
