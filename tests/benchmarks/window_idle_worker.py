@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from torchdeck_app.runs.run_page import RunPage
+    from torchdeck_app.runs.page.run_page import RunPage
     from torchdeck_app.runs.run_watch import RunSeen
     from torchdeck_app.runs.runs_page import RunsPage
     from torchdeck_app.window.main_window import MainWindow

@@ -14,17 +14,16 @@ from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
+from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.attach_elsewhere import RunsElsewhere
-from torchdeck_app.runs.commands.abilities import Abilities, RunCommand, abilities
-from torchdeck_app.runs.commands.actions import RunActions
-from torchdeck_app.runs.commands.commands import RunCommands
-from torchdeck_app.runs.deleted_runs import DeletedRuns
+from torchdeck_app.runs.page.run_page import RunPage
+from torchdeck_app.runs.run_actions import RunActions
+from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
-from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.shown import ShownRuns
+from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
 from torchdeck_app.runs.stop_question import Pressed, StopNow
-from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID, EmptyState

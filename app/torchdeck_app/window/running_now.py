@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.quantities import metric
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress_estimates import time_left
-from torchdeck_app.runs.attaching.unfollowed import is_unfollowed
+from torchdeck_app.runs.abilities import is_unfollowed
 from torchdeck_app.widgets.state_badge import Look, look_of_run
 
 if TYPE_CHECKING:  # a heavy import, kept out of the first paint

@@ -13,7 +13,7 @@ from support.run_homes import run_id
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
-from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
 

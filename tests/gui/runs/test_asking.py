@@ -15,8 +15,8 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
-from torchdeck_app.runs.commands.abilities import RunCommand
-from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.theme.theme import Theme
 

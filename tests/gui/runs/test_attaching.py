@@ -20,8 +20,8 @@ from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.runs.commands.abilities import RunCommand
-from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.page.run_page import RunPage
 
 SLOW = 90_000
 """Milliseconds for what another machine takes part in."""

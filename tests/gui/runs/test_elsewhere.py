@@ -17,8 +17,8 @@ from support.hosts import PASSWORD, TestHosts
 from support.hosts_run import HostsRun, write_inventory
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.attaching.dialog import AttachDialog
-from torchdeck_app.runs.commands.abilities import RunCommand
+from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.attach_elsewhere import AttachDialog
 from torchdeck_app.runs.runs_page import RunsPage
 
 SLOW = 90_000

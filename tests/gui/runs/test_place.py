@@ -23,8 +23,8 @@ from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.folders.node_parts import left_on_nodes
 from torchdeck.runs.folders.notes import Note, read_notes
-from torchdeck_app.runs.commands.abilities import RunCommand
-from torchdeck_app.runs.compare.view import names_of
+from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.comparison import names_of
 from torchdeck_app.runs.runs_page import RunsPage
 
 

@@ -14,11 +14,11 @@ from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.header.header import RunHeader
-from torchdeck_app.runs.logs.bar import LogBar
-from torchdeck_app.runs.logs.page import Choice, LogPage, Search
+from torchdeck_app.runs.logs.log_bar import LogBar
+from torchdeck_app.runs.logs.messages import Choice, LogPage, Search
+from torchdeck_app.runs.page.header import RunHeader
+from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
 
 

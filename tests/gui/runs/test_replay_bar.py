@@ -2,7 +2,7 @@
 
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.runs.replay_bar import ReplayBar
+from torchdeck_app.runs.page.replay_bar import ReplayBar
 from torchdeck_app.theme.theme import Theme
 
 

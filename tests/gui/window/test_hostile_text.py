@@ -25,7 +25,7 @@ from support.run_homes import add_run, run_id
 from support.whole_window import close, opened, path_of
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.text.code_area import CodeArea
-from torchdeck_app.runs.header.node_links import NodeLinks
+from torchdeck_app.runs.page.node_links import NodeLinks
 from torchdeck_app.window.application import WindowApplication
 
 EVIL = "<img src='x'><b>evil\u202egnp\x1b]52;c;aGk=\x07\u200b</b>&amp"

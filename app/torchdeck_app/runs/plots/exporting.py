@@ -15,13 +15,13 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics import Owner, RunMetrics
 from torchdeck.metrics.owned_segment import rows_of
 from torchdeck_app.bridge.operations import Cancel, Operations
-from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots import legend as readout
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import PlotData
+from torchdeck_app.runs.plots.geometry import plot_font
 from torchdeck_app.runs.plots.legend import paint_row
 from torchdeck_app.runs.plots.painting import Frame, paint
-from torchdeck_app.runs.plots.text import plot_font
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme

@@ -1,18 +1,20 @@
-"""Overlay of a plot: messages, the selected range and the cursor."""
+"""Overlay of a plot: messages, the selected range, the cursor, and marked events of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots import legend as readout
 from torchdeck_app.runs.plots.exchange import Array, Curve, PlotData
+from torchdeck_app.runs.plots.geometry import CENTRE, plot_metrics
 from torchdeck_app.runs.plots.legend import paint_place
 from torchdeck_app.runs.plots.painting import Frame, paint_curve, series_colour
-from torchdeck_app.runs.plots.text import CENTRE, plot_metrics
 from torchdeck_app.runs.plots.units import Unit, value_text
 from torchdeck_app.runs.plots.x_axis import x_text
 from torchdeck_app.theme.fonts import Type
@@ -140,3 +142,19 @@ def single_at(data: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve, re
     value = float(band.values[member][readout.nearest(band.x, x)])
     entry = readout.Entry(band.members[member], -1, value_text(value, unit), value)
     return Curve("", -1, band.x, band.values[member].astype(np.float64), breaks=band.breaks), entry
+
+
+MarkKind = Literal["attempt", "checkpoint", "failure"]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Marker for one event."""
+
+    time: float
+    """Unix seconds."""
+    step: int | None
+    """Step of the event, if it has one."""
+    kind: MarkKind
+    text: str
+    """Description, such as `checkpoint 1,200 saved in 3.1 s`."""

@@ -17,8 +17,16 @@ from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPen, QPolygon
 
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.exchange import Array, Band, Curve, PlotData
-from torchdeck_app.runs.plots.geometry import Scale, stretches, within
-from torchdeck_app.runs.plots.text import CENTRE, LEFT_MIDDLE, RIGHT_MIDDLE, plot_font, plot_metrics
+from torchdeck_app.runs.plots.geometry import (
+    CENTRE,
+    LEFT_MIDDLE,
+    RIGHT_MIDDLE,
+    Scale,
+    plot_font,
+    plot_metrics,
+    stretches,
+    within,
+)
 from torchdeck_app.runs.plots.units import Unit, log_ticks, tick_labels, tick_step, tick_values
 from torchdeck_app.runs.plots.x_axis import XKind, x_ticks
 from torchdeck_app.theme.fonts import Type

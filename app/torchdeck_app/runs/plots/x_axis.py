@@ -1,9 +1,10 @@
-"""X axis of all plots and its ticks."""
+"""X axis shared by all plots, and its ticks."""
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Literal
 
 from torchdeck.quantities import brief, duration
@@ -85,3 +86,13 @@ def _since(value: float, step: float) -> str:
     if step >= 60:
         return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600}:{whole % 3600 // 60:02} h"
     return f"{whole} s" if whole < 120 else f"{whole // 60}:{whole % 60:02} min"
+
+
+@dataclass(frozen=True)
+class Across:
+    """Quantity on the x axis and its range."""
+
+    kind: XKind
+    low: float
+    high: float
+    log: bool = False

@@ -17,7 +17,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.runs.follower import read_run
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.checkpoints.view import CheckpointsView
+from torchdeck_app.runs.page.checkpoints_panel import CheckpointsView
 from torchdeck_app.theme.theme import Theme
 
 

@@ -10,10 +10,9 @@ from pytestqt.qtbot import QtBot
 from support.run_homes import RUN_FILE, add_run, run_id
 from torchdeck.runs.run_list import RunList
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.compare.view import configuration_rows
-from torchdeck_app.runs.configuration.grid import GridTable
-from torchdeck_app.runs.configuration.reading import clone_text, read_configuration
-from torchdeck_app.runs.configuration.view import DEFAULTS, ConfigurationView
+from torchdeck_app.runs.comparison import configuration_rows
+from torchdeck_app.runs.page.configuration_panel import DEFAULTS, ConfigurationView, GridTable
+from torchdeck_app.runs.run_configuration import clone_text, read_configuration
 from torchdeck_app.theme.theme import Theme
 
 

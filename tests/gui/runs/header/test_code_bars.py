@@ -7,9 +7,8 @@ from pytestqt.qtbot import QtBot
 from support.run_entries import live_view, over_view, run_id
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.state import RunState
-from torchdeck_app.runs.header.code_bars import CodeBars
-from torchdeck_app.runs.header.header import RunHeader
-from torchdeck_app.runs.header.node_links import MOST
+from torchdeck_app.runs.page.header import RunHeader
+from torchdeck_app.runs.page.node_links import MOST, CodeBars
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.theme import Theme
 

@@ -7,8 +7,8 @@ import pytest
 from support.run_entries import FAILED, live_view, over_view, progress, run_id
 from torchdeck.runs.state import RankView, RunState
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.commands.abilities import abilities
-from torchdeck_app.runs.header.header import doing, facts, rank_lines
+from torchdeck_app.runs.abilities import abilities
+from torchdeck_app.runs.page.header import doing, facts, rank_lines
 
 LIVE = live_view(run_id(1))
 OVER = over_view(run_id(1))

@@ -11,9 +11,9 @@ from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
 from torchdeck.runs.state import RunState
-from torchdeck_app.runs.commands.abilities import RunCommand, abilities
-from torchdeck_app.runs.header.header import RunHeader, doing, facts
-from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks
+from torchdeck_app.runs.abilities import RunCommand, abilities
+from torchdeck_app.runs.page.header import RunHeader, doing, facts
+from torchdeck_app.runs.page.node_links import LOOKS, MOST, NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.theme import Theme
 

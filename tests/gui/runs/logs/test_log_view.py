@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW
-from torchdeck_app.runs.logs import reader
-from torchdeck_app.runs.logs.page import Search, level
-from torchdeck_app.runs.logs.view import LogView
+from torchdeck_app.runs.logs import log_reader as reader
+from torchdeck_app.runs.logs.logs_panel import LogView
+from torchdeck_app.runs.logs.messages import Search, level
 from torchdeck_app.theme.theme import Theme
 
 

@@ -17,7 +17,7 @@ from support.metrics import opened, rank_folder, segment_path, write_columns, wr
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser
-from torchdeck_app.runs.plots.markers import Mark
+from torchdeck_app.runs.plots.overlay import Mark
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.theme.theme import Theme
 

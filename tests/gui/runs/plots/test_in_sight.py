@@ -10,10 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots import legend as readout
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
-from torchdeck_app.runs.plots.markers import Mark
-from torchdeck_app.runs.plots.overlay import quiet_page
+from torchdeck_app.runs.plots.overlay import Mark, quiet_page
 from torchdeck_app.runs.plots.painting import LEFT, Frame
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.plots.plot_sheet import MarkStrip

@@ -14,12 +14,12 @@ from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window
 from torchdeck_app.runs.plots.bands import band, median
 from torchdeck_app.runs.plots.catalogue import catalogue
-from torchdeck_app.runs.plots.choices import Choices
+from torchdeck_app.runs.plots.chooser import Choices
 from torchdeck_app.runs.plots.exchange import Request
 from torchdeck_app.runs.plots.geometry import stretches
+from torchdeck_app.runs.plots.legend import at, latest, nearest_member
 from torchdeck_app.runs.plots.mapping import Mapping
 from torchdeck_app.runs.plots.plot_reader import PlotReader
-from torchdeck_app.runs.plots.readout import at, latest, nearest_member
 
 LOSS = (("loss", 400),)
 

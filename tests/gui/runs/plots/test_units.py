@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck_app.runs.plots.ranges import stepped_end, stepped_log_range, stepped_range
+from torchdeck_app.runs.plots.geometry import stepped_end, stepped_log_range, stepped_range
 from torchdeck_app.runs.plots.units import (
     Unit,
     log_ticks,

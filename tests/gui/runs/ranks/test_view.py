@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.ranks.view import RankHeatMap
+from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.theme.theme import Theme
 
 ROWS = 400

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from support.run_entries import FAILED, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
-from torchdeck_app.runs.table.columns import KEYS
-from torchdeck_app.runs.table.run_table import RunTable
+from torchdeck_app.runs.run_columns import KEYS
+from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
 
 LOSSES = {1: 3.0, 2: float("nan"), 3: 1.0}

@@ -12,8 +12,8 @@ from support.made_runs import line
 from support.run_homes import add_failed_run
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.run_page import marks_of
-from torchdeck_app.runs.timeline.view import TimelineView
+from torchdeck_app.runs.page.run_page import marks_of
+from torchdeck_app.runs.page.timeline_panel import TimelineView
 from torchdeck_app.theme.theme import Theme
 
 

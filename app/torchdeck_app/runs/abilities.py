@@ -1,0 +1,190 @@
+"""Actions that a run allows in its current state, and why others are not possible."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from torchdeck.quantities import ago
+from torchdeck.runs.state import RunState
+from torchdeck.runs.training_progress import TrainingProgress
+from torchdeck.runs.view import RunView
+from torchdeck_app.widgets.state_badge import LOOKS
+
+if TYPE_CHECKING:
+    from torchdeck.runs.view import RunView
+
+
+class RunCommand(StrEnum):
+    """Requests to runs that the window offers."""
+
+    STOP = "stop"
+    STOP_NOW = "stop_now"
+    RESUME = "resume"
+    ATTACH = "attach"
+    ATTACH_ELSEWHERE = "attach_elsewhere"
+    CLONE = "clone"
+    TAGS = "tags"
+    DELETE = "delete"
+    FOLDER = "folder"
+    COPY_ID = "copy_id"
+    FILTER = "filter"
+
+    @property
+    def words(self) -> str:
+        """On a button, in lower case."""
+        return self.value.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """Reason per action why it is not possible; empty if it is."""
+
+    stop: str = ""
+    stop_now: str = ""
+    resume: str = ""
+    attach: str = ""
+    clone: str = ""
+    delete: str = ""
+
+    def why_not(self, command: RunCommand) -> str:
+        """Why it is not possible; empty if it is."""
+        reasons = {
+            RunCommand.STOP: self.stop,
+            RunCommand.STOP_NOW: self.stop_now,
+            RunCommand.RESUME: self.resume,
+            RunCommand.ATTACH: self.attach,
+            RunCommand.CLONE: self.clone,
+            RunCommand.DELETE: self.delete,
+        }
+        return reasons.get(command, "")
+
+
+def abilities(
+    view: RunView | None,
+    under_way: Collection[str] = (),
+    *,
+    is_left_alone: bool = False,
+    living_alone: Sequence[str] = (),
+) -> Abilities:
+    """Return which actions a run allows.
+
+    Args:
+        view: view of the run; None if it cannot be read.
+        under_way: pending requests (`stop`, `stop_now`, `resume`, `attach`).
+        is_left_alone: it continues elsewhere, and no local controller follows all of it.
+        living_alone: other nodes on which ranks may continue although the run is over.
+    """
+    if view is None:
+        unread = "the run cannot be read"
+        return Abilities(unread, unread, unread, unread, unread, unread)
+    asked = {*under_way, *view.requests_waiting}
+    return Abilities(
+        stop=_stop(view, asked),
+        stop_now=_stop_now(view, asked),
+        resume=_resume(view, asked),
+        attach=_attach(view, asked, is_left_alone=is_left_alone),
+        delete=_delete(view, living_alone),
+    )
+
+
+def _stop(view: RunView, asked: Collection[str]) -> str:
+    if view.is_over and not view.nodes_alone:
+        return f"the run has {_over(view)}"
+    if view.state is RunState.STOPPING or RunCommand.STOP_NOW in asked or RunCommand.STOP in asked:
+        return "it is being stopped"
+    return ""
+
+
+def _stop_now(view: RunView, asked: Collection[str]) -> str:
+    # an agent that has written the end is about to exit itself
+    is_left = not view.end_written and view.processes_alive
+    if view.is_over and not is_left and not view.nodes_alone:
+        return f"the run has {_over(view)}"
+    return "it is being stopped now" if RunCommand.STOP_NOW in asked else ""
+
+
+def _resume(view: RunView, asked: Collection[str]) -> str:
+    if RunCommand.RESUME in asked:
+        return "it is being resumed"
+    if not view.is_over:
+        return f"the run is {view.state.value.lower()}"
+    if view.state is RunState.SUCCEEDED:
+        return "the run has succeeded: there is nothing left to do in it"
+    if not view.resumable and view.state is not RunState.LOST:
+        return "there is no checkpoint to continue from: clone it instead"
+    return ""
+
+
+def _attach(view: RunView, asked: Collection[str], *, is_left_alone: bool) -> str:
+    if RunCommand.ATTACH in asked:
+        return "its nodes are being connected to"
+    if view.is_over:
+        return f"the run has {_over(view)}"
+    return "" if is_left_alone else "it is followed already"
+
+
+def _delete(view: RunView, living_alone: Sequence[str]) -> str:
+    if not view.is_over:
+        return f"the run is {view.state.value.lower()}: stop it first"
+    if living_alone:
+        return f"ranks of it continue without their leader on {', '.join(living_alone)}: stop it first"
+    return "processes of it are still alive" if view.processes_alive else ""
+
+
+def _over(view: RunView) -> str:
+    words = {RunState.CANCELLED: "been cancelled", RunState.LOST: "been lost"}
+    return words.get(view.state, view.state.value.lower())
+
+
+# Runs that no local controller follows: their state is as old as the last report of their nodes.
+
+
+def is_unfollowed(view: RunView | None) -> bool:
+    """Return whether no local process knows if the run continues."""
+    return view is not None and view.followed_until is not None
+
+
+def last_known(view: RunView, now: float) -> str:
+    """Return the last known state at `now` (unix seconds): `running when it was heard of last, 3 min ago`.
+
+    Empty if the run is followed or over.
+    """
+    if view.followed_until is None:
+        return ""
+    heard = ago(max(0.0, now - view.followed_until))
+    return f"{LOOKS[view.state].word} when it was heard of last, {heard}"
+
+
+# Steps that are lost when a run's processes end: those without a checkpoint.
+
+
+def unsaved_steps(view: RunView, progress: TrainingProgress | None) -> int:
+    """Return the steps since the newest complete checkpoint; all without one, 0 if no step is known."""
+    if view.is_over or progress is None or progress.step is None:
+        return 0
+    return max(0, progress.step - _saved(view, progress))
+
+
+def what_is_lost(view: RunView, progress: TrainingProgress | None) -> str:
+    """Return a sentence without its period: `32 steps since the checkpoint of step 100 are lost`."""
+    steps = unsaved_steps(view, progress)
+    if not steps or progress is None:
+        return "what came after the last checkpoint is lost"
+    saved = _saved(view, progress)
+    if not saved:
+        return "every step since its start is lost, as there is no checkpoint"
+    since = f"since the checkpoint of step {saved:,}"
+    return f"1 step {since} is lost" if steps == 1 else f"{steps:,} steps {since} are lost"
+
+
+def is_being_saved(view: RunView, asked: frozenset[str] = frozenset()) -> bool:
+    """Return whether a stop is pending or running, after which nothing would be lost."""
+    return view.state is RunState.STOPPING or RunCommand.STOP in {*view.requests_waiting, *asked}
+
+
+def _saved(view: RunView, progress: TrainingProgress) -> int:
+    known = [progress.checkpoint_step, None if view.checkpoint is None else view.checkpoint.step]
+    return max((step for step in known if step is not None), default=0)

@@ -1,1 +1,0 @@
-"""Following runs that other machines started."""

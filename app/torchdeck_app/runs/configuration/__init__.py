@@ -1,1 +1,0 @@
-"""Configuration of a run, and its differences from another."""

@@ -1,1 +1,0 @@
-"""Why a run failed, and how to fix it."""

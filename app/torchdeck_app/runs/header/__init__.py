@@ -1,1 +1,0 @@
-"""Header of a run: its current activity and its actions."""

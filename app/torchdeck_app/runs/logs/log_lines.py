@@ -1,0 +1,386 @@
+"""Custom-painted log lines: only visible rows are drawn, however many there are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+
+from torchdeck.runs.logs.line_pattern import LinePattern, SlowPatternError
+from torchdeck.runs.logs.merged import LogLine
+from torchdeck_app.runs.logs.messages import LogPage, level
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.theme import Theme
+
+SECONDS = 0.05
+"""Maximum seconds to search one line while painting."""
+
+
+class Highlight:
+    """Pattern to highlight, or none; one that takes too long is not tried again."""
+
+    def __init__(self, pattern: LinePattern | None = None) -> None:
+        self._pattern = pattern
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the spans to highlight as (start, end), end exclusive."""
+        if self._pattern is None:
+            return []
+        try:
+            return self._pattern.spans(text, SECONDS)
+        except SlowPatternError:
+            self._pattern = None
+            return []
+
+
+AHEAD = 2
+"""Viewport heights requested above and below the visible rows."""
+END = (1 << 31) - 1  # as the first row: the last rows, however many there are
+
+
+class LogArea(QAbstractScrollArea):
+    """Scroll area for log rows. It requests rows by `wanted` and draws those it gets."""
+
+    wanted = Signal(int, int)
+    """Emitted with the first row (`END` for the last rows) and the number of rows."""
+    follow_changed = Signal(bool)
+    picked = Signal(object)
+    """Emitted with the Unix time of the clicked line, or None if it has none."""
+    copy_asked = Signal(int, int)
+    """Emitted with the first and last row to copy."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._page: LogPage | None = None
+        self._follow = True
+        self._current = 0
+        self._anchor = 0
+        self._marked: int | None = None
+        self._unmarked: int | None = None
+        """Where it was before the time cursor came: the first row."""
+        self._is_placing = False
+        self._highlight = Highlight()
+        self._widest = 0
+        self._asked: tuple[int, int] | None = None
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFont(font(Type.MONO))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Log lines")
+        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.horizontalScrollBar().valueChanged.connect(lambda _: self.viewport().update())
+        self.horizontalScrollBar().setSingleStep(24)
+        theme.changed.connect(self.viewport().update)
+
+    @property
+    def follows(self) -> bool:
+        """Return whether the last line is kept in view."""
+        return self._follow
+
+    @property
+    def current(self) -> int:
+        """Return the row that was last clicked or jumped to."""
+        return self._current
+
+    def set_follow(self, follow: bool) -> None:  # noqa: FBT001 - connected to a button's toggled(bool)
+        if follow == self._follow:
+            return
+        self._follow = follow
+        if follow:
+            self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._ask()
+        self.follow_changed.emit(follow)
+
+    def show_page(self, page: LogPage) -> None:
+        """Draw these lines; the scroll position stays unless the end is followed."""
+        before = self._page
+        self._page = page
+        if before is None or before.rows_of != page.rows_of:
+            self._current = self._anchor = 0
+            self._widest = 0
+        self._widest = max([self._widest, *(len(line.text.expandtabs(8)) for line in page.lines)])
+        self._set_ranges()
+        self.setAccessibleDescription(f"{page.total:,} lines")
+        self.viewport().update()
+
+    def set_highlight(self, pattern: LinePattern | None) -> None:
+        """Highlight the matches of a pattern."""
+        self._highlight = Highlight(pattern)
+        self.viewport().update()
+
+    def go_to(self, row: int) -> None:
+        """Center a row and make it current."""
+        self.set_follow(follow=False)
+        self._current = self._anchor = row
+        self.verticalScrollBar().setValue(row - self._rows // 2)
+        self.viewport().update()
+
+    def set_marked(self, row: int | None) -> None:
+        """Show the row at the time cursor; when the cursor leaves, restore the scroll position."""
+        before, self._marked = self._marked, row
+        bar = self.verticalScrollBar()
+        if row is not None:
+            if before is None:
+                self._unmarked = bar.value()
+            if not self._is_seen(row):
+                self._place(row - self._rows // 2)
+        elif self._unmarked is not None:
+            self._place(bar.maximum() if self._follow else self._unmarked)
+            self._unmarked = None
+        self._ask()
+        self.viewport().update()
+
+    # Qt overrides
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        painter = QPainter(self.viewport())
+        palette = self._theme.palette
+        painter.fillRect(event.rect(), QColor(palette.surface))
+        if self._page is None:
+            return
+        if not self._page.total:
+            painter.setPen(QColor(palette.secondary))
+            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, "No line has a match")
+            return
+        first = self.verticalScrollBar().value()
+        low, high = sorted((self._anchor, self._current))
+        rows = RowPainter(
+            painter,
+            palette,
+            QFontMetrics(self.font()),
+            self._gutter,
+            self.viewport().width(),
+            self.horizontalScrollBar().value(),
+            self._highlight,
+        )
+        for number in range(min(self._rows + 1, self._page.total - first)):
+            row = first + number
+            chosen = low <= row <= high and (self.hasFocus() or low != high)
+            rows.draw(self._line(row), number * self._height, chosen=chosen, marked=row == self._marked)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._set_ranges()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._set_ranges()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        if event.angleDelta().y() > 0:
+            self.set_follow(follow=False)
+        super().wheelEvent(event)
+        if event.angleDelta().y() < 0 and self._is_at_end:
+            self.set_follow(follow=True)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        self._current = self._row_at(event.position().y())
+        if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._anchor = self._current
+        line = self._line(self._current)
+        self.picked.emit(None if line is None else line.time)
+        self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._current = self._row_at(event.position().y())
+            self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        bar = self.verticalScrollBar()
+        key = event.key()
+        moves = {
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_PageUp: -self._rows,
+            Qt.Key.Key_PageDown: self._rows,
+            Qt.Key.Key_Home: -bar.maximum() - self._rows - 1,
+            Qt.Key.Key_End: bar.maximum() + self._rows + 1,
+        }
+        if key in moves:
+            self._move(moves[Qt.Key(key)], keep=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+        elif key == Qt.Key.Key_C and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.copy_asked.emit(min(self._anchor, self._current), max(self._anchor, self._current))
+        elif key == Qt.Key.Key_A and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._anchor, self._current = 0, max(0, self._total - 1)
+            self.viewport().update()
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            step = 48 if key == Qt.Key.Key_Right else -48
+            self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + step)
+        else:
+            super().keyPressEvent(event)
+
+    # inside
+
+    @property
+    def _height(self) -> int:
+        return QFontMetrics(self.font()).height() + 2
+
+    @property
+    def _rows(self) -> int:
+        """Return the number of whole rows that fit."""
+        return max(1, self.viewport().height() // self._height)
+
+    @property
+    def _total(self) -> int:
+        return 0 if self._page is None else self._page.total
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum()
+
+    def _is_seen(self, row: int) -> bool:
+        first = self.verticalScrollBar().value()
+        return first <= row < first + self._rows
+
+    def _line(self, row: int) -> LogLine | None:
+        page = self._page
+        if page is None or not page.first <= row < page.first + len(page.lines):
+            return None
+        return page.lines[row - page.first]
+
+    def _row_at(self, y: float) -> int:
+        row = self.verticalScrollBar().value() + int(y) // self._height
+        return max(0, min(row, self._total - 1))
+
+    def _move(self, rows: int, *, keep: bool) -> None:
+        self._current = max(0, min(self._current + rows, self._total - 1))
+        if not keep:
+            self._anchor = self._current
+        bar = self.verticalScrollBar()
+        if self._current < bar.value():
+            bar.setValue(self._current)
+        elif self._current >= bar.value() + self._rows:
+            bar.setValue(self._current - self._rows + 1)
+        self.set_follow(follow=self._current == self._total - 1)
+        line = self._line(self._current)
+        if line is not None:
+            self.setAccessibleDescription(line.text)
+            self.picked.emit(line.time)
+        self.viewport().update()
+
+    def _set_ranges(self) -> None:
+        bar = self.verticalScrollBar()
+        bar.setPageStep(self._rows)
+        bar.setRange(0, max(0, self._total - self._rows))
+        if self._follow and self._marked is None:
+            bar.setValue(bar.maximum())
+        metrics = QFontMetrics(self.font())
+        width = self._gutter + self._widest * metrics.horizontalAdvance("0") + MARGIN
+        across = self.horizontalScrollBar()
+        across.setPageStep(self.viewport().width())
+        across.setRange(0, max(0, width - self.viewport().width()))
+        self._ask()
+
+    def _scrolled(self, value: int) -> None:
+        if not self._is_placing:
+            self._unmarked = None  # manual scrolling is not undone
+            if value < self.verticalScrollBar().maximum():
+                self.set_follow(follow=False)
+        self._ask()
+        self.viewport().update()
+
+    def _ask(self) -> None:
+        """Request missing rows in view and around it."""
+        first = max(0, self.verticalScrollBar().value() - AHEAD * self._rows)
+        if self._follow and self._marked is None:
+            first = END  # requested once, not again with every new line
+        want = (first, (2 * AHEAD + 1) * self._rows + 1)
+        if want != self._asked:
+            self._asked = want
+            self.wanted.emit(*want)
+
+    def _place(self, first: int) -> None:
+        """Scroll to the time cursor without ending follow mode."""
+        self._is_placing = True
+        self.verticalScrollBar().setValue(first)
+        self._is_placing = False
+
+    @property
+    def _gutter(self) -> int:
+        """Return the width in pixels before the text: the time, and the rank if there are several."""
+        page = self._page
+        several = page is not None and len(page.ranks) > 1 and page.choice.rank is None
+        columns = 9 + (1 + len(f"r{max(page.ranks)}") if several and page is not None else 0)
+        return MARGIN + columns * QFontMetrics(self.font()).horizontalAdvance("0") + MARGIN
+
+
+MARGIN = 8
+_CLOCK = 9
+"""Letters of the time and the space after it."""
+
+
+@dataclass(frozen=True)
+class RowPainter:
+    """Values shared by all rows of one repaint."""
+
+    painter: QPainter
+    palette: Palette
+    metrics: QFontMetrics
+    gutter: int
+    """Pixels before the text."""
+    width: int
+    shifted: int
+    """Horizontal scroll offset of the text in pixels."""
+    highlight: Highlight
+
+    def draw(self, line: LogLine | None, y: int, *, chosen: bool, marked: bool) -> None:
+        """Draw a line, or a placeholder for a missing one, with its top at `y`."""
+        height = self.metrics.height() + 2
+        if chosen:
+            self.painter.fillRect(QRect(0, y, self.width, height), QColor(self.palette.selection))
+        base = y + self.metrics.ascent() + 1
+        if line is None:
+            self.painter.setPen(QColor(self.palette.quiet))
+            self.painter.drawText(MARGIN, base, "…")
+        else:
+            self._draw_text(line.text, y, height)
+            ground = self.palette.selection if chosen else self.palette.surface
+            self.painter.fillRect(QRect(0, y, self.gutter - MARGIN, height), QColor(ground))
+            self._draw_gutter(line, base)
+        if marked:
+            self.painter.fillRect(QRect(0, y, 3, height), QColor(self.palette.accent))
+
+    def _draw_gutter(self, line: LogLine, base: int) -> None:
+        advance = self.metrics.horizontalAdvance("0")
+        self.painter.setPen(QColor(self.palette.secondary))
+        if line.time is not None:
+            stamp = time.strftime("%H:%M:%S", time.localtime(line.time))
+            self.painter.drawText(MARGIN, base, stamp)
+        if self.gutter > 2 * MARGIN + _CLOCK * advance:
+            colours = self.palette.series
+            self.painter.setPen(QColor(colours[line.source.rank % len(colours)]))
+            self.painter.drawText(MARGIN + _CLOCK * advance, base, f"r{line.source.rank}")
+
+    def _draw_text(self, whole: str, y: int, height: int) -> None:
+        painter, metrics = self.painter, self.metrics
+        text = whole.expandtabs(8)
+        advance = max(1, metrics.horizontalAdvance("0"))
+        x = self.gutter - self.shifted
+        # of a very long line only the visible part is laid out
+        skipped = max(0, -x // advance - 1)
+        text = text[skipped : skipped + self.width // advance + 4]
+        x += skipped * advance
+        for first, last in self.highlight.spans(text):
+            left = x + metrics.horizontalAdvance(text[:first])
+            width = metrics.horizontalAdvance(text[first:last])
+            painter.fillRect(QRect(left, y, width, height), QColor(self.palette.groups[1]))
+        painter.setPen(QColor(getattr(self.palette, level(whole))))
+        painter.drawText(x, y + metrics.ascent() + 1, text)

@@ -1,0 +1,119 @@
+"""Actions on the selected runs, with shortcuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
+
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.runs.abilities import Abilities, RunCommand
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.labels import plain_tip
+
+_ALL = (
+    # name, text, shortcut, icon, description
+    (RunCommand.STOP, "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
+    (RunCommand.STOP_NOW, "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
+    (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
+    (
+        RunCommand.ATTACH,
+        "&Attach",
+        "Ctrl+Shift+A",
+        "nodes",
+        "Ask for what the run's nodes want, and follow it again",
+    ),
+    (
+        RunCommand.ATTACH_ELSEWHERE,
+        "Attach to a run on a n&ode …",
+        "Ctrl+Alt+A",
+        "",
+        "Follow a run from here that another machine has started",
+    ),
+    (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
+    (RunCommand.TAGS, "&Tags and note …", "F2", "", "Say something of the selected runs, to find them by"),
+    (RunCommand.DELETE, "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
+    (
+        RunCommand.FOLDER,
+        "&Open folder",
+        "Ctrl+Shift+O",
+        "folder",
+        "Show the run's directory in the file manager",
+    ),
+    (RunCommand.COPY_ID, "Copy &id", "Ctrl+Shift+C", "", "Copy the run's id to the clipboard"),
+    (RunCommand.FILTER, "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
+)
+_MENU = (
+    (RunCommand.STOP, RunCommand.STOP_NOW, RunCommand.RESUME, RunCommand.ATTACH, RunCommand.CLONE),
+    (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
+    (RunCommand.DELETE,),
+)
+"""By groups."""
+
+
+class RunActions:
+    """Actions created once by the page and enabled by the selection."""
+
+    def __init__(self, theme: Theme, place: QWidget, asked: Callable[[RunCommand], None]) -> None:
+        self._theme = theme
+        self._by_name: dict[RunCommand, QAction] = {}
+        self._icons = {name: drawing for name, _, _, drawing, _ in _ALL if drawing}
+        self._tips = {name: f"{tip} ({keys})" for name, _, keys, _, tip in _ALL}
+        for name, text, keys, _, tip in _ALL:
+            action = QAction(text, place)
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            action.setToolTip(self._tips[name])
+            action.setStatusTip(tip)
+            action.triggered.connect(lambda _checked=False, name=name: asked(name))
+            place.addAction(action)
+            self._by_name[name] = action
+        theme.changed.connect(self._draw)
+        self._draw()
+
+    def __getitem__(self, name: RunCommand) -> QAction:
+        return self._by_name[name]
+
+    @property
+    def all(self) -> Sequence[QAction]:
+        return tuple(self._by_name.values())
+
+    def enable(self, entries: Sequence[RunEntry], able: Sequence[Abilities]) -> None:
+        """Enable each action that any of the runs allows; clone, folder and stop apply to all runs that allow
+        them.
+        """
+        for name in (*_MENU[0][:4], RunCommand.DELETE):
+            self._set_able(name, [each.why_not(name) for each in able])
+        alone = len(entries) == 1
+        self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)
+        self._by_name[RunCommand.FOLDER].setEnabled(alone)
+        for name in (RunCommand.COPY_ID, RunCommand.TAGS):
+            self._by_name[name].setEnabled(bool(entries))
+
+    def _set_able(self, name: RunCommand, why_not: Sequence[str]) -> None:
+        """Enable the action if one of the runs allows it; else its tooltip says why none does."""
+        action, possible = self._by_name[name], "" in why_not
+        action.setEnabled(possible)
+        reasons = [] if possible else [f"Not now: {why}" for why in dict.fromkeys(why_not)]
+        tip = plain_tip("\n".join((self._tips[name], *reasons))) if reasons else self._tips[name]
+        if action.toolTip() != tip:
+            action.setToolTip(plain_tip(tip))
+
+    def menu(self, parent: QWidget) -> QMenu:
+        """Create a context menu that deletes itself."""
+        menu = QMenu(parent)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for number, group in enumerate(_MENU):
+            if number:
+                menu.addSeparator()
+            for name in group:
+                menu.addAction(self._by_name[name])
+        return menu
+
+    def _draw(self) -> None:
+        for name, drawing in self._icons.items():
+            self._by_name[name].setIcon(icon(drawing, self._theme.palette))

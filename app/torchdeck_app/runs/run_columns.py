@@ -1,0 +1,261 @@
+"""Columns of the run list: their texts, and which of them fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torchdeck.quantities import ago, duration, metric, moment
+from torchdeck.runs.folders.notes import Note
+from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.state import RunState
+from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck_app.runs.abilities import is_unfollowed, last_known
+from torchdeck_app.runs.rates import throughput_text
+from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
+
+READING = Look("◷", "reading", "quiet")
+"""Look of a run that has not been polled yet."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Run as the list shows it."""
+
+    entry: RunEntry
+    note: Note
+
+
+@dataclass(frozen=True)
+class Column:
+    """Column of the list."""
+
+    title: str
+    sample: str
+    """Longest text, which determines the width."""
+    text: Callable[[Row, float], str]
+    """Text of a run at a time (unix seconds)."""
+    key: Callable[[Row], str | float | None]
+    """Sort key; None comes last."""
+    is_number: bool = False
+    of_time: bool = False
+    """Whether it changes with time although the run does not."""
+    exact: Callable[[Row, float], str] | None = None
+    """More detail for the tooltip."""
+
+
+def look_of(entry: RunEntry) -> Look:
+    """Return the look of a run's state."""
+    if entry.view is not None:
+        return look_of_run(entry.view)
+    return UNREADABLE if entry.is_unreadable else READING
+
+
+def _state(row: Row, _now: float) -> str:
+    look = look_of(row.entry)
+    return f"{look.sign} {look.word}"
+
+
+def _why(row: Row, now: float) -> str:
+    entry = row.entry
+    why = entry.why
+    if entry.view is not None:
+        last = last_known(entry.view, now)
+        why = why or (f"{last}; Attach asks its nodes" if last else entry.view.why)
+    word = look_of(entry).word
+    return f"{word}: {why}" if why else word
+
+
+def _name(row: Row, _now: float) -> str:
+    return row.entry.name
+
+
+def _name_exact(row: Row, _now: float) -> str:
+    lines = [row.entry.name, row.entry.id] if row.entry.name != row.entry.id else [row.entry.id]
+    view = row.entry.view
+    if view is not None and view.target:
+        lines.append(f"{view.kind} {view.target}".strip())
+    if row.note.text:
+        lines.append(row.note.text)
+    return "\n".join(lines)
+
+
+def _loss(row: Row, _now: float) -> str:
+    value = _loss_key(row)
+    return "" if value is None else metric(value)
+
+
+def _loss_exact(row: Row, _now: float) -> str:
+    value = _loss_key(row)
+    return "" if value is None else f"loss {value!r}, and how it went"
+
+
+def _loss_key(row: Row) -> float | None:
+    return None if row.entry.progress is None else row.entry.progress.loss
+
+
+def step_of(row: Row) -> int | None:
+    """Return the run's current step; without progress, the step of its last checkpoint."""
+    if row.entry.progress is not None and row.entry.progress.step is not None:
+        return row.entry.progress.step
+    view = row.entry.view
+    return view.checkpoint.step if view is not None and view.checkpoint is not None else None
+
+
+def _step(row: Row, _now: float) -> str:
+    step = step_of(row)
+    if step is None:
+        return ""
+    total = row.entry.progress.total if row.entry.progress is not None else None
+    return f"{step:,}" if total is None else f"{step:,} / {total:,}"
+
+
+def _throughput(row: Row, _now: float) -> str:
+    progress = row.entry.progress
+    return "" if progress is None or is_unfollowed(row.entry.view) else throughput_text(progress)
+
+
+def _throughput_exact(row: Row, _now: float) -> str:
+    value = _throughput_key(row)
+    return (
+        "" if value is None else f"{value:,.1f} {'tokens' if _counts_tokens(row) else 'samples'} per second"
+    )
+
+
+def _counts_tokens(row: Row) -> bool:
+    return row.entry.progress is not None and row.entry.progress.tokens_per_s is not None
+
+
+def _throughput_key(row: Row) -> float | None:
+    progress = row.entry.progress
+    if progress is None or is_unfollowed(row.entry.view):
+        return None
+    return progress.samples_per_s if progress.tokens_per_s is None else progress.tokens_per_s
+
+
+def _eta(row: Row, _now: float) -> str:
+    value = _eta_key(row)
+    return "" if value is None else time_left(value)
+
+
+def _eta_key(row: Row) -> float | None:
+    view = row.entry.view
+    trains = view is not None and view.state is RunState.RUNNING and not is_unfollowed(view)
+    return row.entry.progress.eta if row.entry.progress is not None and trains else None
+
+
+def _begun(row: Row) -> float | None:
+    view = row.entry.view
+    return None if view is None else view.started or view.created
+
+
+def _started(row: Row, now: float) -> str:
+    begun = _begun(row)
+    return "" if begun is None else ago(now - begun)
+
+
+def _started_exact(row: Row, _now: float) -> str:
+    view = row.entry.view
+    if view is None:
+        return ""
+    ended = "" if view.ended is None else f", ended {moment(view.ended)}"
+    return f"created {moment(view.created)}, started {moment(view.started)}{ended}"
+
+
+def lasted(row: Row, now: float) -> float | None:
+    """Return seconds from the run's start to its end, to its last report, or to now."""
+    view = row.entry.view
+    if view is None or view.started is None:
+        return None
+    end = view.ended if view.ended is not None else view.followed_until
+    return max(0.0, (now if end is None else end) - view.started)
+
+
+def _duration(row: Row, now: float) -> str:
+    seconds = lasted(row, now)
+    return "" if seconds is None else duration(seconds)
+
+
+def _strategy(row: Row, _now: float) -> str:
+    view = row.entry.view
+    if view is None:
+        return ""
+    return view.strategy if view.kind == "recipe" or view.strategy else view.kind
+
+
+def _ranks_key(row: Row) -> float | None:
+    return None if row.entry.view is None else row.entry.view.world_size
+
+
+def _ranks(row: Row, _now: float) -> str:
+    value = _ranks_key(row)
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _tags(row: Row, _now: float) -> str:
+    return ", ".join(row.note.tags)
+
+
+def _note(row: Row, now: float) -> str:
+    return "\n".join(part for part in (_tags(row, now), row.note.text) if part)
+
+
+def _duration_key(row: Row) -> float | None:
+    view = row.entry.view
+    if view is None or view.started is None:
+        return None
+    # active runs sort by their start, as all of them end after now
+    return (view.ended - view.started) if view.ended is not None else 1e12 - view.started
+
+
+def _state_key(row: Row) -> str:
+    live = "0" if row.entry.is_live else "1"
+    return live + look_of(row.entry).word
+
+
+STATE, NAME, LOSS = "state", "name", "loss"
+COLUMNS: Mapping[str, Column] = {
+    STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
+    NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
+    LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
+    "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),
+    "throughput": Column(
+        "Throughput", "123.4k tok/s", _throughput, _throughput_key, is_number=True, exact=_throughput_exact
+    ),
+    "eta": Column("Left", "12 min 30 s", _eta, _eta_key, is_number=True),
+    "started": Column("Started", "12 min ago", _started, _begun, of_time=True, exact=_started_exact),
+    "duration": Column("Took", "12 min 30 s", _duration, _duration_key, is_number=True, of_time=True),
+    "strategy": Column("Strategy", "deepspeed", _strategy, lambda row: _strategy(row, 0.0)),
+    "ranks": Column("Ranks", "Ranks  ", _ranks, _ranks_key, is_number=True),
+    "tags": Column("Tags", "sweep, best", _tags, lambda row: _tags(row, 0.0) or None, exact=_note),
+}
+KEYS = tuple(COLUMNS)
+_MOST_WANTED_FIRST = (
+    STATE,
+    NAME,
+    LOSS,
+    "step",
+    "eta",
+    "started",
+    "duration",
+    "throughput",
+    "strategy",
+    "ranks",
+    "tags",
+)
+
+
+def columns_for(width: int, widths: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the columns that fit in `width` pixels by priority, in list order.
+
+    Args:
+        width: width of the list.
+        widths: width of each column.
+    """
+    shown: set[str] = set()
+    for key in _MOST_WANTED_FIRST:
+        if shown >= {STATE, NAME} and width < widths[key]:
+            break
+        width -= widths[key]
+        shown.add(key)
+    return tuple(key for key in KEYS if key in shown)

@@ -1,0 +1,314 @@
+"""Commands of the user to runs: carried out off the GUI thread, with outcomes reported by signals."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+
+from torchdeck.agent.processes.detached_process import DetachedProcess
+from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.deletion import put_back, run_of, set_aside
+from torchdeck.runs.follower import RunFollower
+from torchdeck.use_cases.attach import attach
+from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, remove_deleted
+from torchdeck.use_cases.resume import resume
+from torchdeck.use_cases.stop_request import PendingStop, StopRequest, request_stop
+from torchdeck.use_cases.ui import Ui
+from torchdeck_app.bridge.background_loop import Poller
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Cancel, Operations
+from torchdeck_app.bridge.worker_ui import WorkerUi
+from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.run_configuration import clone_text
+
+ORIGIN = "window"
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Deleted runs that can still be restored."""
+
+    names: tuple[str, ...]
+    ids: tuple[str, ...]
+    folders: tuple[Path, ...]
+
+
+class RunCommands(QObject):
+    """Sender of requests to runs; prompts the user for the nodes' logins."""
+
+    clone_ready = Signal(str, str)
+    """Emitted with the text of a run file and its source."""
+    deleted = Signal(object)
+    """Emitted with a Deleted."""
+    failed = Signal(str, str)
+    """Emitted with a run's id and why the command failed."""
+    under_way_changed = Signal()
+    runs_touched = Signal()
+    """Emitted after a write: the list should be refreshed."""
+
+    def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._operations = operations
+        self._logins = logins
+        self._asked: set[tuple[str, str]] = set()
+        self._is_closed = False
+        self._carriers = RequestCarriers(self)
+        self._carriers.changed.connect(self._take_carried)
+
+    def under_way(self, run_id: str) -> frozenset[str]:
+        """Return the pending requests of a run."""
+        return frozenset(what for id_, what in (*self._asked, *self._carriers.under_way) if id_ == run_id)
+
+    def carry_out(self, what: RunCommand, layout: RunLayout) -> None:
+        """A command that is about one run."""
+        match what:
+            case RunCommand.STOP:
+                self.stop(layout)
+            case RunCommand.STOP_NOW:
+                self.stop(layout, now=True)
+            case RunCommand.RESUME:
+                self.resume(layout)
+            case RunCommand.ATTACH:
+                self.attach(layout)
+            case RunCommand.CLONE:
+                self.clone(layout)
+            case _:
+                raise ValueError(f"{what.words} is not about one run")
+
+    def stop(self, layout: RunLayout, *, now: bool = False) -> None:
+        """Request a stop after the step, with a checkpoint; or, with `now`, kill all processes."""
+        kind = RunCommand.STOP_NOW if now else RunCommand.STOP
+
+        request = StopRequest(layout, ORIGIN, now=now, wait=False)
+        # from the end of the call on it is carried, whatever becomes of the operation
+        self._run(layout, kind, lambda ui: self._carriers.add(request_stop(request, ui)))
+
+    def resume(self, layout: RunLayout) -> None:
+        """Resume from the newest complete checkpoint."""
+        self._run(layout, RunCommand.RESUME, lambda ui: resume(layout, ORIGIN, ui))
+
+    def attach(self, layout: RunLayout) -> None:
+        """Reattach to a run that continues on other machines: prompt for logins and start a controller."""
+        self._run(layout, RunCommand.ATTACH, lambda ui: attach(layout, ui, until_followed=True))
+
+    def ui(self, progress: Callable[[str], None], cancel: Cancel) -> WorkerUi:
+        """The front end of a use case in a worker: controllers that it starts are reaped."""
+        return WorkerUi(self._logins.asking, progress, cancel, self._carriers.add_controller)
+
+    def clone(self, layout: RunLayout, checkpoint: Path | None = None) -> None:
+        """Emit the run's file as it was, to start from `checkpoint` if given."""
+        self._operations.run(
+            f"reading the configuration of {layout.root.name}",
+            lambda _progress, _cancel: clone_text(layout, checkpoint),
+            done=lambda found: self.clone_ready.emit(*found),
+            failed=lambda error: self.failed.emit(layout.root.name, str(error)),
+        )
+
+    def delete(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
+        """Move runs (name, layout) to the trash; the receiver of `deleted` removes or restores them."""
+
+        def call(progress: Callable[[str], None], _cancel: object) -> tuple[Deleted, list[tuple[str, str]]]:
+            gone, errors = [], []
+            for name, layout in runs:
+                progress(f"deleting {name}")
+                try:
+                    gone.append((name, layout.root.name, set_aside(layout)))
+                except Exception as error:  # noqa: BLE001 - said beside the run it is about
+                    errors.append((layout.root.name, f"it cannot be deleted: {error}"))
+            names, ids, folders = zip(*gone, strict=True) if gone else ((), (), ())
+            return Deleted(names, ids, folders), errors
+
+        def done(outcome: tuple[Deleted, list[tuple[str, str]]]) -> None:
+            aside, errors = outcome
+            if aside.folders:
+                self.deleted.emit(aside)
+            for run_id, why in errors:
+                self.failed.emit(run_id, why)
+            self.runs_touched.emit()
+
+        self._operations.run("deleting runs", call, done=done)
+
+    def put_back(self, aside: Deleted) -> None:
+        """Undo a deletion."""
+        self._operations.run(
+            "putting runs back",
+            lambda _progress, _cancel: [put_back(folder) for folder in aside.folders],
+            done=lambda _layouts: self.runs_touched.emit(),
+            failed=lambda error: self.failed.emit("", f"a run cannot be put back: {error}"),
+        )
+
+    def remove(self, aside: Deleted) -> None:
+        """Delete trashed runs permanently, also on nodes that accept a login without prompting."""
+
+        def call(progress: Callable[[str], None], cancel: Cancel) -> list[NodeDeletion]:
+            told: list[NodeDeletion] = []
+            ui = WorkerUi(self._logins.quiet, progress, cancel)
+            for name, run_id, folder in zip(aside.names, aside.ids, aside.folders, strict=True):
+                progress(f"removing {name}")
+                told += remove_deleted(folder, run_id, ui)
+            return told
+
+        def done(told: list[NodeDeletion]) -> None:
+            left = [str(each) for each in told if each.why]
+            if left:
+                self.failed.emit("", "\n".join(left))
+
+        self._operations.run(
+            "removing deleted runs",
+            call,
+            done=done,
+            failed=lambda error: self.failed.emit("", f"a deleted run cannot be removed entirely: {error}"),
+        )
+
+    def go_on_deleting(self) -> None:
+        """Finish deletions that were interrupted, also on nodes that accept a login without prompting."""
+
+        def call(progress: Callable[[str], None], cancel: Cancel) -> dict[Path, tuple[str, ...]]:
+            return finish_deletions(self._logins.home, WorkerUi(self._logins.quiet, progress, cancel))
+
+        def done(removed: dict[Path, tuple[str, ...]]) -> None:
+            left = {run_of(aside.name): nodes for aside, nodes in removed.items() if nodes}
+            for run_id, nodes in left.items():
+                later = f"`torchdeck runs delete {run_id} --node {' '.join(nodes)}` removes it there"
+                self.failed.emit("", f"deleted run {run_id} may be left on {', '.join(nodes)}: {later}")
+
+        self._operations.run("removing deleted runs", call, done=done)
+
+    @staticmethod
+    def copy(text: str) -> None:
+        """Copy `text` to the clipboard."""
+        QGuiApplication.clipboard().setText(text)
+
+    @staticmethod
+    def open_folder(layout: RunLayout) -> None:
+        """Open the run's directory in the desktop's file manager."""
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(layout.root)))
+
+    def close(self) -> None:
+        """End the threads; pending requests stay in the run's control folder."""
+        self._is_closed = True
+        self._carriers.stop(1.0)
+
+    def _run(self, layout: RunLayout, what: RunCommand, call: Callable[[Ui], object]) -> None:
+        asked = (layout.root.name, what)
+        self._logins.ask_again()
+        self._asked.add(asked)
+        self.under_way_changed.emit()
+
+        def over() -> None:
+            self.look_after()
+            self._asked.discard(asked)
+            self.under_way_changed.emit()
+            self.runs_touched.emit()
+
+        def failed(error: Exception) -> None:
+            over()
+            self.failed.emit(layout.root.name, str(error))
+
+        name = layout.root.name
+        operation = self._operations.run(
+            f"attaching to {name}" if what == RunCommand.ATTACH else f"asking {name} to {what.words}",
+            lambda progress, cancel: call(self.ui(progress, cancel)),
+            done=lambda _nothing: over(),
+            failed=failed,
+        )
+        operation.cancelled.connect(over)
+
+    def look_after(self) -> None:
+        """Take over what a worker has started, even if cancelled: carry requests and reap controllers."""
+        if not self._is_closed:
+            self._carriers.start()
+
+    def _take_carried(self, carried: Carried) -> None:
+        for run_id, why in carried.errors:
+            self.failed.emit(run_id, why)
+        self.under_way_changed.emit()
+        self.runs_touched.emit()
+
+
+# Pending requests: written, and tracked off the GUI thread until an agent has them.
+
+INTERVAL = 0.5
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Pending requests as (run id, request) and failures as (run id, sentence)."""
+
+    waiting: frozenset[tuple[str, str]]
+    errors: tuple[tuple[str, str], ...] = ()
+    arrived: int = 0
+    """Number of requests that have arrived so far, which includes those that arrived between two polls."""
+
+
+class _Errand:
+    """Request in transit."""
+
+    def __init__(self, pending: PendingStop) -> None:
+        self.pending = pending
+        self._follower = RunFollower(pending.layout)
+
+    def is_done(self) -> bool:
+        """Whether an agent has it, or nothing continues; starts a controller if there is none. Blocks."""
+        if not self.pending.layout.root.exists():
+            return True
+        view = self._follower.refresh()
+        ended = view.is_over and not view.nodes_alone
+        if ended or self._follower.has_taken(self.pending.request_id):
+            return True
+        self.pending.look(view)
+        return False
+
+
+class RequestCarriers(Poller[Carried]):
+    """Poller that tracks requests while there are any, and reaps the controllers this window started."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        self._lock = threading.Lock()
+        self._errands: list[_Errand] = []
+        self._controllers: list[DetachedProcess] = []
+        self._arrived = 0
+        super().__init__("requests", self._carry, INTERVAL, parent)
+
+    def add(self, pending: PendingStop) -> None:
+        """See to it that the request arrives; from any thread."""
+        errand = _Errand(pending)
+        with self._lock:
+            self._errands.append(errand)
+        self.poke()
+
+    def add_controller(self, controller: DetachedProcess) -> None:
+        """Reap a controller when it exits, so that it does not look alive; from any thread."""
+        with self._lock:
+            self._controllers.append(controller)
+
+    @property
+    def under_way(self) -> frozenset[tuple[str, str]]:
+        """Return the pending requests as (run id, request); from any thread."""
+        with self._lock:
+            return frozenset((each.pending.layout.root.name, each.pending.kind) for each in self._errands)
+
+    def _carry(self) -> Carried:
+        """Do the work, in the thread."""
+        with self._lock:
+            errands = list(self._errands)
+            self._controllers = [each for each in self._controllers if each.exit_code() is None]
+        done, errors = [], []
+        for errand in errands:
+            try:
+                if errand.is_done():
+                    done.append(errand)
+            except Exception as error:  # noqa: BLE001 - whatever it is: the run's page says it
+                done.append(errand)
+                errors.append(
+                    (errand.pending.layout.root.name, f"the request cannot be handed over: {error}")
+                )
+        with self._lock:
+            self._errands = [errand for errand in self._errands if errand not in done]
+        self._arrived += len(done)
+        return Carried(self.under_way, tuple(errors), self._arrived)

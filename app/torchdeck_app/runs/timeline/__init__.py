@@ -1,1 +1,0 @@
-"""Journals of a run as a list."""
