@@ -40,6 +40,15 @@ def test_code_and_output_are_kept_whatever_the_path(tmp_path: Path, folder: str)
     assert rank.root.stat().st_mode & 0o777 == 0o700
 
 
+def test_rank_gets_the_umask_of_the_launching_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHDECK_UMASK", "0027")
+    process, rank = start(tmp_path, "sh", "-c", "umask; echo ${TORCHDECK_UMASK-gone}")
+    assert process.wait(20) == 0
+    assert rank.stdout.read_text() == "0027\ngone\n"
+    assert rank.stdout.stat().st_mode & 0o777 == 0o600
+    assert rank.exit.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_group_signal_still_leaves_an_exit_file(tmp_path: Path) -> None:
     """SIGTERM to the whole group, as torchrun sends it: the rank dies of it, the shim writes 143."""
     process, rank = start(tmp_path, "sleep", "60")

@@ -79,11 +79,13 @@ def test_script_runs_unchanged_and_every_command_shows_it(command: Command, tmp_
     ok = script(
         tmp_path,
         """
-        import sys, torch, torch.distributed as dist
+        import os, sys, torch, torch.distributed as dist
+        from pathlib import Path
         dist.init_process_group("gloo")
         value = torch.tensor([float(dist.get_rank() + 1)])
         dist.all_reduce(value)
         print("sum", value.item(), sys.argv[1:])
+        (Path("@folder") / f"weights{dist.get_rank()}").write_text(os.environ.get("TORCHDECK_UMASK", "none"))
         dist.destroy_process_group()
         """,
     )
@@ -107,6 +109,11 @@ def test_script_runs_unchanged_and_every_command_shows_it(command: Command, tmp_
     assert load_config(run.config).config.run.args == ["--lr", "0.1", "--", "--set"]
     wait_until_gone(run)
     assert oct(run.root.stat().st_mode)[-3:] == "700"
+    # only the run directory is private: what ranks write elsewhere gets the umask of the shell that launched
+    (tmp_path / "mine").touch()
+    weights = tmp_path / "weights0"
+    assert weights.stat().st_mode == (tmp_path / "mine").stat().st_mode
+    assert weights.read_text() == "none"
 
 
 def test_failed_rank_is_named_with_its_traceback(command: Command, tmp_path: Path) -> None:

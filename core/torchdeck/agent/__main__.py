@@ -24,7 +24,7 @@ from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, r
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity, make_private
 
 EXIT_UNUSABLE = 2
 """The run directory cannot be used: no plan, or a newer format."""
@@ -37,7 +37,7 @@ EXIT_LOCKED = 4
 def main(arguments: list[str]) -> int:
     """Supervise one node's part of a run; 0 once the run is finished."""
     options = _parse(arguments)
-    os.umask(0o077)
+    make_private()
     log_to_standard_error()
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(

@@ -172,6 +172,19 @@ def descendants(root: int) -> list[ProcessIdentity]:
     return found
 
 
+UMASK_VARIABLE = "TORCHDECK_UMASK"
+"""The umask that ranks get, octal: that of the shell that launched the run."""
+
+
+def make_private() -> None:
+    """Let nobody else read what this process creates, and remember for ranks the umask that it had before.
+
+    Each process between the launching shell and a rank calls it first; what the first of them found is kept.
+    """
+    found = os.umask(0o077)
+    os.environ.setdefault(UMASK_VARIABLE, f"{found:04o}")
+
+
 def without_run_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return `environ` for a process that watches a run and is not part of it.
 

@@ -18,7 +18,7 @@ from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.contract.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.processes import UMASK_VARIABLE, ProcessIdentity, without_run_variables
 
 LAUNCH_LIMIT = 60.0
 """Seconds from the shim's start until it must have started torchrun."""
@@ -99,7 +99,9 @@ class LocalAttempt:
         run = self.attempt.run
         environ = {**run.home.compile_cache, **without_run_variables(os.environ)}
         store = self._store_order(run.root.name)
-        told = {VARIABLE: "1"} if store else {}
+        told = {name: os.environ[name] for name in (UMASK_VARIABLE,) if name in os.environ}
+        if store:
+            told[VARIABLE] = "1"
         order = {
             "argv": list(self._node.argv),
             "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets, **told},

@@ -40,7 +40,7 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
             and then frames.
         writing: descriptor to it.
     """
-    os.umask(0o077)
+    os.environ.setdefault("TORCHDECK_UMASK", f"{os.umask(0o077):04o}")  # contract.processes.make_private
     try:
         order = _order(reading)
         home = _home(str(told["home"]))

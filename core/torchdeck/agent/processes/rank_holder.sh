@@ -13,7 +13,10 @@ export TORCHELASTIC_ERROR_FILE
 # torchrun signals the whole group: the rank decides what a signal means, its parent only stays to see the end.
 # A trap, not an ignored signal, because ignoring would be inherited by the rank.
 trap : TERM INT HUP QUIT
+# Only the run directory is private: what the program writes elsewhere gets the umask of the shell that launched.
+mask=${TORCHDECK_UMASK:-077}
+unset TORCHDECK_UMASK
 # The shell's own "Terminated" is no output of the rank; in dash a redirection of "$@" alone would take it along.
-{ (exec "$@" 2>&3 3>&-); code=$?; } 3>&2 2>/dev/null
+{ (umask "$mask"; exec "$@" 2>&3 3>&-); code=$?; } 3>&2 2>/dev/null
 echo "$code" >"$folder/exit.tmp" && mv -f "$folder/exit.tmp" "$folder/exit"
 exit "$code"

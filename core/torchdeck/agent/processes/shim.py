@@ -27,7 +27,7 @@ from torchdeck.agent.process_title import set_process_name
 from torchdeck.contract.atomic import read_json, sync_file, sync_folder, write_json
 from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
 from torchdeck.contract.log_stream import log_to_standard_error
-from torchdeck.contract.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.processes import ProcessIdentity, make_private, without_run_variables
 
 PROCESS_NAME = "torchdeck-shim"
 """Process name in `ps -o comm`."""
@@ -217,7 +217,7 @@ def main(arguments: list[str], order: dict[str, Any]) -> int:
     layout = RunLayout(Path(options.run_dir))
     node = layout.node(options.node)
     mine = layout.attempt(options.attempt).node(options.node)
-    os.umask(0o077)
+    make_private()
     log_to_standard_error()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # a handler, not SIG_IGN, which torchrun would inherit

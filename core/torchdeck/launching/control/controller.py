@@ -21,7 +21,7 @@ from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity, make_private
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launching.control.gang_token import GangToken
@@ -209,7 +209,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: S
         entrusted: what it was handed; default: read from standard input.
         streams: node → its connection, on its way.
     """
-    os.umask(0o077)
+    make_private()
     keep_memory_private()  # before it reads passwords and secrets
     layout = RunLayout(run_dir.absolute())
     if not gets_its_name(layout):

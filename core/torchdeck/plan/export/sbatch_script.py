@@ -141,7 +141,6 @@ def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
     """Return the commands run by a shell on each node."""
     return [
         "set -eu",
-        "umask 077",
         # by arguments, not by the environment, which ranks would inherit
         " ".join(f"{name}=${number}" for number, name in enumerate(_given(plan), 1)),
         _by_node([f"PYTHON=${{PYTHON:-{word(node.command[0])}}}" for node in nodes]),

@@ -21,8 +21,7 @@ VARIABLES: Mapping[str, str] = {
 """Slot → the script's variable for it. `shipped` has none: an exported plan uses an installed Torchdeck."""
 
 PREPARE = """\
-umask 077
-mkdir -p -m 700 -- "$RUN_DIR"
+(umask 077 && mkdir -p -m 700 -- "$RUN_DIR")
 RUN_DIR=$(cd -- "$RUN_DIR" && pwd)
 case $RUN_DIR in
 *[\\"\\\\:]*) echo "RUN_DIR may hold no quotes, backslashes or colons: $RUN_DIR" >&2; exit 2 ;;
