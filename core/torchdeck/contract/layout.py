@@ -347,6 +347,11 @@ class RankLayout(NamedTuple):
         return self.root / "progress"
 
     @property
+    def script(self) -> Path:
+        """Progress of a script that reports none (`contract.metrics.script_state`); the agent."""
+        return self.root / "script.json"
+
+    @property
     def metrics(self) -> Path:
         """Folder of metric segments, one per table and writer incarnation."""
         return self.root / "metrics"

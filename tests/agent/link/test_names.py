@@ -33,6 +33,7 @@ def test_the_files_of_a_node_are_mirrored() -> None:
     assert way_of(rank.metrics / "trainer-12-99-ab-0.metrics") == (Way.ROWS, Level.METRICS)
     assert way_of(HERE.node("n1").system / "system-12-99-ab-0.metrics") == (Way.ROWS, Level.MACHINE)
     assert way_of(rank.progress) == (Way.RECORD, Level.STATE)
+    assert way_of(rank.script) == (Way.REPLACED, Level.STATE)
     assert way_of(rank.stdout) == (Way.APPENDED, Level.LOGS)
     assert kind_of(HERE.attempt(3).plan) == kind_of(HERE.attempt(3).node("n1").root / "plan.json")
     assert way_of(HERE.attempt(3).node("n1").torchrun_log) == (Way.APPENDED, Level.LOGS)

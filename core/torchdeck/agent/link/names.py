@@ -82,6 +82,7 @@ _RANK_FILES = {
     str(_RANK.exit): Mirrored(Way.REPLACED, Level.EVENTS, 64),
     str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE, 64),
     str(_RANK.progress): Mirrored(Way.RECORD, Level.STATE, 64 * _KIB),
+    str(_RANK.script): Mirrored(Way.REPLACED, Level.STATE, 64 * _KIB),
     str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK, 16 * _GIB),
     str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK, 64 * _GIB),
 }

@@ -12,16 +12,19 @@ from typing import NamedTuple
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.failures import read_exit, read_number
 from torchdeck.agent.ranks.hang import Standing
+from torchdeck.agent.ranks.script_book import ScriptBook
 from torchdeck.contract.layout import AttemptLayout, RankLayout
 from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, StepTimes, read_progress
 from torchdeck.contract.metrics.segment_format import (
     HEADER_LIMIT,
     SEGMENT_SUFFIX,
     SegmentError,
+    SegmentHeader,
     decode_header,
 )
 from torchdeck.contract.processes import PROC
 from torchdeck.contract.run_states import RankPhase
+from torchdeck.trainers.reading import Reading
 
 _UNTRAINED_PHASES = frozenset((RankPhase.STARTING, RankPhase.LOADING, RankPhase.COMPILING))
 """Phases of a rank that need not have trained yet."""
@@ -46,6 +49,7 @@ class RankWatch:
     Attributes:
         exits: rank → exit code, for those that left an exit file.
         states: rank → what it did last.
+        scripts: rank → what a script's output and files report; not used for a rank that has a progress file.
     """
 
     def __init__(self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock) -> None:
@@ -53,7 +57,8 @@ class RankWatch:
         self.states: dict[int, RankState] = {}
         self._clock = clock
         self._ranks = {rank: attempt.rank(rank) for rank in ranks}
-        self._scripts = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
+        self.scripts = {rank: ScriptBook(layout.script) for rank, layout in self._ranks.items()}
+        self._rows = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
         self._slow: dict[int, float | None] = {}
         self._watched: set[int] = set()
         self._holders: dict[int, int] = {}
@@ -131,20 +136,28 @@ class RankWatch:
         self._mark(rank, watched=progress.phase in WATCHED_PHASES)
 
     def _from_metrics(self, rank: int) -> None:
-        script = self._scripts[rank]
-        newest = script.look()
+        rows, script = self._rows[rank], self.scripts[rank]
+        newest = rows.look()
+        if newest is not None and newest.table.source == "log" and newest.step >= 0:
+            named = dict.fromkeys(newest.table.keys, 0.0)
+            script.take(Reading(named, step=newest.step, time=newest.time), "log", "torchdeck.log")
+        script.write()
         pid = self._child(rank)
-        if newest is None:
+        known = script.state
+        if newest is None and known.time is None:
             begun = _changed(self._ranks[rank])
             self.states[rank] = RankState(
                 RankPhase.STARTING, 0, None, begun, self._clock.since_wall(begun), pid
             )
             return
-        still = self._clock.since_wall(newest.time)
-        self.states[rank] = RankState(RankPhase.TRAINING, newest.step, None, newest.time, still, pid)
-        self._slow[rank] = script.times.slow_step
+        time = max(known.time or 0.0, newest.time if newest is not None else 0.0)
+        step = known.step if known.step is not None else newest.step if newest is not None else 0
+        still = self._clock.since_wall(time)
+        phase = known.phase or RankPhase.TRAINING
+        self.states[rank] = RankState(phase, step, known.total, time, still, pid)
+        self._slow[rank] = rows.times.slow_step
         # one row says nothing of the rhythm in which rows come
-        self._mark(rank, watched=script.times.slow_step is not None)
+        self._mark(rank, watched=rows.times.slow_step is not None and phase in WATCHED_PHASES)
 
     def _mark(self, rank: int, *, watched: bool) -> None:
         (self._watched.add if watched else self._watched.discard)(rank)
@@ -179,6 +192,8 @@ class ScriptStep(NamedTuple):
     step: int
     time: float
     """Unix seconds."""
+    table: SegmentHeader
+    """Its names, and who wrote it."""
 
 
 class ScriptProgress:
@@ -192,7 +207,7 @@ class ScriptProgress:
         self.times = StepTimes()
         self.newest: ScriptStep | None = None
         self._folder = folder
-        self._shapes: dict[str, tuple[int, int]] = {}
+        self._tables: dict[str, SegmentHeader] = {}
         self._sizes: dict[str, int] = {}
 
     def look(self) -> ScriptStep | None:
@@ -215,23 +230,22 @@ class ScriptProgress:
         self._sizes[path] = size
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            shape = self._shapes.get(path) or self._shape(path, descriptor)
-            if shape is None:
+            table = self._tables.get(path) or self._table(path, descriptor)
+            if table is None:
                 return
-            length, row_bytes = shape
-            rows = (size - length) // row_bytes
+            rows = (size - table.length) // table.row_bytes
             if rows > 0:
-                step, time = _ROW.unpack(os.pread(descriptor, _ROW.size, length + (rows - 1) * row_bytes))
+                last = table.length + (rows - 1) * table.row_bytes
+                step, time = _ROW.unpack(os.pread(descriptor, _ROW.size, last))
                 if time > 0 and (self.newest is None or time >= self.newest.time):
-                    self.newest = ScriptStep(step, time)
+                    self.newest = ScriptStep(step, time, table)
         except (OSError, SegmentError, struct.error):
             return
         finally:
             os.close(descriptor)
 
-    def _shape(self, path: str, descriptor: int) -> tuple[int, int] | None:
-        header = decode_header(os.pread(descriptor, min(HEADER_LIMIT, 1 << 20), 0))
-        if header is None:
-            return None
-        self._shapes[path] = (header.length, header.row_bytes)
-        return self._shapes[path]
+    def _table(self, path: str, descriptor: int) -> SegmentHeader | None:
+        table = decode_header(os.pread(descriptor, min(HEADER_LIMIT, 1 << 20), 0))
+        if table is not None:
+            self._tables[path] = table
+        return table
