@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import stat
@@ -22,6 +23,7 @@ from torchdeck.agent.ranks.rank_watch import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
 from torchdeck.agent.sync import Syncer
 from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.telemetry.writer import MetricsWriter
 
 RUN = "test-run"
@@ -200,13 +202,19 @@ def test_only_what_grew_is_synced(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_ranks_is_composed() -> None:
-    """Removed by name and by prefix, then set."""
+    """Removed by name and by prefix, then set; PATH begins with the interpreter's folder."""
+    node = NodePlan(
+        "a", "", 0, 1, (), "", (), (), ("python", "-u"), {"KEPT": "2", "PET_X": "3"}, ("PET_*", "GONE")
+    )
     environ = {"PATH": "/bin", "PET_NNODES": "2", "GONE": "1", "KEPT": "1"}
-    assert compose_environment(environ, {"KEPT": "2", "PET_X": "3"}, ("PET_*", "GONE")) == {
-        "PATH": "/bin",
-        "KEPT": "2",
-        "PET_X": "3",
-    }
+    composed = {"PATH": "/bin", "KEPT": "2", "PET_X": "3"}
+    assert compose_environment(environ, node) == composed
+    venv = dataclasses.replace(node, command=("/venv/bin/python",))
+    assert compose_environment(environ, venv) == {**composed, "PATH": "/venv/bin:/bin"}
+    again = {**environ, "PATH": "/venv/bin:/bin"}
+    assert compose_environment(again, venv)["PATH"] == "/venv/bin:/bin"
+    own = dataclasses.replace(venv, env={"PATH": "/mine"})
+    assert compose_environment(environ, own) == {"PATH": "/mine", "KEPT": "1"}
 
 
 def test_free_ports_are_free() -> None:

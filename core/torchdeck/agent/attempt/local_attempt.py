@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.gang import events as on
@@ -104,7 +105,7 @@ class LocalAttempt:
             told[VARIABLE] = "1"
         order = {
             "argv": list(self._node.argv),
-            "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets, **told},
+            "env": {**compose_environment(environ, self._node), **secrets, **told},
             "cwd": self._node.working_dir,
             "handover": self._handover.line().decode(),
             "store": store,
@@ -233,15 +234,20 @@ class LocalAttempt:
         return any(self.attempt.rank(rank).root.exists() for rank in self.ranks)
 
 
-def compose_environment(
-    environ: Mapping[str, str], setting: Mapping[str, str], unset: Sequence[str]
-) -> dict[str, str]:
-    """`environ` without `unset` (a name ending in `*` is a prefix), with `setting` over it."""
-    names = {name for name in unset if not name.endswith("*")}
-    prefixes = tuple(name[:-1] for name in unset if name.endswith("*"))
+def compose_environment(environ: Mapping[str, str], node: NodePlan) -> dict[str, str]:
+    """`environ` without what the node unsets (a name ending in `*` is a prefix), with what it sets over it.
+
+    PATH begins with the folder of the interpreter, as in its activated environment, unless the plan sets it:
+    a program finds the tools that were installed beside it.
+    """
+    names = {name for name in node.unset if not name.endswith("*")}
+    prefixes = tuple(name[:-1] for name in node.unset if name.endswith("*"))
     kept = {
         name: value
         for name, value in environ.items()
         if name not in names and not (prefixes and name.startswith(prefixes))
     }
-    return {**kept, **setting}
+    python, path = Path(node.command[0]), kept.get("PATH", os.defpath)
+    if python.is_absolute() and path.partition(os.pathsep)[0] != str(python.parent):
+        kept["PATH"] = f"{python.parent}{os.pathsep}{path}"
+    return {**kept, **node.env}

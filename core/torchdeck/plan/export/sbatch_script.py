@@ -12,6 +12,7 @@ from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
 from torchdeck.plan.export.shell_words import (
     CODE_PLACE,
     PREPARE,
+    TOOLS,
     code_default,
     code_said,
     environment,
@@ -144,6 +145,7 @@ def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
         # by arguments, not by the environment, which ranks would inherit
         " ".join(f"{name}=${number}" for number, name in enumerate(_given(plan), 1)),
         _by_node([f"PYTHON=${{PYTHON:-{word(node.command[0])}}}" for node in nodes]),
+        TOOLS,
         *_ranks(nodes),
         _by_node([CODE_PLACE if starts_in_copy(node) else ":" for node in nodes]),
         _by_node([f"cd -- {word(node.working_dir)}" for node in nodes]),

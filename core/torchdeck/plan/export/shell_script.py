@@ -9,6 +9,7 @@ from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
 from torchdeck.plan.export.shell_words import (
     CODE_PLACE,
     PREPARE,
+    TOOLS,
     code_default,
     code_said,
     environment,
@@ -38,6 +39,7 @@ def export_sh(plan: LaunchPlan, node: NodePlan) -> str:
         *_head(plan, node),
         "set -eu",
         f"PYTHON=${{PYTHON:-{word(python)}}}",
+        TOOLS,
         _port(plan),
         f"RUN_ID=${{RUN_ID:-{word('exported-' + plan.fingerprint[:12])}}}",
         'RUN_DIR=${RUN_DIR:-"$PWD/$RUN_ID"}',

@@ -29,6 +29,9 @@ esac
 """
 """Creates the run's folder, and checks that it is valid in JSON and in a module path."""
 
+TOOLS = 'case $PYTHON in */*) PATH=$(dirname -- "$PYTHON"):$PATH; export PATH ;; esac'
+"""Makes PATH begin with the interpreter's folder, as agents do."""
+
 CODE_PLACE = """\
 CODE=$(cd -- "$CODE" && pwd)
 case $CODE in
