@@ -17,9 +17,9 @@ from PySide6.QtWidgets import QApplication
 from benchmarks.rows import Row
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.pane import PreviewPane
-from torchdeck_app.launch.preview.service import PreviewService
-from torchdeck_app.launch.preview.state import PreviewState
+from torchdeck_app.launch.preview.preview_pane import PreviewPane
+from torchdeck_app.launch.preview.preview_service import PreviewService
+from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.theme.theme import Theme
 
 EDITS = 20

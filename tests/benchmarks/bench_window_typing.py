@@ -20,7 +20,7 @@ from benchmarks.rows import Row
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.launch_page import LaunchPage
-from torchdeck_app.launch.preview.state import PreviewState
+from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.garbage import GarbageCollector

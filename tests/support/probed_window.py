@@ -171,7 +171,7 @@ def nodes_of(board: Any) -> list[dict[str, Any]]:
 
     A Mark's text is `before N`, the position at which it would come, or `off N`, the node that would go.
     """
-    from torchdeck_app.launch.preview.placement.layout import Spot
+    from torchdeck_app.launch.preview.placement.grid_layout import Spot
 
     area, layout, marks = board.viewport(), board.layout_now, board.marks
     found = []

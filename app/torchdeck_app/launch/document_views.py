@@ -1,4 +1,4 @@
-"""Views of the document, one of them visible: form and text."""
+"""Views of the document, form and text, one of them visible; and its current problems."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from torchdeck.config.problems import Problem, dotted
-from torchdeck_app.launch.document.checked import CheckedDocument
+from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
+from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.form import ConfigForm
-from torchdeck_app.launch.problem_rows import ProblemRow
+from torchdeck_app.launch.preview.preview_service import PreviewService
+from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, problem_rows
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 
@@ -118,3 +120,28 @@ class DocumentViews(QStackedWidget):
         """Ask for a line to go to, if the view has lines."""
         if self.view == "toml":
             self.editor.go_to_line()
+
+
+class FoundProblems:
+    """Problems of `document`, and those that `service` has found in planning it."""
+
+    def __init__(self, document: RunDocument, service: PreviewService) -> None:
+        self._document, self._service = document, service
+
+    def rows(self) -> tuple[ProblemRow, ...]:
+        """Return the current or pending rows of the problem list."""
+        return problem_rows(self._document.newest, self._planned())
+
+    def show(self, shown: ProblemList, views: DocumentViews, batch_plan: BatchPlanControl) -> None:
+        """Show the problems in the list, at fields and lines, and for a missing batch plan."""
+        checked, planned = self._document.newest, self._planned()
+        shown.show_rows(self.rows())
+        views.show_planned(planned)
+        if checked is not None and self._service.state.version == checked.version:
+            batch_plan.show_problems(checked, planned)
+
+    def _planned(self) -> tuple[Problem, ...]:
+        """Return the planning problems of the last checked text."""
+        checked, state = self._document.newest, self._service.state
+        is_newest = checked is not None and checked.loaded is not None and state.version == checked.version
+        return state.problems if is_newest else ()

@@ -11,7 +11,7 @@ from torchdeck.use_cases.previewer import Previewer
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.bridge.worker_ui import WorkerUi
-from torchdeck_app.launch.check.calls import check_everything
+from torchdeck_app.launch.check.launching import check_everything
 
 
 def test_a_run_on_a_node_is_previewed_and_checked_with_what_was_asked_for(

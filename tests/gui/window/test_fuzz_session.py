@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow
 
 from support import hostile
 from support.fuzzing import read_all
-from torchdeck_app.launch.files.recent import RecentFiles
+from torchdeck_app.launch.files.document_sources import RecentFiles
 from torchdeck_app.settings.saved_files import read_kept
 from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
 from torchdeck_app.settings.settings import Settings, read_settings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,12 +14,23 @@ from torchdeck.config.toml.merge import Merge
 from torchdeck.contract.refusal import Refusal
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.files import disk_change
-from torchdeck_app.launch.files.beginnings import Beginning, begin_anew, begin_with, write_files
-from torchdeck_app.launch.files.disk import DiskText, read_text
-from torchdeck_app.launch.files.disk_change import ChangedError, DiskChange
-from torchdeck_app.launch.files.recent import RecentFiles
-from torchdeck_app.launch.files.watch import INTERVAL, FileWatch, Seen
+from torchdeck_app.launch.files import run_file as disk_change
+from torchdeck_app.launch.files.document_sources import (
+    Beginning,
+    RecentFiles,
+    begin_anew,
+    begin_with,
+    write_files,
+)
+from torchdeck_app.launch.files.run_file import (
+    INTERVAL,
+    ChangedError,
+    DiskChange,
+    DiskText,
+    FileWatch,
+    Seen,
+    read_text,
+)
 
 T = TypeVar("T")
 
@@ -300,3 +311,32 @@ class DocumentFile(QObject):
             self.failed.emit(str(error) if isinstance(error, Refusal) else f"{name}: {error!r}")
 
         self._operations.run(name, lambda _progress, _cancel: call(), done=done, failed=told)
+
+
+# Document in the window's session: a saved one by its path, unsaved edits as text.
+
+
+def document_state(file: DocumentFile, document: RunDocument) -> dict[str, Any]:
+    """Return the state for `restore_document`, as JSON values."""
+    path, base = document.path, file.base
+    return {
+        "path": None if path is None else str(path),
+        "name": file.name,
+        # a saved document is read from its file again
+        "text": None if file.is_saved else document.text,
+        "begun": None if file.is_saved else (file.begun if base is None else base.text),
+        "has_file": base is not None,
+        "newline": file.newline,
+    }
+
+
+def restore_document(file: DocumentFile, state: Mapping[str, Any]) -> None:
+    """Open the last document; an invalid state is ignored."""
+    path, text, begun, name = (state.get(key) for key in ("path", "text", "begun", "name"))
+    where = Path(path) if isinstance(path, str) else None
+    if isinstance(text, str) and isinstance(begun, str):
+        called = name if isinstance(name, str) else "run"
+        newline = "\r\n" if state.get("newline") == "\r\n" else "\n"
+        file.restore(text, where, begun, called, has_file=state.get("has_file") is True, newline=newline)
+    elif where is not None:
+        file.open(where)

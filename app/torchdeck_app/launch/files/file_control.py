@@ -12,12 +12,10 @@ from torchdeck.config.starts.starts import Remains, preset_files, what_remains
 from torchdeck.config.toml.merge import MergeError
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.files.disk import DiskText
-from torchdeck_app.launch.files.disk_change import DiskChange
 from torchdeck_app.launch.files.document_file import DocumentFile
-from torchdeck_app.launch.files.folder_dialog import FolderDialog
-from torchdeck_app.launch.files.merge_dialog import MergeDialog
+from torchdeck_app.launch.files.file_dialogs import FolderDialog, MergeDialog
 from torchdeck_app.launch.files.notice import Answer, Notice
+from torchdeck_app.launch.files.run_file import DiskChange, DiskText
 from torchdeck_app.widgets.dialogs import Choice, ask
 
 DISK = "disk"

@@ -22,13 +22,10 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.toml.document import KeyPath
-from torchdeck_app.launch.form.controls.control import Control
-from torchdeck_app.launch.form.controls.make import is_wide, make_control, unit_of
-from torchdeck_app.launch.form.controls.small_button import SmallButton
-from torchdeck_app.launch.form.edits import adding, removing
-from torchdeck_app.launch.form.groups import keys_of_many, label_of
-from torchdeck_app.launch.form.kinds import Kind, kind_of
-from torchdeck_app.launch.form.states import FieldState
+from torchdeck_app.launch.form.control import Control, SmallButton
+from torchdeck_app.launch.form.control_factory import is_wide, make_control, unit_of
+from torchdeck_app.launch.form.form_edits import adding, keys_of_many, label_of, removing
+from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label

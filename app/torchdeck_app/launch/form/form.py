@@ -21,11 +21,9 @@ from shiboken6 import isValid
 
 from torchdeck.config.problems import Problem, undotted
 from torchdeck.config.toml.edit import EditError
-from torchdeck_app.launch.document.checked import CheckedDocument
+from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.form.controls.choice import QuietBox
-from torchdeck_app.launch.form.controls.value_line import ValueLine
-from torchdeck_app.launch.form.edits import NamedEdit
+from torchdeck_app.launch.form.control import ValueLine
 from torchdeck_app.launch.form.field_row import (
     CONTROL,
     MARK,
@@ -36,13 +34,13 @@ from torchdeck_app.launch.form.field_row import (
     row_around,
     sentence,
 )
+from torchdeck_app.launch.form.form_edits import FIRST, KINDS, OPEN, NamedEdit
+from torchdeck_app.launch.form.form_model import FormModel
+from torchdeck_app.launch.form.form_state import FieldState
 from torchdeck_app.launch.form.group_box import GroupBox
-from torchdeck_app.launch.form.groups import FIRST, KINDS, OPEN
-from torchdeck_app.launch.form.help_strip import HelpStrip
-from torchdeck_app.launch.form.model import FormModel
-from torchdeck_app.launch.form.states import FieldState
+from torchdeck_app.launch.form.help_strip import HelpStrip, UnreadState
 from torchdeck_app.launch.form.tab_order import step_focus
-from torchdeck_app.launch.form.unread_state import UnreadState
+from torchdeck_app.launch.form.value_controls import QuietBox
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.inputs import SearchLine
 from torchdeck_app.widgets.panel import GRID, label

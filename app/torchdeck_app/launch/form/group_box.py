@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.field_row import MARK, FieldRow, sentence
-from torchdeck_app.launch.form.groups import heading_of
-from torchdeck_app.launch.form.states import FieldState, GroupState
+from torchdeck_app.launch.form.form_edits import heading_of
+from torchdeck_app.launch.form.form_state import FieldState, GroupState
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from torchdeck.plan.memory.fullness import fullness
@@ -10,7 +11,6 @@ from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED
-from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 
 _EVEN = 1.005
 _UNEVEN = 1.1
@@ -100,3 +100,14 @@ def _costs(preview: Preview) -> Answer:
     return Answer(
         question, f"{size(traffic.between)} a step", f"{size(traffic.sent)} a rank{busy}", exact=exact
     )
+
+
+# Colours of memory verdicts. Without Qt.
+
+VERDICT_COLOURS: Mapping[str, str] = {
+    "fits": "good",
+    "tight": "warn",
+    "does not fit": "bad",
+    "unknown": "quiet",
+}
+"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.terms`."""

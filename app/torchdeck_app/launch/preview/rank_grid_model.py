@@ -1,4 +1,4 @@
-"""Model of the placement grid: every known machine, its devices, and the ranks on them."""
+"""Model of the placement grid: every known machine, its devices, and the ranks on them; also in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.rank_grid import RankGridNode
+from torchdeck.quantities import size
 
 
 @dataclass(frozen=True)
@@ -199,3 +201,50 @@ def _slot(device: Device, rank: int | None, shard: int, needs: Mapping[int, Need
     need = None if rank is None else needs.get(rank)
     group = 0 if rank is None else rank // shard
     return Slot(f"cuda:{device.index}", device.index, rank, group, need, device.memory_bytes or None)
+
+
+# Grid content in words: for tooltips and screen readers.
+
+
+def spot_text(model: RankGridModel, index: int, slot: int | None) -> str:
+    """Return a node, or a slot of it, in a line or two."""
+    node = model.nodes[index]
+    return node_text(node) if slot is None else slot_text(model, node, node.slots[slot])
+
+
+def node_text(node: ModelNode) -> str:
+    """Return `gpu00: 8 × H100, ranks 0 to 7`."""
+    devices = sum(slot.index is not None for slot in node.slots)
+    kind = f"{devices} × {node.kind}" if devices else node.kind
+    ranks = [slot.rank for slot in node.slots if slot.rank is not None]
+    if not ranks:
+        return f"{node.name}: {kind}, not used"
+    numbers = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {min(ranks)} to {max(ranks)}"
+    return f"{node.name}: {kind}, {numbers}"
+
+
+def slot_text(model: RankGridModel, node: ModelNode, slot: Slot) -> str:
+    """Return `rank 3: cuda:3 of gpu00`, with its shard group, and its memory on the next line."""
+    if slot.rank is None:
+        return f"{slot.device} of {node.name}: not used"
+    where = f"rank {slot.rank}: {slot.device} of {node.name}"
+    if model.is_grouped:
+        where += f", group {slot.group:,} of 0 to {model.groups - 1:,}"
+    return where if slot.need is None else f"{where}\n{need_text(slot.need)}"
+
+
+def need_text(need: Need) -> str:
+    """Return `29.8 GiB of 40.0 GiB, 74 %: fits`."""
+    if need.share is None or need.capacity_bytes is None:
+        return f"{size(need.peak_bytes)} at its peak"
+    return f"{size(need.peak_bytes)} of {size(need.capacity_bytes)}, {percent(need.share)}: {need.verdict}"
+
+
+def of_capacity(need: Need) -> str:
+    """Return `29.8/40.0 GiB`, in one unit if both have it; only the peak if the capacity is unknown."""
+    peak = size(need.peak_bytes)
+    if need.capacity_bytes is None:
+        return peak
+    whole = size(need.capacity_bytes)
+    number, unit = peak.split()
+    return f"{number}/{whole}" if whole.endswith(f" {unit}") else f"{peak}/{whole}"

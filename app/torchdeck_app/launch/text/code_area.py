@@ -25,11 +25,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 
 from torchdeck.shown_text import shown
-from torchdeck_app.launch.text.hidden import hidden_characters
-from torchdeck_app.launch.text.positions import PARAGRAPH, characters, units
-from torchdeck_app.launch.text.spot import key_at
+from torchdeck_app.launch.text.characters import PARAGRAPH, characters, hidden_characters, units
 from torchdeck_app.launch.text.suggestions import explained
-from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens, written_span
+from torchdeck_app.launch.text.toml_context import Kind, State, key_at, tokens, written_span
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip

@@ -13,15 +13,13 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
 
 from torchdeck.config.problems import Problem
-from torchdeck_app.launch.document.checked import CheckedDocument
-from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.document.text_change import change_between
+from torchdeck_app.launch.document.checked_text import CheckedDocument
+from torchdeck_app.launch.document.run_document import RunDocument, change_between
+from torchdeck_app.launch.text.characters import characters, hidden_characters, units
 from torchdeck_app.launch.text.code_area import CodeArea
 from torchdeck_app.launch.text.find_bar import FindBar
-from torchdeck_app.launch.text.hidden import hidden_characters
-from torchdeck_app.launch.text.positions import characters, units
-from torchdeck_app.launch.text.spot import spot_at
 from torchdeck_app.launch.text.suggestions import Suggestion, suggestions
+from torchdeck_app.launch.text.toml_context import spot_at
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.schema import BUILTIN_RECIPES
-from torchdeck_app.launch.text.spot import Spot
+from torchdeck_app.launch.text.toml_context import Spot
 
 
 class Suggestion(NamedTuple):

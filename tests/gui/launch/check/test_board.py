@@ -9,11 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import Problem
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck_app.launch.check.appearance import LOOKS
-from torchdeck_app.launch.check.check_table import CheckTable
-from torchdeck_app.launch.check.grid import grid_of
-from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.rows import check_rows
+from torchdeck_app.launch.check.check_rows import check_rows, grid_of
+from torchdeck_app.launch.check.check_table import LOOKS, CheckTable
+from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.theme.theme import Theme
 
 ACCESSIBLE = Qt.ItemDataRole.AccessibleTextRole

@@ -15,8 +15,8 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.plan.check import PreflightError, failed, ok, warning
 from torchdeck.plan.plan_changes import LIMIT, plan_changes
-from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.rows import by_node, check_rows, refusal_rows, verdict
+from torchdeck_app.launch.check.check_rows import by_node, check_rows, refusal_rows, verdict
+from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.theme.theme import Theme
 
 

@@ -19,11 +19,11 @@ from torchdeck.trust.trust_list import TrustList
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
-from torchdeck_app.launch.check import calls
+from torchdeck_app.launch.check import launching as calls
+from torchdeck_app.launch.check.check_rows import CheckRow
 from torchdeck_app.launch.check.launching import Launching
-from torchdeck_app.launch.check.rows import CheckRow
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.preview.service import PreviewService
+from torchdeck_app.launch.preview.preview_service import PreviewService
 
 SCRIPT = '[run]\nscript = "t.py"\n[distributed]\nnproc = 1\ndevices = "cpu"\n'
 RECIPE = (

@@ -17,9 +17,8 @@ from pytestqt.qtbot import QtBot
 from support.run_files import MINIMAL, write
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document import run_document as checker_module
-from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
-from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.document.text_change import change_between
+from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
+from torchdeck_app.launch.document.run_document import RunDocument, change_between
 
 
 class Clock:

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck_app.launch.files.beginnings import begin_anew, begin_with, unused, write_files
-from torchdeck_app.launch.files.diff import by_key, by_line
-from torchdeck_app.launch.files.disk import FileError, read_text, stamp_of, write_text
-from torchdeck_app.launch.files.recent import LIMIT, RecentFiles
+from torchdeck_app.launch.files.diff_view import by_key, by_line
+from torchdeck_app.launch.files.document_sources import (
+    LIMIT,
+    RecentFiles,
+    begin_anew,
+    begin_with,
+    unused,
+    write_files,
+)
+from torchdeck_app.launch.files.run_file import FileError, read_text, stamp_of, write_text
 
 
 def test_line_ends_mode_and_links_stay(tmp_path: Path) -> None:

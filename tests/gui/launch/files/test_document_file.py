@@ -12,14 +12,14 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.files import disk_change, document_file
-from torchdeck_app.launch.files.beginnings import Beginning
-from torchdeck_app.launch.files.disk import Stamp, stamp_of, write_text
+from torchdeck_app.launch.files import document_file
+from torchdeck_app.launch.files import run_file as disk_change
 from torchdeck_app.launch.files.document_file import DocumentFile
+from torchdeck_app.launch.files.document_sources import Beginning
 from torchdeck_app.launch.files.file_control import FileControl
-from torchdeck_app.launch.files.folder_dialog import FolderDialog
-from torchdeck_app.launch.files.merge_dialog import MergeDialog
+from torchdeck_app.launch.files.file_dialogs import FolderDialog, MergeDialog
 from torchdeck_app.launch.files.notice import Notice
+from torchdeck_app.launch.files.run_file import Stamp, stamp_of, write_text
 from torchdeck_app.theme.theme import Theme
 
 TEXT = '# mine\nname = "a"\n\n[run]\nrecipe = "byte-gpt"\n\n[training]\nsteps = 10\nlr = 0.1\n'

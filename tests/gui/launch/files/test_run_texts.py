@@ -10,8 +10,8 @@ import pytest
 
 from support.made_runs import IDS, make_run
 from torchdeck.contract.journal import Event
-from torchdeck_app.launch.files.diff import by_key
-from torchdeck_app.launch.files.run_texts import run_text, run_titles
+from torchdeck_app.launch.files.diff_dialog import run_text, run_titles
+from torchdeck_app.launch.files.diff_view import by_key
 
 TEXT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n'
 

@@ -18,7 +18,7 @@ from torchdeck_app.launch.form.codecs import (
     UnreadableError,
     codec_of,
 )
-from torchdeck_app.launch.form.kinds import Kind, kind_of, words_of
+from torchdeck_app.launch.form.form_state import Kind, kind_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit
 
 from support.form_user import User, messages
 from support.run_files import MINIMAL
-from torchdeck_app.launch.form.controls.make import LinesControl, PathControl, written_path
-from torchdeck_app.launch.form.controls.pairs import PairsControl
+from torchdeck_app.launch.form.control_factory import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.field_row import TablesControl
+from torchdeck_app.launch.form.pair_table import PairsControl
 
 
 def test_a_number_stays_as_it_is_typed(user: User) -> None:

@@ -12,10 +12,9 @@ from support.form_user import User, messages
 from support.run_files import MINIMAL, write
 from torchdeck.config.problems import Problem
 from torchdeck.config.starts.presets import preset_text
-from torchdeck_app.launch.form.controls.choice import ChoiceControl
-from torchdeck_app.launch.form.controls.line import LineControl
 from torchdeck_app.launch.form.field_row import FieldRow
 from torchdeck_app.launch.form.tab_order import in_visual_order
+from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl
 
 
 def test_groups_open_by_mouse_and_keys(user: User) -> None:

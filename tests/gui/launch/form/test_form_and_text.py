@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 from torchdeck.config.problems import dotted
 from torchdeck.config.starts.presets import preset_names, preset_text
 from torchdeck.config.toml.edit import EditError
-from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
+from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.codecs import UnreadableError, codec_of
-from torchdeck_app.launch.form.edits import (
+from torchdeck_app.launch.form.form_edits import (
     NamedEdit,
     adding,
     removing,
@@ -24,8 +24,8 @@ from torchdeck_app.launch.form.edits import (
     resetting,
     setting,
 )
-from torchdeck_app.launch.form.model import FormModel
-from torchdeck_app.launch.form.states import FieldState
+from torchdeck_app.launch.form.form_model import FormModel
+from torchdeck_app.launch.form.form_state import FieldState
 
 TEXTS = st.sampled_from(
     [

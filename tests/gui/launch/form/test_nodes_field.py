@@ -11,7 +11,7 @@ from shiboken6 import delete
 from support.form_user import User
 from support.run_files import MINIMAL
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
-from torchdeck_app.launch.form.controls.make import NodesControl
+from torchdeck_app.launch.form.control_factory import NodesControl
 from torchdeck_app.launch.launch_page import names_in
 from torchdeck_app.theme.theme import Theme
 

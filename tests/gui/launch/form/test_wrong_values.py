@@ -13,11 +13,11 @@ from shiboken6 import delete
 from torchdeck.config.keys import all_keys
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError, set_value
-from torchdeck_app.launch.document.checked import CheckRequest, check_document
+from torchdeck_app.launch.document.checked_text import CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.form import ConfigForm
-from torchdeck_app.launch.form.model import FormModel
-from torchdeck_app.launch.form.states import FormState
+from torchdeck_app.launch.form.form_model import FormModel
+from torchdeck_app.launch.form.form_state import FormState
 from torchdeck_app.theme.theme import Theme
 
 WRONG: list[Any] = [3, -1.5, "x", "two\nlines", True, [1, "a"], [], {"a": 1}, [{"a": 1}], [[1]], float("nan")]

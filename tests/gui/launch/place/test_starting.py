@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from support.launch_place import SCRIPT, has_document, opened, press, write_script
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.launch.check.rows import CheckRow
+from torchdeck_app.launch.check.check_rows import CheckRow
 from torchdeck_app.launch.launch_page import LaunchPage
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from support.previews import GIB, machines
 from torchdeck.contract.inventory import Inventory, NodeInfo
-from torchdeck_app.launch.preview.free_now import has_local, has_moved
+from torchdeck_app.launch.preview.preview_service import has_local, has_moved
 
 
 def seen(free: float, *, described: bool = False) -> Inventory:

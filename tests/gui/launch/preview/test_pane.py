@@ -22,11 +22,11 @@ from torchdeck.trust.held import Held
 from torchdeck.use_cases.previewer import UNTRACED, Previewer
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.headline import answers
-from torchdeck_app.launch.preview.pane import PreviewPane
-from torchdeck_app.launch.preview.placement.layout import Spot
+from torchdeck_app.launch.preview.placement.grid_layout import Spot
+from torchdeck_app.launch.preview.preview_pane import PreviewPane
+from torchdeck_app.launch.preview.preview_service import PreviewService
+from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.launch.preview.rank_grid_model import board_model
-from torchdeck_app.launch.preview.service import PreviewService
-from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
 
 WRAPPED = Qt.TextFlag.TextWordWrap.value

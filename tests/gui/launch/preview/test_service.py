@@ -22,9 +22,9 @@ from torchdeck.config.problems import Problem
 from torchdeck.plan.known import Known
 from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview import service as free_watch
-from torchdeck_app.launch.preview.service import PreviewService
-from torchdeck_app.launch.preview.state import PreviewState
+from torchdeck_app.launch.preview import preview_service as free_watch
+from torchdeck_app.launch.preview.preview_service import PreviewService
+from torchdeck_app.launch.preview.preview_state import PreviewState
 
 NOTHING = machines(1, 2)
 PROBLEM = Problem("training.lr", "run.toml", 3, "it is negative", "a number above 0")

@@ -10,9 +10,8 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import Problem
-from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
-from torchdeck_app.launch.problem_rows import ProblemRow, headline, problem_rows
-from torchdeck_app.launch.problems.list import ProblemList
+from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
+from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, headline, problem_rows
 from torchdeck_app.launch.text.editor import marks_of
 from torchdeck_app.theme.theme import Theme
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from torchdeck_app.launch.text.characters import characters, units
 from torchdeck_app.launch.text.editor import matches, next_match
-from torchdeck_app.launch.text.positions import characters, units
-from torchdeck_app.launch.text.spot import key_at, spot_at
 from torchdeck_app.launch.text.suggestions import explained, suggestions
+from torchdeck_app.launch.text.toml_context import key_at, spot_at
 
 TEXT = """\
 name = "x"

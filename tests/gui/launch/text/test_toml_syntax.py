@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.few_examples import few
 from support.toml_texts import toml_documents
 from torchdeck.config.toml.document import scan
-from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens
+from torchdeck_app.launch.text.toml_context import Kind, State, tokens
 
 
 def kinds(line: str, state: State = State.PLAIN) -> list[tuple[str, str]]:

@@ -8,9 +8,9 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck_app.launch.preview.placement.groups import PERIODS, Fill, group_look, pieces
-from torchdeck_app.launch.preview.placement.layout import Box, Detail
-from torchdeck_app.launch.preview.placement.paint import BAR_COLOURS
+from torchdeck_app.launch.preview.placement.grid_layout import Box, Detail
+from torchdeck_app.launch.preview.placement.grid_markers import PERIODS, Fill, group_look, pieces
+from torchdeck_app.launch.preview.placement.grid_painting import BAR_COLOURS
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme

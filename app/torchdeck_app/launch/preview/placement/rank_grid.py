@@ -16,9 +16,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip, QWidget
 
-from torchdeck_app.launch.preview.placement.cursor import past_neighbour, same_spot
-from torchdeck_app.launch.preview.placement.keys import moved
-from torchdeck_app.launch.preview.placement.layout import (
+from torchdeck_app.launch.preview.placement.grid_cursor import moved, past_neighbour, same_spot
+from torchdeck_app.launch.preview.placement.grid_layout import (
     STEPS,
     Box,
     Layout,
@@ -27,10 +26,9 @@ from torchdeck_app.launch.preview.placement.layout import (
     lay_out,
     lay_out_in,
 )
-from torchdeck_app.launch.preview.placement.markers import Markers
-from torchdeck_app.launch.preview.placement.paint import RankGridPainter
-from torchdeck_app.launch.preview.placement.words import spot_text
-from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
+from torchdeck_app.launch.preview.placement.grid_markers import Markers
+from torchdeck_app.launch.preview.placement.grid_painting import RankGridPainter
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, spot_text
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 
@@ -159,7 +157,7 @@ class RankGridArea(PannedArea):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             spot = self._spot(QPointF(event.pos()))
             if spot is not None:
-                QToolTip.showText(event.globalPos(), plain_tip(spot_text(self._model, spot)), self)
+                QToolTip.showText(event.globalPos(), plain_tip(spot_text(self._model, *spot)), self)
             else:
                 QToolTip.hideText()
             return True
@@ -201,7 +199,7 @@ class RankGridArea(PannedArea):
     def _describe(self) -> None:
         """Announce the keyboard position to assistive tools."""
         if self._cursor.node < len(self._model.nodes):
-            self.setAccessibleDescription(spot_text(self._model, self._cursor))
+            self.setAccessibleDescription(spot_text(self._model, *self._cursor))
 
 
 _ARROWS = {

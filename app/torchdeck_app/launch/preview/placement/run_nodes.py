@@ -1,23 +1,19 @@
-"""Nodes of the inventory that the document names, and changes that add or remove one."""
+"""Items of the inventory, and changes that add one to the run or remove it. Without Qt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
+from torchdeck.config.values.node_names import NodeNameError, expand
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.nodes.inventory.names import NodeNamesError, members
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.preview.placement.changes import Change, RefusedError
-from torchdeck_app.launch.preview.placement.inventory_items import (
-    InventoryItem,
-    added,
-    inventory_items,
-    nodes_of,
-    without,
-)
+from torchdeck_app.launch.preview.placement.placement_changes import Change, RefusedError, shortened
 
 KEY = "distributed.nodes"
 
@@ -132,3 +128,92 @@ def _within(table: Mapping[str, Any], *path: str) -> Any:
 
 def _names(value: object) -> list[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+# Nodes and groups of the node inventory, compared with the nodes that a run names. Without Qt.
+
+
+@dataclass(frozen=True)
+class InventoryItem:
+    """Node of the inventory, or a group of nodes."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """Its nodes: itself, or those of the group."""
+    used: int
+    """Number of these that the run names."""
+    is_group: bool = False
+    where: str = ""
+    """Address of a node, or the nodes of a group."""
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether all of it is in the run."""
+        return self.used == len(self.nodes)
+
+    @property
+    def state(self) -> str:
+        """Return in words whether it is in the run."""
+        if self.is_used:
+            return "in the run"
+        return f"{self.used} of {len(self.nodes)} in the run" if self.used else "not in the run"
+
+
+def inventory_items(node_inventory: NodeInventory, texts: Iterable[str]) -> tuple[InventoryItem, ...]:
+    """Return groups first, then nodes, in inventory order.
+
+    Args:
+        book: the inventory.
+        texts: entries of distributed.nodes.
+    """
+    chosen = {name for text in texts for name in nodes_of(node_inventory, text)}
+    groups = {name: nodes_of(node_inventory, name) for name in node_inventory.groups}
+    found = [
+        InventoryItem(name, nodes, len(chosen.intersection(nodes)), is_group=True, where=", ".join(nodes))
+        for name, nodes in groups.items()
+    ]
+    found += [
+        InventoryItem(name, (name,), int(name in chosen), where=entry.address)
+        for name, entry in node_inventory.nodes.items()
+    ]
+    return tuple(found)
+
+
+def added(node_inventory: NodeInventory, texts: Sequence[str], name: str, before: str = "") -> list[str]:
+    """Return `texts` with a node or group of the inventory added.
+
+    Args:
+        book: defines the names.
+        texts: entries of distributed.nodes.
+        name: name of the node or group.
+        before: the node before which it is inserted; at the end if empty.
+    """
+    own = set(nodes_of(node_inventory, name))
+    rest = without(node_inventory, texts, own) if own else list(texts)
+    at = next((at for at, text in enumerate(rest) if before in nodes_of(node_inventory, text)), len(rest))
+    return [*rest[:at], name, *rest[at:]]
+
+
+def without(node_inventory: NodeInventory, texts: Iterable[str], gone: Iterable[str]) -> list[str]:
+    """Return `texts` without the nodes `gone`; entries with several nodes are expanded if they included
+    one.
+    """
+    out = set(gone)
+    kept: list[str] = []
+    for text in texts:
+        nodes = nodes_of(node_inventory, text)
+        left = [node for node in nodes if node not in out]
+        kept += [text] if len(left) == len(nodes) else shortened(left)
+    return kept
+
+
+def nodes_of(node_inventory: NodeInventory, text: str) -> tuple[str, ...]:
+    """Return the nodes that an entry of distributed.nodes names; the entry itself if unknown."""
+    try:
+        return tuple(dict.fromkeys(members(node_inventory, text)))
+    except NodeNamesError:
+        pass  # a machine of [cluster], this one, or one not added yet
+    try:
+        return expand(text)
+    except NodeNameError:
+        return (text,)

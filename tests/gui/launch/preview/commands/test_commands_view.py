@@ -16,8 +16,8 @@ from torchdeck.plan.export.sbatch_script import export_sbatch
 from torchdeck.plan.export.shell_script import export_sh
 from torchdeck.runs.folders.directory import slug
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.commands.text import command_line
-from torchdeck_app.launch.preview.commands.view import CommandsView
+from torchdeck_app.launch.preview.command_text import command_line
+from torchdeck_app.launch.preview.commands_tab import CommandsView
 from torchdeck_app.theme.theme import Theme
 
 

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from support import machines
-from torchdeck_app.launch.preview.commands.text import (
+from torchdeck_app.launch.preview.command_text import (
     HIDDEN,
     Kind,
     command_line,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck_app.launch.preview.data.cells import cut, ranks_named, round_stride, summed_up
+from torchdeck_app.launch.preview.data_cells import cut, ranks_named, round_stride, summed_up
 from torchdeck_app.widgets.chart import LEVELS, levels, viridis
 
 

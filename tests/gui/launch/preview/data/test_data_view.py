@@ -13,7 +13,7 @@ from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.data.view import DataView
+from torchdeck_app.launch.preview.data_tab import DataView
 from torchdeck_app.theme.theme import Theme
 
 LENGTHS = np.random.default_rng(5).integers(1, 257, 2000)

@@ -21,8 +21,8 @@ from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.strategy_change import strategy_change
 from torchdeck.plan.preview.terms import TERMS
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.memory.bar_rows import StackedBar
-from torchdeck_app.launch.preview.memory.view import MemoryView
+from torchdeck_app.launch.preview.memory_bars import StackedBar
+from torchdeck_app.launch.preview.memory_tab import MemoryView
 from torchdeck_app.theme.theme import Theme
 
 SUGGESTION = Suggestion(

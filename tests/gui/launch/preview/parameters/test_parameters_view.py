@@ -14,9 +14,9 @@ from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.parameters.model import BAR, Column, ParameterModel
-from torchdeck_app.launch.preview.parameters.tree import ParameterTree
-from torchdeck_app.launch.preview.parameters.view import ParametersView, column_widths
+from torchdeck_app.launch.preview.parameter_model import BAR, Column, ParameterModel
+from torchdeck_app.launch.preview.parameter_tree import ParameterTree
+from torchdeck_app.launch.preview.parameters_tab import ParametersView, column_widths
 from torchdeck_app.theme.theme import Theme
 
 LAYERS = 4

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, parameter_tree
-from torchdeck_app.launch.preview.parameters.words import (
+from torchdeck_app.launch.preview.parameter_tree import (
+    ROOT,
+    ParameterTree,
     as_text,
     number_text,
+    parameter_tree,
     rows_text,
     shape_text,
     type_text,

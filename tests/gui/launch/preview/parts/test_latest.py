@@ -5,7 +5,7 @@ import threading
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.parts.latest import Latest
+from torchdeck_app.launch.preview.preview_tab import Latest
 
 
 def test_of_many_questions_the_newest_is_answered(qtbot: QtBot, operations: Operations) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
-from torchdeck_app.launch.preview.placement.inventory_items import added, inventory_items, nodes_of, without
+from torchdeck_app.launch.preview.placement.run_nodes import added, inventory_items, nodes_of, without
 
 NAMES = ("a", "b", "gpu0", "gpu1", "gpu2", "gpu3")
 NODE_INVENTORY = NodeInventory(

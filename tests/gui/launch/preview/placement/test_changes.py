@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.previews import machines, preview
 from torchdeck.config.values.node_names import expand_all
-from torchdeck_app.launch.preview.placement.changes import (
+from torchdeck_app.launch.preview.placement.placement_changes import (
     RefusedError,
     moved_node,
     shared_with,

@@ -7,20 +7,19 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from support.previews import machines, preview
-from torchdeck_app.launch.preview.placement.groups import (
+from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Box, Detail, Layout, Spot, lay_out
+from torchdeck_app.launch.preview.placement.grid_markers import (
     PERIODS,
     Fill,
+    Markers,
     group_look,
     group_words,
     period_of,
     pieces,
 )
-from torchdeck_app.launch.preview.placement.layout import STEPS, Box, Detail, Layout, Spot, lay_out
+from torchdeck_app.launch.preview.placement.grid_painting import RankGridPainter
 from torchdeck_app.launch.preview.placement.legend import entries
-from torchdeck_app.launch.preview.placement.markers import Markers
-from torchdeck_app.launch.preview.placement.paint import RankGridPainter
-from torchdeck_app.launch.preview.placement.words import spot_text
-from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, board_model
+from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, board_model, spot_text
 from torchdeck_app.theme.palette import LIGHT
 from torchdeck_app.theme.theme import Theme
 
@@ -73,7 +72,7 @@ def test_rows_as_long_as_a_period_do_not_put_a_look_below_itself() -> None:
 def test_groups_have_numbers_where_there_is_room_for_words(theme: Theme) -> None:
     model = sharded(3, 2)
     assert [group_words(model, node) for node in model.nodes] == ["group 0", "group 1", "group 2"]
-    assert "rank 3: cuda:1 of n0001, group 1 of 0 to 2" in spot_text(model, Spot(1, 1))
+    assert "rank 3: cuda:1 of n0001, group 1 of 0 to 2" in spot_text(model, *Spot(1, 1))
     (legend,) = (entry for entry in entries(model, theme, Detail.WORDS) if entry.fills)
     assert len(legend.colours) == 3
     assert legend.text == "3 groups of 2 ranks that shard one model"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck_app.launch.preview.placement.keys import moved
-from torchdeck_app.launch.preview.placement.layout import (
+from torchdeck_app.launch.preview.placement.grid_cursor import moved
+from torchdeck_app.launch.preview.placement.grid_layout import (
     STEPS,
     Detail,
     Spot,

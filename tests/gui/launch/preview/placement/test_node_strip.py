@@ -15,13 +15,12 @@ from support.previews import machines, preview
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.preview.placement.inventory_model import MIME
-from torchdeck_app.launch.preview.placement.layout import Spot
-from torchdeck_app.launch.preview.placement.node_strip import NodeStrip
+from torchdeck_app.launch.preview.placement.grid_layout import Spot
+from torchdeck_app.launch.preview.placement.node_strip import MIME, NodeStrip
+from torchdeck_app.launch.preview.placement.placement_tab import PlacementView
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
-from torchdeck_app.launch.preview.placement.view import PlacementView
+from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.launch.preview.rank_grid_model import board_model
-from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
 
 opens_a_menu = pytest.mark.qt_log_ignore("This plugin does not support (raise|grabbing)", extend=True)

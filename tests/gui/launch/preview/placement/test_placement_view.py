@@ -11,10 +11,10 @@ from pytestqt.qtbot import QtBot
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.placement.layout import STEPS, Box, Detail, Spot
-from torchdeck_app.launch.preview.placement.view import PlacementView
+from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Box, Detail, Spot
+from torchdeck_app.launch.preview.placement.placement_tab import PlacementView
+from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.launch.preview.rank_grid_model import board_model
-from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton

@@ -1,0 +1,108 @@
+"""Content of a run file's text: the config, or all its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.keys import Key
+from torchdeck.config.loader import UNNAMED, Draft, LoadedConfig, draft_config
+from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.toml.document import Document, KeyPath, parse, scan
+from torchdeck.config.values.sizes import parse_rate, parse_size
+
+
+@dataclass(frozen=True)
+class CheckedDocument:
+    """Checked state of the document; immutable."""
+
+    version: int
+    """Version of the document's text: higher is newer."""
+    text: str
+    path: Path | None
+    """File of the document; None for an unnamed one."""
+    folder: Path
+    """Base of relative paths."""
+    name: str
+    """File name in problems of this text; another name is that of a file it extends."""
+    table: Mapping[str, Any] | None = None
+    """Content of the text as read by tomllib; None if it is not TOML."""
+    loaded: LoadedConfig | None = None
+    """Config, if it is valid."""
+    problems: tuple[Problem, ...] = ()
+    written: Mapping[str, Any] = field(default_factory=dict)
+    """Combined content of this text and the files it extends, without defaults; empty if unknown."""
+    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+    """Line of each key in the text."""
+    literals: Mapping[KeyPath, str] = field(default_factory=dict)
+    """Source text of each value."""
+
+    def is_own(self, problem: Problem) -> bool:
+        """Return whether the problem is in this text, and not in a file that it extends."""
+        return problem.file == self.name
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """Text to check."""
+
+    version: int
+    text: str
+    path: Path | None
+    folder: Path
+
+
+def check_document(request: CheckRequest) -> CheckedDocument:
+    """Read and check everything; slow if files that it extends are slow to read."""
+    name = UNNAMED if request.path is None else request.path.name
+    table, places = _parsed(request.text)
+    draft: Draft | None = None
+    loaded: LoadedConfig | None = None
+    problems: tuple[Problem, ...] = ()
+    try:
+        draft = draft_config(request.path or request.folder / UNNAMED, text=request.text, name=name)
+        loaded = draft.config()
+    except ConfigError as error:
+        problems = error.problems
+    return CheckedDocument(
+        request.version,
+        request.text,
+        request.path,
+        request.folder,
+        name,
+        table,
+        loaded,
+        problems,
+        draft.merged.table if draft is not None else (table or {}),
+        places.lines,
+        {entry.path: places.text[entry.value_start : entry.value_end] for entry in places.entries},
+    )
+
+
+def _parsed(text: str) -> tuple[Mapping[str, Any] | None, Document]:
+    try:
+        return parse(text), scan(text)
+    except (ValueError, RecursionError):
+        return None, Document(text)
+
+
+# Equality of a key's values.
+
+
+def plain(key: Key, value: Any) -> Any:
+    """Return a size in bytes, as in defaults."""
+    if "size" not in key.types:
+        return value
+    try:
+        return parse_rate(value) if key.unit == "bytes/s" else parse_size(value)
+    except ValueError:
+        return value
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Return whether two file values are equal: true is not 1, a tuple is a list, 1 is 1.0."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -1,1 +1,0 @@
-"""Controls of the form that show and edit values."""

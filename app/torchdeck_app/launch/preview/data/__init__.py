@@ -1,1 +1,0 @@
-"""Distribution of data among ranks, and its balance."""

@@ -1,1 +1,0 @@
-"""Memory use of each device."""

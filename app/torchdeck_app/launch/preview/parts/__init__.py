@@ -1,1 +1,0 @@
-"""Widgets shared by the views of the preview."""

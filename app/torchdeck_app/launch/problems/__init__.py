@@ -1,1 +1,0 @@
-"""Problems of the run file, as a list with links to their location."""
