@@ -93,6 +93,7 @@ def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
         "jump": ["x", "y@z:1"],
         "python": "py thon",
         "activate": "/s h",
+        "trusted_owners": ["easybuild"],
         "home": "~/h",
         "working_dir": "/w",
         "devices": [3],

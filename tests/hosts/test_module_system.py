@@ -45,6 +45,26 @@ def test_torch_on_the_path_that_an_activation_script_sets_is_found_by_checks_and
     assert "mine" in done.stdout
 
 
+def test_a_launch_is_refused_if_others_can_change_a_nodes_activation_script(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """The node itself looks at it, before it is sourced."""
+    activate = tmp_path / "site" / "activate.sh"
+    activate.parent.mkdir()
+    activate.write_text(f"touch {tmp_path / 'sourced'}\n")
+    activate.parent.chmod(0o777)
+    script = tmp_path / "work" / "train.py"
+    script.parent.mkdir()
+    script.write_text(SCRIPT)
+    hosts = across(1, {1: {"python": BARE, "activate": str(activate)}})
+    done = hosts.command.run(
+        *("--no-gui", "--trust", "--set", 'distributed.nodes=["node1"]'), "--script", str(script), timeout=180
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert f"not sourced, as everyone can write {activate.parent}: chmod o-w" in done.stdout + done.stderr
+    assert not (tmp_path / "sourced").exists()
+
+
 def test_torch_in_the_users_site_packages_is_found_by_probes_and_ranks(
     across: AcrossOf, torchdeck_home: Path, tmp_path: Path
 ) -> None:

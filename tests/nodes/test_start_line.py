@@ -1,9 +1,7 @@
 """The line that starts a node's Python, run by real shells."""
 
-import grp
 import json
 import os
-import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -113,30 +111,6 @@ def test_an_activation_script_is_sourced_and_neither_prints_into_the_output_nor_
     assert Path(str(executable)).parent == Path(sys.executable).parent
     assert isinstance(variables, dict)
     assert variables["FROM_SCRIPT"] == "yes"
-
-
-@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
-@pytest.mark.parametrize(("mode", "sourced"), [(0o644, True), (0o777, False), (0o646, False), (0o664, True)])
-def test_an_activation_script_that_others_can_write_is_not_sourced(
-    mode: int, sourced: bool, shell: str, tmp_path: Path
-) -> None:
-    """A group counts as others, unless it is the user's own."""
-    script = tmp_path / "set up.sh"
-    script.write_text("echo sourced >&2\n")
-    script.chmod(mode)
-    own = grp.getgrgid(os.getegid()).gr_name == pwd.getpwuid(os.geteuid()).pw_name
-    for path in (str(script), "~/set up.sh"):
-        entry = NodeEntry(address="x", activate=path, python=sys.executable)
-        line = python_line(entry, ["-c", "print('ran')"])
-        environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        done = subprocess.run(
-            [shell, "-c", line], capture_output=True, text=True, timeout=60, check=False, env=environ
-        )
-        if sourced and (own or mode != 0o664):
-            assert (done.stdout, done.stderr) == ("ran\n", "sourced\n")
-        else:
-            assert (done.returncode, done.stdout) == (126, "")
-            assert done.stderr == f"{script}: not sourced, as others can write it: chmod go-w {script}\n"
 
 
 def test_a_script_that_fails_starts_nothing() -> None:

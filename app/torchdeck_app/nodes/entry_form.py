@@ -110,7 +110,7 @@ class EntryForm(QWidget):
 
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     "Connection": ("address", "port", "user", "key", "jump"),
-    "Python environment": ("python", "venv", "conda", "activate"),
+    "Python environment": ("python", "venv", "conda", "activate", "trusted_owners"),
 }
 """Keys by heading; keys that are new in the schema come under the last one."""
 LAST_HEADING = "Runtime settings"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from torchdeck.nodes.inventory.schema import NodeEntry
+from torchdeck.nodes.own_code import own_code
 
 PYTHON = "python3"
 CONDA_ROOTS = ("miniforge3", "miniconda3", "mambaforge", "anaconda3", "conda")
@@ -16,19 +17,22 @@ def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
     """Return a script for a POSIX shell of a node that runs its Python with `arguments`, byte for byte.
 
     The shell becomes that Python, which has the line's standard input and output for itself. Output of the
-    environment's activation goes to standard error, and it reads nothing.
+    environment's activation goes to standard error, and it reads nothing. Code that other users can change is
+    refused before it runs.
     """
-    words = shlex.join(arguments)
+    words, owners = shlex.join(arguments), entry.trusted_owners
     if entry.venv is not None:
         venv = remote_path(entry.venv)
-        return f'exec env VIRTUAL_ENV={venv} PATH={venv}/bin:"$PATH" {venv}/bin/python {words}'
-    python = _python(entry)
+        check = own_code("run", [f"{venv}/bin/python"], owners)
+        return f'{check} && exec env VIRTUAL_ENV={venv} PATH={venv}/bin:"$PATH" {venv}/bin/python {words}'
     if entry.conda is not None:
-        return f"{_activate_conda(entry.conda)} && exec {python} {words}"
+        return f"{_activate_conda(entry.conda, owners)} && exec {PYTHON} {words}"
+    python, check = _python(entry)
     if entry.activate is not None:
         script = remote_path(entry.activate)
-        return f"{_own_script(script)} && . {script} </dev/null >&2 && exec {python} {words}"
-    return f"exec {python} {words}"
+        source = f"{own_code('sourced', [script], owners)} && . {script} </dev/null >&2"
+        return f"{source} && {check} exec {python} {words}"
+    return f"{check} exec {python} {words}"
 
 
 def chosen_by(entry: NodeEntry) -> str:
@@ -45,25 +49,18 @@ def remote_path(path: str) -> str:
     return shlex.quote(path)
 
 
-def _python(entry: NodeEntry) -> str:
-    return remote_path(entry.python) if entry.python is not None else PYTHON
+def _python(entry: NodeEntry) -> tuple[str, str]:
+    """Return the Python as a word of a shell line, and the check before it.
 
-
-def _own_script(script: str) -> str:
-    """Fail if users other than its owner, whom the node inventory trusts by naming it, can write the script.
-
-    A group of the same name as the user counts as the user alone. Sourcing reports a missing script.
+    A name is looked up on the PATH of the user's own login, which is not checked.
     """
-    refused = (
-        f"printf '%s: not sourced, as others can write it: chmod go-w %s\\n' {script} {script} >&2; exit 126"
-    )
-    bad = '????????w*) false;; ?????w*) [ "$4" = "$(id -g)" ] && [ "$(id -un)" = "$(id -gn)" ];;'
-    return (
-        f"set -- $(LC_ALL=C ls -Llnd {script} 2>/dev/null); {{ case $1 in {bad} esac || {{ {refused}; }}; }}"
-    )
+    if entry.python is None or "/" not in entry.python:
+        return shlex.quote(entry.python or PYTHON), ""
+    word = remote_path(entry.python)
+    return word, f"{own_code('run', [word], entry.trusted_owners)} &&"
 
 
-def _activate_conda(environment: str) -> str:
+def _activate_conda(environment: str, owners: Sequence[str]) -> str:
     """Source conda's own script, wherever conda is, and activate an environment by name or path."""
     roots = [f'"$HOME"/{name}' for name in CONDA_ROOTS] + [f"/opt/{name}" for name in CONDA_ROOTS]
     if environment.startswith(("/", "~")):  # usually in the envs folder of its conda
@@ -72,5 +69,9 @@ def _activate_conda(environment: str) -> str:
     look = f"for root in {found} {' '.join(roots)}; do "
     look += '[ -f "$root/etc/profile.d/conda.sh" ] && break; root=; done </dev/null'
     missing = "echo 'no conda was found on this node: name its Python with python = instead' >&2"
-    source = f'. "$root/etc/profile.d/conda.sh" </dev/null >&2 && conda activate {remote_path(environment)}'
-    return f'{look}; {{ [ -n "$root" ] || {{ {missing}; exit 127; }}; }} && {source} </dev/null >&2'
+    is_there = f'{{ [ -n "$root" ] || {{ {missing}; exit 127; }}; }}'
+    folder = remote_path(environment) if "/" in environment else f'"$root"/envs/{shlex.quote(environment)}'
+    script = '"$root"/etc/profile.d/conda.sh'
+    check = own_code("run", [script, '"$root"/bin/conda', f"{folder}/bin/python"], owners)
+    source = f". {script} </dev/null >&2 && conda activate {remote_path(environment)}"
+    return f"{look}; {is_there} && {check} && {source} </dev/null >&2"

@@ -48,7 +48,7 @@ def test_there_is_a_field_for_each_key_of_the_schema() -> None:
     assert {field.name for field in named} == set(NodeEntry.model_fields)
     assert [field.name for field in named if field.required] == ["address"]
     assert {field.name for field in named if field.is_number} == {"port", "devices", "max_ranks"}
-    assert {field.name for field in named if field.is_list} == {"jump", "devices", "tags"}
+    assert {field.name for field in named if field.is_list} == {"jump", "trusted_owners", "devices", "tags"}
     assert all(field.help for field in named)
 
 

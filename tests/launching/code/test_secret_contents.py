@@ -29,6 +29,8 @@ def key(kind: str = "RSA ") -> str:
     return f"-----BEGIN {kind}PRIVATE" + " KEY-----"
 
 
+UUID = "-".join(some(count, HEX) for count in (8, 4, 4, 4, 12))
+
 SECRETS = {
     "hugging face": ("a Hugging Face token", "HF_TOKEN=" + "hf" + "_" + some(34)),
     "aws access": ("an AWS access key", "aws_access_key_id = " + "AK" + "IA" + some(16, BASE32)),
@@ -56,6 +58,11 @@ SECRETS = {
     "anthropic": ("an Anthropic key", "sk" + "-ant-api03-" + some(93) + "AA"),
     "wandb": ("a Weights & Biases key", 'wandb.login(key="' + some(40, HEX) + '")'),
     "wandb env": ("a Weights & Biases key", "WANDB_API_KEY=" + some(40, HEX)),
+    "perplexity": ("a Perplexity key", "PERPLEXITY_API_KEY=" + "ppl" + "x-" + some(48)),
+    "linear": ("a Linear key", "linear = '" + "lin" + "_api_" + some(40) + "'"),
+    "heroku": ("a Heroku key", "HEROKU_API_KEY=" + UUID),
+    "heroku quoted": ("a Heroku key", '{"heroku_auth": "' + UUID.upper() + '"}'),
+    "heroku token": ("a Heroku key", "token " + "HRK" + "U-AA" + some(58)),
     "npm": ("an npm token", "//registry.npmjs.org/:_authToken=" + "np" + "m_" + some(36)),
     "pypi": ("a PyPI token", "pypi" + "-AgEIcHlwaS5vcmc" + some(60)),
     "databricks": ("a Databricks token", "da" + "pi" + some(32, HEX)),

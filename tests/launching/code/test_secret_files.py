@@ -11,6 +11,7 @@ SECRET = [
     *(".netrc", "_netrc", ".pypirc", ".npmrc", ".pgpass", ".my.cnf", ".git-credentials", ".dockercfg"),
     *("kaggle.json", ".vault-token", "credentials", "credentials.json", "client_secret_123.json"),
     *("application_default_credentials.json", "service-account-prod.json", ".databrickscfg", ".s3cfg"),
+    *("rclone.conf", ".rclone.conf"),
     *(
         "terraform.tfstate",
         "terraform.tfstate.backup",

@@ -183,6 +183,8 @@ _PASSWORDS = (
         ".cdsapirc",
         ".s3cfg",
         ".boto",
+        "rclone.conf",
+        ".rclone.conf",
     ),
     *("kaggle.json", ".vault-token", "credentials", "credentials.*", "client_secret*.json", ".passwd-s3fs"),
     *("application_default_credentials.json", "service-account*.json", "service_account*.json"),

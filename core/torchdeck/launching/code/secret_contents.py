@@ -158,6 +158,8 @@ def _assigned(what: str, literals: str, name: str, value: str) -> Rule:
     return Rule(what, tuple(literal.encode() for literal in literals.split()), re.compile(pattern.encode()))
 
 
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+
 ISSUED = (
     _token("a Hugging Face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{34}(?![A-Za-z0-9_])"),
     _token(
@@ -206,6 +208,10 @@ ISSUED = (
     ),
     _token("a Replicate token", "r8_", r"r8_[A-Za-z0-9]{37}\b"),
     _token("a Groq key", "gsk_", r"gsk_[A-Za-z0-9]{52}\b"),
+    _token("a Perplexity key", "pplx-", r"pplx-[A-Za-z0-9]{48}(?![A-Za-z0-9])"),
+    _token("a Linear key", "lin_api_", r"lin_api_[A-Za-z0-9]{40}(?![A-Za-z0-9])"),
+    _token("a Heroku key", "HRKU-", r"HRKU-AA[\w-]{58}(?![\w-])"),
+    _assigned("a Heroku key", "heroku HEROKU Heroku", r"heroku[\w.-]{0,20}", _UUID),
     _token("a Databricks token", "dapi", r"dapi[0-9a-f]{32}\b"),
     _token("an npm token", "npm_", r"npm_[A-Za-z0-9]{36}\b"),
     _token("a PyPI token", "pypi-AgE", r"pypi-AgE[\w-]{60,}"),

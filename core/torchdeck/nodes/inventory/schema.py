@@ -11,6 +11,7 @@ from torchdeck.options import Section, option
 INVENTORY_VERSION = 1
 DeviceIndex = Annotated[int, Field(ge=0, le=1023)]
 Word = Annotated[str, Field(min_length=1)]
+UserName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
 ABSOLUTE = r"^(/|~$|~/)"
 """Valid beginnings of paths on a node: a relative path would have no defined base."""
 RIGHT_PATH = 'an absolute path on the node, or one that begins with "~/"'
@@ -69,6 +70,11 @@ class NodeEntry(Section):
         default=None,
         pattern=ABSOLUTE,
         right=RIGHT_PATH,
+    )
+    trusted_owners: list[UserName] = option(
+        "Users on the node, besides you and root, whose Python, conda or activation script may run there.",
+        default=[],
+        right='a list of user names, such as ["easybuild"]',
     )
     home: str | None = option(
         "Folder of Torchdeck's files on the node. Default: its TORCHDECK_HOME, else the user data folder.",
