@@ -57,7 +57,7 @@ def test_the_rate_is_that_of_the_reported_times(book: ScriptBook) -> None:
 
 def test_the_next_agent_continues(book: ScriptBook, tmp_path: Path) -> None:
     """With the same file; a phase that no one repeats stays."""
-    book.take(Reading({"train/loss": 1.0}, step=5, total=9, time=7.0), *STATE, phase=RankPhase.EVALUATING)
+    book.take(Reading({"train/loss": 1.0}, step=5, total=9, time=7.0, phase=RankPhase.EVALUATING), *STATE)
     book.write()
     other = ScriptBook(tmp_path / "script.json")
     assert other.state == book.state == read_script_state(tmp_path / "script.json")

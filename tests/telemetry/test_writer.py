@@ -41,6 +41,14 @@ def test_row_is_on_file_when_log_returns(tmp_path: Path) -> None:
     assert series(tmp_path, "lr") == [(7, 0.1)]
 
 
+def test_a_row_has_the_time_it_is_given(tmp_path: Path) -> None:
+    """With new names and with known ones."""
+    with MetricsWriter(rank_folder(tmp_path)) as writer:
+        for step in range(3):
+            writer.log({"loss": 1.0}, step=step, at=1e9 + step)
+    assert opened(tmp_path).series("loss", 0).times.tolist() == [1e9, 1e9 + 1, 1e9 + 2]
+
+
 def test_new_names_and_other_cadences(tmp_path: Path) -> None:
     """A name that appears in mid-run, and one that comes now and then, are series of their own."""
     with MetricsWriter(rank_folder(tmp_path)) as writer:
@@ -306,7 +314,7 @@ def test_close_and_go_on(tmp_path: Path) -> None:
 
 def test_unknown_source_is_refused(tmp_path: Path) -> None:
     """A source that the reader could not rank is a mistake of the caller."""
-    with pytest.raises(ValueError, match="log, trainer, stdout, system"):
+    with pytest.raises(ValueError, match="log, trainer, inside, file, stdout, stderr, system"):
         MetricsWriter(tmp_path, source="other")
 
 

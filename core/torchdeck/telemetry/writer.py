@@ -71,13 +71,16 @@ class MetricsWriter:
         restart = weakref.WeakMethod(self._begin_incarnation)
         os.register_at_fork(after_in_child=lambda: (method := restart()) and method())
 
-    def log(self, values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
+    def log(
+        self, values: Mapping[str, SupportsFloat], step: int | None = None, *, at: float | None = None
+    ) -> None:
         """Write one row.
 
         Args:
             values: name → number: Python and numpy numbers, tensors of one element. NaN and infinities stay.
             step: the x value. Default: the row after this set's last, or the newest step that was logged,
                 whichever is later.
+            at: unix seconds of the row. Default: now.
         """
         try:
             table, pick = self._shapes[tuple(values)]
@@ -86,7 +89,7 @@ class MetricsWriter:
                 step = self._step_after(table, step)
             if not _PLAIN.issuperset(map(type, numbers)):
                 numbers = tuple(map(outside_autograd, numbers))
-            table.write(table.pack(step, time.time(), *numbers))
+            table.write(table.pack(step, time.time() if at is None else at, *numbers))
             table.last_step = self._last_step = step
             if self._failing:
                 self._say_recovered()
@@ -94,7 +97,7 @@ class MetricsWriter:
         except Exception:  # noqa: BLE001, S110 - whatever it was, the careful way finds out and says it
             pass
         try:
-            self._log_carefully(values, step)
+            self._log_carefully(values, step, at)
         except Exception as error:  # noqa: BLE001 - metrics never break a training
             with contextlib.suppress(Exception):  # the script's own logging handler may raise, too
                 self._warn("", f"metrics could not be written: {type(error).__name__}: {error}")
@@ -126,7 +129,7 @@ class MetricsWriter:
         self._file_numbers = itertools.count()
         self._incarnation = f"{self._source}-{os.getpid()}-{time.time_ns()}-{secrets.token_hex(4)}"
 
-    def _log_carefully(self, values: Any, step: Any) -> None:
+    def _log_carefully(self, values: Any, step: Any, at: float | None) -> None:
         """Log like `log`, for names seen for the first time and for values that need closer checks."""
         if not isinstance(values, Mapping):
             self._warn(
@@ -139,12 +142,12 @@ class MetricsWriter:
         number = self._step_number(step)
         with self._lock:
             for table in self._tables_for(tuple(sorted(numbers))):
-                self._write(table, self._step_after(table, number), numbers)
+                self._write(table, self._step_after(table, number), numbers, at)
             if len(numbers) == len(values):
                 self._remember_shape(tuple(values))
 
-    def _write(self, table: Table, step: int, numbers: Mapping[str, float]) -> None:
-        row = table.pack(step, time.time(), *(numbers[key] for key in table.keys))
+    def _write(self, table: Table, step: int, numbers: Mapping[str, float], at: float | None) -> None:
+        row = table.pack(step, time.time() if at is None else at, *(numbers[key] for key in table.keys))
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             table.open(self._source, self._new_path)

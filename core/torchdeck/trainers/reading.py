@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torchdeck.contract.run_states import RankPhase
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -19,3 +21,5 @@ class Reading:
     epoch: float | None = None
     time: float | None = None
     """Unix seconds at which the program reported it."""
+    phase: RankPhase | None = None
+    """What the program does from then on."""

@@ -71,14 +71,13 @@ class ScriptBook:
         """What is known now."""
         return self._state
 
-    def take(self, reading: Reading, layer: str, origin: str, phase: RankPhase | None = None) -> None:
+    def take(self, reading: Reading, layer: str, origin: str) -> None:
         """Merge one report.
 
         Args:
             reading: what was reported.
             layer: the reporting layer, one of `LAYERS`.
             origin: where it comes from, for a person: `trainer_state.json`, `progress bar`, `--max_steps`.
-            phase: what the program does now, if the report tells.
         """
         source = Origin(layer, origin[:ORIGIN_LIMIT])
         before = self._claims.get(source)
@@ -92,7 +91,7 @@ class ScriptBook:
         epoch = self._state.epoch
         if reading.epoch is not None and _prefer(origins, "epoch", source):
             epoch = reading.epoch
-        self._decide(origins, epoch, phase, reading.time if reading.time is not None else time.time())
+        self._decide(origins, epoch, reading.phase, reading.time if reading.time is not None else time.time())
 
     def write(self) -> None:
         """Write the file if something has changed. A full disk costs the report, never the agent."""
