@@ -17,7 +17,6 @@ from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.trust.held import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.launch.asked_in_sight import AskedInSight
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
 from torchdeck_app.launch.check.launch_bar import LaunchControl
 from torchdeck_app.launch.document.checked_text import CheckedDocument
@@ -25,16 +24,17 @@ from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.document_views import DocumentViews, FoundProblems
 from torchdeck_app.launch.files.diff_dialog import DiffDialog
 from torchdeck_app.launch.files.document_file import DocumentFile, document_state, restore_document
+from torchdeck_app.launch.files.document_toolbar import VIEWS, DocumentToolbar, LaunchActions
 from torchdeck_app.launch.files.file_control import BEGUN, FileControl
 from torchdeck_app.launch.files.notice import Notice
 from torchdeck_app.launch.files.start_page import StartPage, preset_cards
-from torchdeck_app.launch.files.toolbar import VIEWS, DocumentToolbar, LaunchActions
-from torchdeck_app.launch.halves import Halves
+from torchdeck_app.launch.page_layout import Halves
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.preview_pane import PreviewPane
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.preview.preview_state import PreviewState
 from torchdeck_app.launch.problem_list import ProblemList
+from torchdeck_app.launch.visible_prompts import AskedInSight
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 

@@ -8,7 +8,7 @@ from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.launch.files.toolbar import LaunchActions
+from torchdeck_app.launch.files.document_toolbar import LaunchActions
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.window_actions import plain_text

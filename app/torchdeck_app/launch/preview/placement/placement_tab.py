@@ -14,8 +14,8 @@ from torchdeck.plan.preview.rank import RankPreview, make_rank
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.preview.placement.grid_cursor import same_spot
 from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Spot
+from torchdeck_app.launch.preview.placement.grid_legend import Legend, entries
 from torchdeck_app.launch.preview.placement.grid_markers import period_of
-from torchdeck_app.launch.preview.placement.legend import Legend, entries
 from torchdeck_app.launch.preview.placement.node_strip import NodeStrip, dragged_name
 from torchdeck_app.launch.preview.placement.placement_changes import (
     Change,

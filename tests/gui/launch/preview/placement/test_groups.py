@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication
 
 from support.previews import machines, preview
 from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Box, Detail, Layout, Spot, lay_out
+from torchdeck_app.launch.preview.placement.grid_legend import entries
 from torchdeck_app.launch.preview.placement.grid_markers import (
     PERIODS,
     Fill,
@@ -18,7 +19,6 @@ from torchdeck_app.launch.preview.placement.grid_markers import (
     pieces,
 )
 from torchdeck_app.launch.preview.placement.grid_painting import RankGridPainter
-from torchdeck_app.launch.preview.placement.legend import entries
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel, board_model, spot_text
 from torchdeck_app.theme.palette import LIGHT
 from torchdeck_app.theme.theme import Theme

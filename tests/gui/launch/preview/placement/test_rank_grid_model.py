@@ -15,7 +15,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck_app.launch.preview.placement.grid_layout import Detail
-from torchdeck_app.launch.preview.placement.legend import entries
+from torchdeck_app.launch.preview.placement.grid_legend import entries
 from torchdeck_app.launch.preview.placement.selection_facts import placed_facts, run_facts
 from torchdeck_app.launch.preview.rank_grid_model import board_model, merged_order
 from torchdeck_app.theme.theme import Theme

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.asking import Person
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins
-from torchdeck_app.launch.asked_in_sight import AskedInSight
+from torchdeck_app.launch.visible_prompts import AskedInSight
 
 NODE = SshTarget("n", "h", 22, "me")
 
