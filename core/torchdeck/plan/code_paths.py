@@ -113,9 +113,16 @@ def is_copied(code: CodeTree, path: str) -> bool:
 
 
 def left_out_why(code: CodeTree, path: str) -> str | None:
-    """Return why the file at `path` is not in the run's copy, if the plan has a reason."""
-    relative = _relative(code, path)
-    return None if relative is None else code.left_out.get(text_of(relative))
+    """Return why the file at `path`, or a folder that it is in, is not in the run's copy; None if the plan
+    does not say.
+    """
+    relative = _relative(code, path) or ""
+    while relative:
+        why = code.left_out.get(text_of(relative))
+        if why is not None:
+            return why
+        relative = posixpath.dirname(relative)
+    return None
 
 
 def _relative(code: CodeTree, path: str) -> str | None:

@@ -106,6 +106,10 @@ class Ignored(NamedTuple):
         )
         return place and False in (self._decide(self.own, path), self._decide(self.own, f"{path}/"))
 
+    def included(self, path: str) -> bool:
+        """Return whether .torchdeckignore includes the file or folder (ending in a slash) at `path`."""
+        return bool(self.own) and self._decide(self.own, path) is False
+
     def _decide(self, rules: Sequence[Rules], path: str) -> bool | None:
         from torchdeck.launching.code.ignore_pattern import SlowPatternError
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from torchdeck.contract.file_names import text_of
 from torchdeck.launching.code.ignore import Ignored, is_marked, rules_above
+from torchdeck.launching.code.results import is_result, is_tracker, whole_folders
 
 MAX_FILES = 20_000
 MAX_BYTES = 2**30
@@ -29,6 +30,8 @@ class FoundFile:
     stat: os.stat_result
     knowingly: bool = False
     """.torchdeckignore names this very file: it is copied although it holds credentials."""
+    included: bool = False
+    """.torchdeckignore includes it: it is copied although it is a result."""
 
 
 @dataclass
@@ -44,6 +47,8 @@ class Found:
     """Names of files and folders whose names indicate credentials."""
     homes: list[str] = field(default_factory=list)
     """Names of folders that are Torchdeck homes."""
+    results: list[str] = field(default_factory=list)
+    """Names of files and folders that trainings wrote: weights, checkpoints, event files, trackers' runs."""
     unreadable: list[str] = field(default_factory=list)
     whole: bool = True
     """False if the scan stopped because there are too many files."""
@@ -52,6 +57,15 @@ class Found:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.stat.st_size for file in self.files)
+
+    def leave_results_whole(self) -> None:
+        """Leave out folders of output with everything in them: no part of a result is copied alone."""
+        folders = whole_folders(self.results, [*(file.name for file in self.files), *self.links])
+        inside = tuple(f"{folder}/" for folder in folders)
+        if inside:
+            self.files = [file for file in self.files if file.included or not file.name.startswith(inside)]
+            self.results = [name for name in self.results if not name.startswith(inside)] + folders
+            self.links = {name: target for name, target in self.links.items() if not name.startswith(inside)}
 
 
 def scan(
@@ -74,6 +88,7 @@ def scan(
     """
     walk = _Walk(base, frozenset(map(str, without)), None if always is None else str(always), max_looked)
     walk.look(str(base), rules_above(base))
+    walk.found.leave_results_whole()
     walk.found.files.sort(key=lambda file: file.name)
     return walk.found
 
@@ -101,6 +116,10 @@ class _Walk:
                 continue
             if here != folder and _is_home(names) and not rules.knowingly(here):
                 self.found.homes.append(self._name(here))
+                continue
+            base = os.path.basename(here)  # noqa: PTH119 - a text among thousands
+            if here != folder and is_tracker(base, names) and not rules.included(f"{here}/"):
+                self.found.results.append(self._name(here))
                 continue
             rules = rules.within(here, names)
             waiting += [(path, rules) for path in self._sort(here, entries, rules)]
@@ -133,10 +152,16 @@ class _Walk:
             elif entry.is_dir(follow_symlinks=False):
                 if entry.path not in self._without and not rules.folder(entry.path):
                     yield entry.path
-            elif entry.path == self._always or not rules.file(entry.path):
-                self._note(entry, knowingly=knowingly)
+            elif entry.path == self._always:
+                self._note(entry, knowingly=knowingly, included=True)
+            elif not rules.file(entry.path):
+                included = rules.included(entry.path)
+                if included or not is_result(entry.name):
+                    self._note(entry, knowingly=knowingly, included=included)
+                else:
+                    self.found.results.append(self._name(entry.path))
 
-    def _note(self, entry: os.DirEntry[str], *, knowingly: bool) -> None:
+    def _note(self, entry: os.DirEntry[str], *, knowingly: bool, included: bool) -> None:
         try:
             if entry.is_symlink():
                 self._note_link(entry)
@@ -145,7 +170,7 @@ class _Walk:
         except OSError:
             return  # gone meanwhile
         if stat.S_ISREG(found.st_mode):
-            self.found.files.append(FoundFile(self._name(entry.path), entry.path, found, knowingly))
+            self.found.files.append(FoundFile(self._name(entry.path), entry.path, found, knowingly, included))
 
     def _note_link(self, entry: os.DirEntry[str]) -> None:
         """Keep links inside the tree as they are; resolve others to their target, valid from anywhere."""

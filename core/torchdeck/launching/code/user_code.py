@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from torchdeck.quantities import size
 
 SHOWN = 4
 """Maximum number of names in a sentence."""
+RESULTS_SHOWN = 20
+"""Results of one folder that are listed by name."""
 
 
 def read_user_code(
@@ -32,8 +35,9 @@ def read_user_code(
     """Return everything copied for a run: the working directory, or the folder of a script or recipe
     elsewhere.
 
-    Excluded are files matched by .gitignore and .torchdeckignore, installed packages and caches, checkpoints
-    and Torchdeck homes; keys and passwords unless .torchdeckignore names the file. Links are copied as links.
+    Excluded are files matched by .gitignore and .torchdeckignore, installed packages and caches, results of
+    trainings, checkpoints and Torchdeck homes; keys and passwords unless .torchdeckignore names the file.
+    Links are copied as links.
 
     Args:
         config: the requested configuration; sync is not none.
@@ -61,6 +65,7 @@ def read_user_code(
     contents = _read(found, digests(home, base))
     left_out = {
         **dict.fromkeys(found.homes, "a home of Torchdeck"),
+        **_results(found.results),
         **dict.fromkeys(found.secret, "its name is one of credentials"),
         **{name: f"holds {what}" for name, what in contents.secret.items()},
     }
@@ -72,6 +77,20 @@ def read_user_code(
         knowingly=tuple(file.name for file in found.files if file.knowingly),
     )
     return tree, tuple(_sentences(found, contents.secret))
+
+
+def _results(names: Sequence[str]) -> dict[str, str]:
+    """Return results with the reason why they are not copied; many in one folder as one entry."""
+    by_folder: dict[str, list[str]] = {}
+    for name in names:
+        by_folder.setdefault(posixpath.dirname(name), []).append(name)
+    found = {}
+    for folder, inside in by_folder.items():
+        if len(inside) <= RESULTS_SHOWN:
+            found.update(dict.fromkeys(inside, "a result of training"))
+        else:
+            found[f"{folder or posixpath.curdir}/"] = f"{len(inside):,} results of training"
+    return found
 
 
 class _Contents(NamedTuple):

@@ -86,3 +86,19 @@ def test_a_script_that_holds_a_credential_is_refused_until_it_is_named(tmp_path:
     (folder / ".torchdeckignore").write_text("!train.py\n")
     (check,) = code_checks(folder, {"script": "train.py"})
     assert check.status == "ok"
+
+
+def test_weights_that_the_program_is_to_read_are_named(tmp_path: Path) -> None:
+    """They are results, and no code; a rule copies them, and then nothing is said."""
+    folder = tmp_path / "work"
+    (folder / "out").mkdir(parents=True)
+    (folder / "train.py").write_text("print(1)\n")
+    (folder / "out/init.pt").write_text("1")
+    run = {"script": "train.py", "args": ["--init=out/init.pt", "--lr", "0.1", "--save=out/new.pt"]}
+    sent, named = code_checks(folder, run)
+    assert (sent.status, named.status) == ("ok", "warning")
+    assert "out/init.pt is an argument of the program" in named.what
+    assert "!out/init.pt" in named.fix
+    (folder / ".torchdeckignore").write_text("!out/init.pt\n")
+    (check,) = code_checks(folder, run)
+    assert check.status == "ok"

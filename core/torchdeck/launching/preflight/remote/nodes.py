@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -135,6 +137,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
     elif plan.code.folder:
         what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
         yield ok("code", node, what)
+        yield from _arguments(config, plan, node)
     elif count:  # files that are hashed if no copy is made
         most = f"over {MAX_FILES:,} files or {size(MAX_BYTES)}"
         what = f"the working directory is too large to be sent there: {most}"
@@ -147,6 +150,18 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
         what = "nothing of the working directory is sent there: it is empty, or all that is in it is ignored"
         fix = f"`torchdeck nodes edit {node}` names a working_dir there, or set run.working_dir"
         yield failed("code", node, what, fix)
+
+
+def _arguments(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
+    """Warn of files that the program is told to read, and that the node does not get."""
+    here = config.run.working_dir or plan.code.folder
+    for argument in config.run.args:
+        path = argument.partition("=")[2] if argument.startswith("-") else argument
+        why = left_out_why(plan.code, posixpath.join(here, path)) if path else None
+        if why is not None and Path(here, path).exists():
+            said = f"{path} is an argument of the program, and is not copied there: {why}"
+            fix = f"write !{path} into {IGNORE_FILE} to copy it, or give a path that every node has"
+            yield warning("code", node, said, fix)
 
 
 def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Connector) -> LookedAt:
