@@ -22,4 +22,4 @@ class Reading:
     time: float | None = None
     """Unix seconds at which the program reported it."""
     phase: RankPhase | None = None
-    """What the program does from then on."""
+    """The program does this from then on."""

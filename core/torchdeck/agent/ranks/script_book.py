@@ -68,7 +68,7 @@ class ScriptBook:
 
     @property
     def state(self) -> ScriptState:
-        """What is known now."""
+        """Everything known now."""
         return self._state
 
     def take(self, reading: Reading, layer: str, origin: str) -> None:
