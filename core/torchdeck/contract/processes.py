@@ -177,7 +177,7 @@ UMASK_VARIABLE = "TORCHDECK_UMASK"
 
 
 def make_private() -> None:
-    """Make what this process creates readable to its user alone, and remember for ranks the umask that it had before.
+    """Make what this process creates readable to its user alone; remember the umask before, for ranks.
 
     Each process between the launching shell and a rank calls it first; what the first of them found is kept.
     """

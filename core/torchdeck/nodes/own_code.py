@@ -81,7 +81,7 @@ done
 def own_code(verb: str, paths: Sequence[str], trusted_owners: Sequence[str] = ()) -> str:
     """Return a line for a POSIX shell that ends it with exit code 126 unless all `paths` are safe to execute.
 
-    A file is safe if it and every folder above belong to the user or root and nobody else can write them. A
+    A file is safe if it and every folder above belong to the user or root and no one else can write them. A
     missing file passes, as starting it reports that.
 
     Args:
