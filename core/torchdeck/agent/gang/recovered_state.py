@@ -155,7 +155,8 @@ def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
     if event.name == "request":
         return recovered._replace(requests=recovered.requests | {str(fields.get("id"))})
     if event.name == "checkpoint":
-        seen = (str(fields.get("path")), int(fields.get("step", -1)))
+        step = fields.get("step")  # unknown of some that a program wrote by itself
+        seen = (str(fields.get("path")), step if isinstance(step, int) else -1)
         return recovered._replace(checkpoints=recovered.checkpoints | {seen}, suspect=None)
     return recovered
 

@@ -19,6 +19,7 @@ from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.ranks.hang import HangWatch
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
 from torchdeck.agent.ranks.stdout_series import StdoutSeries
+from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints
 from torchdeck.agent.sync import Syncer
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
@@ -47,6 +48,7 @@ class Observation:
         values = {"run_id": layout.root.name, "run_dir": str(layout.root)}
         self._directory = Path(fill(plan.checkpoint.directory, values))
         self._checkpoints = CheckpointWatch(self._directory, layout.root.name, frozenset())
+        self._trainer_checkpoints = TrainerCheckpoints(layout, node, journal)
         self._hangs = HangWatch(plan.policy.hang_after)
         self._watch: RankWatch | None = None
         self._attempt = 0
@@ -85,6 +87,9 @@ class Observation:
     @property
     def newest_checkpoint(self) -> str:
         """Path of this run's newest complete checkpoint; empty when there is none."""
+        return self._newest_by_manifest() or self._trainer_checkpoints.newest
+
+    def _newest_by_manifest(self) -> str:
         if not self._directory.is_dir():
             return ""
         from torchdeck.contract.checkpoints.listing import list_checkpoints
@@ -136,6 +141,7 @@ class Observation:
         )
         self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
         self._house.watch(layout.ranks)
+        self._trainer_checkpoints.begin(attempt, plan)
 
     def look(self, node: str) -> list[on.Event]:
         """Return the events of the ranks' reports; cheap, several times per second."""
@@ -181,12 +187,13 @@ class Observation:
         self._note_left_out(self._printed.end())
         self._printed = PrintedNumbers({})
         self._note_log_times()
-        events = self.look_at_checkpoints()
+        events = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
         self._watch = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
         return events
 
     def close(self) -> None:
+        self._trainer_checkpoints.close()
         self._house.stop(STOP_THREADS)
 
     def look_at_checkpoints(self) -> list[on.Event]:
@@ -194,8 +201,9 @@ class Observation:
         found = self._checkpoints.look()
         for seen in found:
             self._journal.append("checkpoint", **seen._asdict())
-        self._house.last_checkpoint = self._checkpoints.last_size
-        return [on.CheckpointSaved(seen.step) for seen in found]
+        of_trainer = self._trainer_checkpoints.look(self.states.values())
+        self._house.last_checkpoint = max(self._checkpoints.last_size, self._trainer_checkpoints.last_size)
+        return [*(on.CheckpointSaved(seen.step) for seen in found), *of_trainer]
 
     def _note_log_times(self) -> None:
         """Note log times. A full disk is reported by its own check, and log times are not worth a run: logged

@@ -1,0 +1,132 @@
+"""Checkpoints that are folders."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from torchdeck.trainers.checkpoints.kinds import CheckpointKind, TrainerCheckpoint
+
+_STATE_LIMIT = 256 << 20
+"""Bytes of a trainer_state.json; its log_history has an entry for each logged step."""
+_TRACKER_LIMIT = 4096
+_HF_SENTINEL = "checkpoint-is-incomplete.txt"
+_TITAN_SIGNS = (".metadata", "model.safetensors.index.json")
+_TRACKER = "latest_checkpointed_iteration.txt"
+_RANDOM_STATES = re.compile(r"random_states_\d+\.pkl")
+_STEP_IN_NAME = re.compile(r"(?:^checkpoint-|step[-_=]?)0*(\d+)")
+
+
+def folder_checkpoint(folder: Path, names: Collection[str]) -> TrainerCheckpoint | None:
+    """Return the checkpoint that `folder` is, complete or not; None if it is none of a known kind.
+
+    Args:
+        folder: to be judged.
+        names: of the entries in it.
+    """
+    for pattern, judge in _BY_NAME:
+        match = pattern.fullmatch(folder.name)
+        if match is not None:
+            found = judge(folder, names, int(match.group(1)))
+            if found is not None:
+                return found
+    if any(_RANDOM_STATES.fullmatch(name) for name in names):
+        return _accelerate(folder, names)
+    if ".metadata" in names and any(name.endswith(".distcp") for name in names):
+        number = _STEP_IN_NAME.search(folder.name)
+        step = int(number.group(1)) if number else None
+        return _complete(folder, CheckpointKind.DISTRIBUTED, step, ".metadata")
+    return None
+
+
+def _hugging_face(folder: Path, names: Collection[str], step: int) -> TrainerCheckpoint | None:
+    if any(_RANDOM_STATES.fullmatch(name) for name in names):
+        return None
+    kind = CheckpointKind.HUGGING_FACE
+    if _HF_SENTINEL in names:
+        return _incomplete(folder, kind, step, f"{_HF_SENTINEL} is still there")
+    if "trainer_state.json" not in names:
+        return _incomplete(folder, kind, step, "there is no trainer_state.json yet")
+    own = _global_step(folder / "trainer_state.json")
+    if own is None:
+        return _incomplete(folder, kind, step, "trainer_state.json is not whole")
+    return _complete(folder, kind, own, "trainer_state.json")
+
+
+def _global_step(state: Path) -> int | None:
+    try:
+        if state.stat().st_size > _STATE_LIMIT:
+            return None
+        step = json.loads(state.read_bytes())["global_step"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+def _accelerate(folder: Path, names: Collection[str]) -> TrainerCheckpoint:
+    # save_state writes these after models, optimizers and schedulers
+    number = _STEP_IN_NAME.search(folder.name)
+    step = int(number.group(1)) if number else None
+    last = max(name for name in names if _RANDOM_STATES.fullmatch(name))
+    return _complete(folder, CheckpointKind.ACCELERATE, step, last)
+
+
+def _torchtitan(folder: Path, names: Collection[str], step: int) -> TrainerCheckpoint:
+    sign = next((name for name in _TITAN_SIGNS if name in names), "")
+    if not sign:
+        why = "there is neither .metadata nor model.safetensors.index.json yet"
+        return _incomplete(folder, CheckpointKind.TORCHTITAN, step, why)
+    return _complete(folder, CheckpointKind.TORCHTITAN, step, sign)
+
+
+def _tracked(kind: CheckpointKind, tracker: str) -> Callable[[Path, Collection[str], int], TrainerCheckpoint]:
+    """Judge a folder whose parent has a file that names the newest complete checkpoint."""
+
+    def judge(folder: Path, names: Collection[str], step: int) -> TrainerCheckpoint:
+        del names
+        newest = _number_in(folder.parent / tracker)
+        if newest is None or newest < step:
+            return _incomplete(folder, kind, step, f"{tracker} does not name it yet")
+        if newest == step:
+            return _complete(folder, kind, step, f"../{tracker}")
+        return TrainerCheckpoint(str(folder), kind, step, _changed(folder))
+
+    return judge
+
+
+def _number_in(tracker: Path) -> int | None:
+    try:
+        with tracker.open("rb") as file:
+            text = file.read(_TRACKER_LIMIT).decode(errors="replace")
+    except OSError:
+        return None
+    number = re.search(r"(\d+)\s*$", text)
+    return int(number.group(1)) if number else None
+
+
+_BY_NAME: tuple[
+    tuple[re.Pattern[str], Callable[[Path, Collection[str], int], TrainerCheckpoint | None]], ...
+] = (
+    (re.compile(r"checkpoint-(\d+)"), _hugging_face),
+    (re.compile(r"step-(\d+)"), _torchtitan),
+    (re.compile(r"global_step(\d+)"), _tracked(CheckpointKind.DEEPSPEED, "latest")),
+    (re.compile(r"global_step_(\d+)"), _tracked(CheckpointKind.VERL, _TRACKER)),
+    (re.compile(r"iter_(\d{7,})"), _tracked(CheckpointKind.MEGATRON, _TRACKER)),
+)
+
+
+def _complete(folder: Path, kind: CheckpointKind, step: int | None, sign: str) -> TrainerCheckpoint:
+    return TrainerCheckpoint(str(folder), kind, step, _changed(folder / sign))
+
+
+def _incomplete(folder: Path, kind: CheckpointKind, step: int, why: str) -> TrainerCheckpoint:
+    return TrainerCheckpoint(str(folder), kind, step, _changed(folder), why)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,113 @@
+"""Checkpoints that a script writes by itself are journaled as they are completed."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import Maker
+from torchdeck.agent.ranks.trainer_checkpoint_watch import TrainerCheckpointWatch
+from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
+from torchdeck.trainers.checkpoints.kinds import CheckpointKind
+
+
+def write(path: Path, changed: float) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.pkl", bytes(20_000))
+    os.utime(path, (changed, changed))
+    return path
+
+
+def watch_of(folder: Path, since: float = 1000.0) -> TrainerCheckpointWatch:
+    return TrainerCheckpointWatch([folder], [], since, {})
+
+
+def looked(watch: TrainerCheckpointWatch) -> list[str]:
+    """Two searches: content that is equal in both is not being written."""
+    watch._due = 0.0
+    watch.search()
+    watch._due = 0.0
+    watch.search()
+    return [Path(saved.path).name for saved in watch.changes().saved]
+
+
+def test_what_was_there_before_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "epoch_1.pt", 900.0)
+    write(tmp_path / "epoch_2.pt", 1100.0)
+    assert looked(watch_of(tmp_path)) == ["epoch_2.pt"]
+
+
+def test_a_file_rewritten_in_place_is_another_checkpoint(tmp_path: Path) -> None:
+    """With the step that the ranks had reported when it was written."""
+    watch = watch_of(tmp_path)
+    watch.progress(1090.0, 10)
+    watch.progress(1190.0, 20)
+    path = write(tmp_path / "ckpt.pt", 1100.0)
+    assert looked(watch) == ["ckpt.pt"]
+    newest = watch.newest
+    assert newest is not None
+    assert (newest.kind, newest.step, newest.about) == (CheckpointKind.NANOGPT, 10, True)
+    assert looked(watch) == []
+    write(path, 1200.0)
+    assert looked(watch) == ["ckpt.pt"]
+    assert watch.newest is not None
+    assert watch.newest.step == 20
+
+
+def test_a_file_that_grows_waits_until_it_is_settled(tmp_path: Path) -> None:
+    path = tmp_path / "weights_1.pt"
+    path.write_bytes(bytes(20_000))  # an old format without an end record
+    os.utime(path, (1100.0, 1100.0))
+    watch = watch_of(tmp_path)
+    watch.search()
+    path.write_bytes(bytes(30_000))
+    os.utime(path, (1100.0, 1100.0))
+    watch._due = 0.0
+    watch.search()
+    assert watch.changes().saved == ()
+    assert looked(watch) == ["weights_1.pt"]
+
+
+def test_deleted_ones_are_told_and_no_more_the_newest(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "epoch_1.pt", 1100.0), write(tmp_path / "epoch_2.pt", 1200.0)
+    watch = watch_of(tmp_path)
+    looked(watch)
+    second.unlink()
+    assert watch.newest is not None
+    assert watch.newest.path == str(first)
+    watch._due = 0.0
+    watch.search()
+    assert watch.changes().gone == (str(second),)
+
+
+ROTATES = """
+    import json, pathlib, shutil, time
+    for step in (10, 20, 30):
+        folder = pathlib.Path("out", f"checkpoint-{step}")
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(bytes(1000))
+        (folder / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+        time.sleep(1.5)
+    shutil.rmtree("out/checkpoint-10")
+    """
+
+
+@pytest.mark.processes
+def test_the_agent_journals_them_with_step_size_and_place(make_run: Maker) -> None:
+    """And which were deleted; the run's end names the newest."""
+    run = make_run(ROTATES, nproc=1).start()
+    end = run.finished()
+    saved = run.events("checkpoint")
+    assert [(event.fields["step"], event.fields["kind"]) for event in saved] == [
+        (10, "hf"),
+        (20, "hf"),
+        (30, "hf"),
+    ]
+    assert saved[0].fields["size"] > 1000
+    there = journaled_checkpoints(run.events())
+    assert [Path(path).name for path in there] == ["checkpoint-20", "checkpoint-30"]
+    assert end["checkpoint"] == f"{run.plan.nodes[0].working_dir}/out/checkpoint-30"
