@@ -30,6 +30,24 @@ def test_a_run_starts_with_the_nodes_that_answer(across: AcrossOf, tmp_path: Pat
     hosts.wait_empty()
 
 
+def test_any_of_the_named_nodes_will_do_also_without_the_first(across: AcrossOf, tmp_path: Path) -> None:
+    """Two of three named nodes train: the second leads, as the first is off."""
+    hosts = across(3, shared_home=True)
+    hosts.made.power_off(1)
+    training = Training(tmp_path / "work", nproc=1, steps=6, every=3)
+    nodes = ("--set", 'distributed.nodes=["node[1-3]"]', "--set", "distributed.spare=1")
+    done = hosts.command.run("--no-gui", "--trust", *nodes, training.write(0.0), timeout=240)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "node node1 is left out: " in said
+    assert sorted(losses(hosts.run)) == list(range(1, 7))
+    assert hosts.events(2, "launching")[0].fields["nodes"] == ["node2", "node3"]
+    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    assert [attempt["world_size"] for attempt in view["attempts"]] == [2]
+    assert any(text.startswith("node node1 is left out") for text in view["warnings"])
+    hosts.wait_empty()
+
+
 def test_too_few_answer(across: AcrossOf, tmp_path: Path) -> None:
     """Fewer than the range has: nothing starts, and every node that does not answer is named."""
     hosts = across(3, shared_home=True)

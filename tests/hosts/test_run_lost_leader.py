@@ -60,6 +60,43 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
 
 
 @pytest.mark.soak
+def test_a_follower_that_was_rebooted_tells_that_the_leader_is_lost_too(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """Power fails for all, and the leader does not come back: the run does not wait for a person."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    for host in (1, 2):
+        hosts.made.lose_power(host)
+    hosts.made.boot(2)
+    wait_until(lambda: read_run(hosts.run).is_over, 5 * GRACE, "the run to be given up")
+    view = read_run(hosts.run)
+    assert (view.state, "no rank is left on node2" in view.why, view.resumable) == ("LOST", True, True), view
+    wait_until(lambda: not read_run(hosts.run).processes_alive, 20, "that to be known here")
+    deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
+    assert deleted.returncode == 0, deleted.stderr
+
+
+@pytest.mark.soak
+def test_a_follower_that_was_rebooted_is_no_wait_without_the_key_of_the_run(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """This machine was off, too: its new controller cannot start an agent that the leader would know."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    os.kill(hosts.controller(), signal.SIGKILL)
+    hosts.wait_controller_gone()
+    for host in (1, 2):
+        hosts.made.lose_power(host)
+    hosts.made.boot(2)
+    attached = hosts.command.run("runs", "attach", hosts.run.root.name, timeout=150)
+    said = attached.stdout + attached.stderr
+    assert attached.returncode == 1, said
+    view = read_run(hosts.run)
+    assert (view.state, "no rank is left on node2" in view.why) == ("LOST", True), view
+
+
+@pytest.mark.soak
 def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf, tmp_path: Path) -> None:
     """Nothing says what becomes of the ranks: the run is given up because a person asks for its end."""
     hosts = across(2)

@@ -83,13 +83,19 @@ def test_what_is_written_of_it(watched: Watched) -> None:
 
 
 def test_a_follower_that_has_said_nothing_is_believed_to_follow(watched: Watched) -> None:
-    """Whether it lives or not; and so is one that hears its leader again."""
-    assert not watched.given_up(9 * GRACE)
+    """While it lives; and so is one that hears its leader again."""
     watched.nodes.living.add("b")
     assert not watched.given_up(9 * GRACE)
     watched.tell("b", "lead_lost", unattended="stop")
     watched.tell("b", "lead_back")
     assert not watched.given_up(9 * GRACE)
+
+
+def test_a_follower_without_any_process_ends_the_wait(watched: Watched) -> None:
+    """A reboot of it, say, and this machine has no key of the run to start another agent there."""
+    assert not watched.given_up(GRACE)
+    assert not watched.given_up(2 * GRACE - 1)
+    assert watched.given_up(2 * GRACE)
 
 
 def test_one_that_gave_up_and_departed_is_remembered(watched: Watched) -> None:

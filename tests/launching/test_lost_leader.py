@@ -30,7 +30,9 @@ def given_up_after(
         ((Follower.SERVES,), None),
         ((Follower.ENDED, Follower.SERVES), None),  # another follower still hears it
         ((Follower.AWAY,), None),  # this machine may be cut off
-        ((Follower.EMPTY,), None),
+        ((Follower.EMPTY,), 2 * GRACE),  # rebooted
+        ((Follower.EMPTY, Follower.AWAY), 2 * GRACE),
+        ((Follower.EMPTY, Follower.SERVES), None),
         ((), None),
     ],
 )
@@ -61,6 +63,16 @@ def test_a_gang_that_may_go_on_without_us_is_given_up_only_for_a_stop(does: Foll
     for stop_now in (False, True):
         seen = Seen(None, False, followers, stop_now, may_go_on=True)
         assert bool(LostLeader("gpu0", GRACE, 0.0).look(seen, 10 * GRACE)) is stop_now
+
+
+def test_a_follower_that_has_just_been_rebooted_may_still_be_started_again() -> None:
+    rule, none = LostLeader("gpu0", GRACE, 0.0), {"gpu1": Follower.EMPTY}
+    assert not rule.look(Seen(None, False, {"gpu1": Follower.AWAY}), 9 * GRACE)
+    assert not rule.look(Seen(None, False, none), 10 * GRACE)
+    assert not rule.look(Seen(None, False, {"gpu1": Follower.SERVES}), 11 * GRACE)
+    assert not rule.look(Seen(None, False, none), 12 * GRACE)
+    assert not rule.look(Seen(None, False, none, may_go_on=True), 20 * GRACE)
+    assert rule.look(Seen(None, False, none), 20 * GRACE).endswith("no rank is left on gpu1")
 
 
 def test_a_leader_that_is_heard_again_has_all_of_the_grace_again() -> None:

@@ -59,18 +59,24 @@ class LostLeader:
         self._node, self._grace = node, grace
         self._heard: float | None = None
         self._since = now
+        self._empty_since: float | None = None
+        """Since when a reachable follower has had no process of the run."""
 
     def look(self, seen: Seen, now: float) -> str:
         """Return why the run is given up; empty while it is not.
 
         Unless another node has given the leader up too, the leader may be healthy and this machine cut off
         from it. The same holds if the leader may continue with the absent nodes: a spare that lost them is no
-        proof. Then the run is given up only if a user requests its end.
+        proof. Then the run is given up only if a user requests its end. A follower that stays without any
+        process is a proof: it was rebooted, and its ranks are gone, however its leader is.
         """
         if seen.reached and seen.heard != self._heard:
             self._heard, self._since = seen.heard, now
         away = now - self._since
-        if not self._is_given_up(seen, away):
+        is_empty = Follower.EMPTY in seen.followers.values()
+        self._empty_since = (now if self._empty_since is None else self._empty_since) if is_empty else None
+        empty = 0.0 if self._empty_since is None else now - self._empty_since
+        if not self._is_given_up(seen, away, empty):
             return ""
         silent = [self._node, *(node for node, does in seen.followers.items() if does is Follower.AWAY)]
         ended = [node for node, does in seen.followers.items() if does is not Follower.AWAY]
@@ -83,13 +89,16 @@ class LostLeader:
             why += "; a stop was asked for, and what may still run there ends when it is reached"
         return why
 
-    def _is_given_up(self, seen: Seen, away: float) -> bool:
+    def _is_given_up(self, seen: Seen, away: float, empty: float) -> bool:
         found = seen.followers.values()
         if Follower.SERVES in found:
             return False
         if Follower.ENDS in found:  # processes that survive SIGKILL are not waited for
             return away >= 2 * self._grace and (seen.stop_now or not seen.may_go_on)
         if Follower.ENDED in found and away >= PATIENCE * self._grace and not seen.may_go_on:
+            return True
+        # for launch.node_grace an agent that is started there again could still follow the leader
+        if empty >= self._grace and away >= 2 * self._grace and not seen.may_go_on:
             return True
         is_empty = Follower.ENDED in found or Follower.EMPTY in found
         return seen.stop_now and away >= (min(STOP_LIMIT, self._grace) if is_empty else self._grace)
