@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from torchdeck import data, distributed
 from torchdeck.cli.main import COMMANDS, run_parser
 from torchdeck.config.documentation import reference
-from torchdeck.runs.failures.troubleshooting import chapter
+from torchdeck.runs.troubleshooting import chapter
 
 _MARK = re.compile(r"^<!-- generated: (.+?) -->$", re.MULTILINE)
 
@@ -128,7 +128,7 @@ def own_names() -> str:
         {
             "log": "torchdeck.telemetry.run_log",
             "launch": "torchdeck",
-            "Run": "torchdeck.use_cases.run",
+            "Run": "torchdeck.use_cases.api",
         }
     )
 

@@ -1,6 +1,6 @@
 """A node that is gone, in words."""
 
-from torchdeck.agent.gang.gone_node import not_answering, ranks_on, started_again
+from torchdeck.agent.gang.verdict import not_answering, ranks_on, started_again
 from torchdeck.contract.plan.elastic import Elastic
 
 

@@ -9,8 +9,7 @@ import pytest
 from support.agent_run import cleaning, script
 from support.gang_run import TOKEN, GangRun, make_gang_plan
 from support.waiting import wait_until
-from torchdeck.agent.attempt.handing_on import HandoverAsk, hand_on
-from torchdeck.agent.attempt.handover import Handover, handover_from
+from torchdeck.agent.attempt.handover import Handover, HandoverAsk, hand_on, handover_from
 from torchdeck.agent.link.server import Asking
 
 SLEEPS = "import time; time.sleep(600)"

@@ -15,13 +15,13 @@ from torchdeck.agent.attempt.attempt_plan import free_port, resume_from
 from torchdeck.agent.attempt.local_attempt import compose_environment
 from torchdeck.agent.attempt.resume_points import AttemptError
 from torchdeck.agent.disk import free_bytes, low_disk
-from torchdeck.agent.gpus.sampler import gpu_sampler, parse_smi
+from torchdeck.agent.gpu_sampler import gpu_sampler, parse_smi
+from torchdeck.agent.housekeeping import Syncer
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.rank_watch import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
-from torchdeck.agent.sync import Syncer
 from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.telemetry.writer import MetricsWriter

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from support.waiting import wait_until
-from torchdeck.agent.processes.torchrun_tree import TorchrunTree
+from torchdeck.agent.processes.ending import TorchrunTree
 from torchdeck.contract.processes import ProcessIdentity
 
 pytestmark = pytest.mark.processes

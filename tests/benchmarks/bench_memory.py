@@ -12,7 +12,7 @@ from support.deepspeed_python import ABSENT, deepspeed_python
 from support.measured_memory import Compared, Setting, compare, profile_of
 from torchdeck.plan.memory.predict import predict_memory
 from torchdeck.plan.memory.spec import ZERO, StrategySpec
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 SMALL, DEEP, WIDE, ODD = (2, 4, 256, 64), (6, 4, 128, 64), (2, 4, 640, 16), (3, 3, 201, 33)
 """(layers, heads, width, context): odd sizes divide evenly among no ranks."""

@@ -15,7 +15,7 @@ from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_python
 from support.torch_process import run_torch
 from torchdeck.cli.ckpt import command as ckpt
-from torchdeck.use_cases.checkpoint_exchange import ExchangeFailedError, exchange_in_process
+from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
 
 pytestmark = pytest.mark.processes
 

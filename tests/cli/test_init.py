@@ -10,8 +10,7 @@ import pytest
 
 from torchdeck.cli import init
 from torchdeck.config.loader import load_config
-from torchdeck.config.starts.examples import example_names, example_text
-from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.starting_files import example_names, example_text, preset_names, preset_text
 
 
 def call(*arguments: str) -> int:

@@ -13,14 +13,14 @@ import pytest
 from support.made_runs import IDS
 from support.node_facts import node_facts
 from torchdeck.cli.nodes import clean as nodes_clean
-from torchdeck.cli.nodes.chosen import ChosenNodes
 from torchdeck.cli.nodes.clean import orphans_once
+from torchdeck.cli.nodes.lookup import ChosenNodes
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.probe.facts import NodeFacts
-from torchdeck.nodes.probe.here import LocalProcess
+from torchdeck.nodes.probe.opening import LocalProcess
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 

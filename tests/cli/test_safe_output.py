@@ -12,9 +12,8 @@ from rich.text import Text
 
 import torchdeck.cli
 from torchdeck.cli.console import make_console
-from torchdeck.cli.json_text import json_text
 from torchdeck.cli.main import main
-from torchdeck.cli.safe_output import guard, unguarded, write_document, write_log_line
+from torchdeck.cli.output import guard, json_text, unguarded, write_document, write_log_line
 
 EVIL = "\x1b]52;c;aGk=\x07[link=http://evil/]a\u202eb[/link]\x9d\x7f"
 SAFE = "�]52;c;aGk=�[link=http://evil/]a�b[/link]��"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.few_examples import few
 from support.toml_texts import toml_documents
 from torchdeck.config.keys import all_keys
-from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck.config.toml.document import scan
 from torchdeck.config.toml.edit import EditError, remove_value, set_value
 

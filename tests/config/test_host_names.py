@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.config.values.host_names import host_fault, user_fault
+from torchdeck.config.values.node_names import host_fault, user_fault
 
 GOOD_HOSTS = ["gpu7", "10.0.0.5", "fe80::1%eth0", "a_b-c.example", "bücher.example", "h"]
 GOOD_USERS = ["root", "me#2", "LAB\\me", "first.last", "me@lab.example", "_x-1"]

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.config.starts.presets import preset_text
-from torchdeck.config.toml.differences import ABSENT, as_shown, differences, same
+from torchdeck.config.starting_files import preset_text
 from torchdeck.config.toml.edit import set_value
-from torchdeck.config.toml.merge import MergeError, merge, merged_lines
+from torchdeck.config.toml.merge import ABSENT, MergeError, as_shown, differences, merge, merged_lines, same
 
 BASE = """\
 # first

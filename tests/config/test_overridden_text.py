@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.config.loader import load_config_text
-from torchdeck.config.overridden_text import with_overrides
+from torchdeck.config.overrides import with_overrides
 
 TEXT = """\
 # a first try

@@ -9,7 +9,7 @@ import pytest
 
 from torchdeck.config.loader import load_config
 from torchdeck.config.schema import BUILTIN_RECIPES
-from torchdeck.config.starts.presets import (
+from torchdeck.config.starting_files import (
     UnknownPresetError,
     preset_companions,
     preset_names,

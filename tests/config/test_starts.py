@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from torchdeck.config.loader import load_config
-from torchdeck.config.starts.presets import preset_companions, preset_names, preset_text
-from torchdeck.config.starts.starts import (
+from torchdeck.config.starting_files import (
     is_recipe,
     named,
+    preset_companions,
     preset_files,
+    preset_names,
+    preset_text,
     recipe_text,
     script_text,
     what_remains,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.contract.folder_names import AGAIN, YOUNG, FolderNames
+from torchdeck.contract.file_names import AGAIN, YOUNG, FolderNames
 
 
 class Clock:

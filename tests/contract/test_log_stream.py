@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.contract.log_stream import LogStream
+from torchdeck.agent.supervisor_process import LogStream
 
 
 def test_what_is_said_is_there_at_once(tmp_path: Path) -> None:

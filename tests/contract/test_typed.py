@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from torchdeck.contract.typed import WrongTypeError, check_fields
+from torchdeck.contract.plan.typed import WrongTypeError, check_fields
 
 
 @dataclass(frozen=True)

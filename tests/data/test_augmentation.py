@@ -18,7 +18,7 @@ from torchdeck.data.augmentation import (
     stream_distributed_augmentation_chain,
 )
 from torchdeck.data.augmentation_config import AUGMENTATIONS, NEUTRAL, PRESETS, AugmentationConfig, get_preset
-from torchdeck.data.ranges import DistributedRangeSplitter
+from torchdeck.data.redistribution import DistributedRangeSplitter
 
 presets = st.sampled_from(sorted(PRESETS))
 modes = st.sampled_from(["rank", "sample"])

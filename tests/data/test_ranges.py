@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.data.ranges import DistributedRangeSplitter, RankRange, validate_distributed_setup
-from torchdeck.data.redistribution import Move, redistribution_report
+from torchdeck.data.redistribution import (
+    DistributedRangeSplitter,
+    Move,
+    RankRange,
+    redistribution_report,
+    validate_distributed_setup,
+)
 
 totals = st.one_of(st.integers(1, 300), st.integers(1, 10**15))
 worlds = st.integers(1, 40)

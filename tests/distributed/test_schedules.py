@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.distributed.schedules import DECAYS, lr_factor
+from torchdeck.distributed.optimizers import DECAYS, lr_factor
 
 
 def factors(schedule: str, total: int = 10, warmup: int = 4, min_ratio: float = 0.1) -> list[float]:

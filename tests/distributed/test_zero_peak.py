@@ -7,7 +7,7 @@ import pytest
 from support.compared_zero import ZeroSetting, compare_zero
 from support.deepspeed_python import ABSENT, deepspeed_python
 from support.measured_memory import Setting
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 pytestmark = [
     pytest.mark.processes,

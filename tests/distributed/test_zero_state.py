@@ -15,7 +15,7 @@ from support.torch_process import run_torch
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
-from torchdeck.plan.memory.zero.state import ZeroOptions, ZeroState, zero_state
+from torchdeck.plan.memory.zero_state import ZeroOptions, ZeroState, zero_state
 
 pytestmark = [
     pytest.mark.processes,

@@ -20,7 +20,7 @@ from torchdeck.data import HOMES as DATA_NAMES
 from torchdeck.distributed import HOMES as DISTRIBUTED_NAMES
 from torchdeck.plan.check import PAGES as CHECK_PAGES
 from torchdeck.plan.check import failed
-from torchdeck.runs.failures.troubleshooting import chapter
+from torchdeck.runs.troubleshooting import chapter
 
 pytestmark = pytest.mark.processes
 

@@ -10,7 +10,7 @@ from support.command import Command
 from support.controlled_run import nothing_left
 from support.free_port import free_port
 from support.torch_process import TorchProcess, run_torch
-from torchdeck.config.starts.examples import example_names
+from torchdeck.config.starting_files import example_names
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

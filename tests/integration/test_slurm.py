@@ -14,7 +14,7 @@ from support.slurm import SlurmCluster
 from torchdeck.cli.main import main
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.sbatch_script import export_sbatch
 
 pytestmark = pytest.mark.slurm
 

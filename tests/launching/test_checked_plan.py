@@ -11,10 +11,9 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching import checked_plan as module
 from torchdeck.launching.checked_plan import checked_plan
-from torchdeck.launching.facts.node_report import NodeFault, NodeReport
+from torchdeck.launching.facts.probed_nodes import NodeFault, NodeReport
 from torchdeck.launching.prepare import ClusterFacts
-from torchdeck.plan.check import Check, failed
-from torchdeck.plan.problems import PlanError
+from torchdeck.plan.check import Check, PlanError, failed
 
 FAULT = NodeFault("n2", "ssh", "no one answers", "try again")
 

@@ -36,7 +36,7 @@ from torchdeck.launching.taking_over import (
 )
 from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
-from torchdeck.use_cases.run import Run
+from torchdeck.use_cases.api import Run
 
 pytestmark = pytest.mark.processes
 

@@ -25,9 +25,8 @@ from torchdeck.data.batch_plan import (
 from torchdeck.launching.facts.model_and_data import look_at, trace
 from torchdeck.launching.preflight.memory import check_memory
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from
-from torchdeck.plan.check import Check
+from torchdeck.plan.check import Check, PlanError
 from torchdeck.plan.known import Known
-from torchdeck.plan.problems import PlanError
 
 
 def recipe(folder: Path, **tables: Any) -> RunConfig:

@@ -26,7 +26,7 @@ from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.node_deletion import delete_noted, delete_on_nodes, delete_runs
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
-from torchdeck.nodes.probe.here import LocalProcess, probe_session_here
+from torchdeck.nodes.probe.opening import LocalProcess, probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left

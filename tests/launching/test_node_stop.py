@@ -22,7 +22,7 @@ from torchdeck.launching.node_stop import stop_on_nodes
 from torchdeck.launching.requests import STOP_NOW, Request
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
-from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 

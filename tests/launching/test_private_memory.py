@@ -10,7 +10,7 @@ pytestmark = pytest.mark.processes
 
 PROGRAM = """
 import ctypes, os, subprocess, sys
-from torchdeck.launching.private_memory import keep_memory_private
+from torchdeck.launching.control.run_secrets import keep_memory_private
 
 def looked_at():
     asking = f"open('/proc/{os.getpid()}/environ').read()"

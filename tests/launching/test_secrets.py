@@ -18,7 +18,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.launcher import LaunchError, start_controller
-from torchdeck.use_cases.run import Run
+from torchdeck.use_cases.api import Run
 
 pytestmark = pytest.mark.processes
 

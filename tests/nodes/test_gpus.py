@@ -8,7 +8,7 @@ import pytest
 
 from fakes.nvidia_smi import H100, fake_nvidia_smi
 from torchdeck.contract.inventory import Device
-from torchdeck.nodes.gpus import devices_from_nvml, devices_from_smi, probe_gpus
+from torchdeck.nodes.this_machine import devices_from_nvml, devices_from_smi, probe_gpus
 
 pytestmark = pytest.mark.processes
 

@@ -3,7 +3,7 @@
 import os
 
 from torchdeck.contract.inventory import Inventory
-from torchdeck.nodes.local import probe_local
+from torchdeck.nodes.this_machine import probe_local
 
 
 def test_this_machine_is_a_node() -> None:

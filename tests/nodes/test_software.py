@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.nvidia_smi import H100, fake_nvidia_smi
-from torchdeck.nodes.software import driver_of_kernel, driver_of_smi, probe_software
+from torchdeck.nodes.this_machine import driver_of_kernel, driver_of_smi, probe_software
 
 NOWHERE = Path("/nowhere/version")
 

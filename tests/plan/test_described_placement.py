@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.machines import PYTHON, byte_gpt
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.described import inventory_from
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.planner import make_plan
-from torchdeck.plan.problems import PlanError
 
 SHELL = {"CUDA_VISIBLE_DEVICES": "1", "OMP_NUM_THREADS": "77", "PYTHONPATH": "/laptop"}
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.machines import byte_gpt, config, node, plan
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.sbatch_script import export_sbatch
 
 pytestmark = pytest.mark.processes
 

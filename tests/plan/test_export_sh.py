@@ -14,8 +14,8 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.export.sbatch_script import export_sbatch
-from torchdeck.plan.export.shell_script import export_sh
+from torchdeck.plan.sbatch_script import export_sbatch
+from torchdeck.plan.shell_script import export_sh
 
 pytestmark = pytest.mark.processes
 

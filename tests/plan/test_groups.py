@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.machines import node
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.groups import divisors, shard_groups
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.problems import PlanError
 
 
 def shares(*counts: int) -> list[NodeShare]:

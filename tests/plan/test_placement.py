@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from support.machines import config, node, plan
 from torchdeck.contract.inventory import Device
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.placement import visible
-from torchdeck.plan.problems import PlanError
 
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 

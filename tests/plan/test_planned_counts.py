@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.batch_plan import BALANCES, Balance, BatchPlan, build_batch_plan, plan_steps
-from torchdeck.plan.predictions.planned_counts import PlannedCounts
+from torchdeck.plan.planned_counts import PlannedCounts
 
 FEW = st.integers(1, 4)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.order import SampleOrder, global_batches
-from torchdeck.plan.predictions.predict import SeededCounts
+from torchdeck.plan.prediction import SeededCounts
 
 FEW = st.integers(1, 5)
 

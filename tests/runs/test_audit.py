@@ -17,8 +17,7 @@ from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, P
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.runs.audit.audit import audit_run
-from torchdeck.runs.audit.lines import table_lines, verdict_lines
-from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.audit.result import Audit, table_lines, verdict_lines
 from torchdeck.runs.audit.samples import Limits
 
 LEAST_MEMORY = PredictedMemory(

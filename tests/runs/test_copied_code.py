@@ -13,7 +13,7 @@ from support.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.runs.copied_code import code_sentence
+from torchdeck.runs.folders.origin import code_sentence
 
 FILES = {"train.py": "ab" * 32, "lib.py": "cd" * 32}
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.made_runs import make_run
 from torchdeck.contract.journal import Event
-from torchdeck.runs.folders.frozen import FrozenRunFile, frozen_run_file
+from torchdeck.runs.folders.origin import FrozenRunFile, frozen_run_file
 
 TEXT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n'
 

@@ -24,7 +24,7 @@ from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.launching.remote.own_files import own_files
-from torchdeck.runs.failures.failure import read_failure
+from torchdeck.runs.failure import read_failure
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, retention_of
 from torchdeck.runs.folders.directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.folders.node_parts import remote_nodes

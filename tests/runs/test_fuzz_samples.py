@@ -13,7 +13,7 @@ from support.audited_run import AuditedRun
 from support.fuzzing import read_all
 from torchdeck.data.sample_log import _CHECKED_HEAD
 from torchdeck.runs.audit.audit import audit_run
-from torchdeck.runs.audit.lines import table_lines, verdict_lines
+from torchdeck.runs.audit.result import table_lines, verdict_lines
 
 HEADER = {
     "format": "torchdeck-samples",

@@ -14,7 +14,7 @@ from support.measured_memory import DATA, Setting, profile_of
 from support.torch_process import run_torch
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 
 @dataclass(frozen=True)

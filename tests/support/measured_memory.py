@@ -12,8 +12,8 @@ from support.measured_ranks import Job, measure
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.predict import verdict
 from torchdeck.plan.memory.spec import FULLY_SHARDED, Kind, StrategySpec
-from torchdeck.plan.memory.verdict import verdict
 from torchdeck.tracing.request import REQUEST_VERSION, TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 

@@ -7,8 +7,8 @@ import torch
 from support.allocator_events import Allocations, real_allocations
 from support.traced_models import GPT, recipe_of
 from torchdeck.contract.plan.model_profile import Trace
-from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.units import checkpoint_blocks
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 

@@ -14,7 +14,7 @@ from torchdeck.nodes.inventory.file import parse_inventory
 from torchdeck.nodes.ssh.credentials import Asker
 from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 from torchdeck.nodes.ssh.target import SshTarget, target_of
-from torchdeck.plan.problems import PlanError
+from torchdeck.plan.check import PlanError
 from torchdeck.runs.home import HomeError
 from torchdeck.use_cases.api import CallbackAsker, PreflightError
 

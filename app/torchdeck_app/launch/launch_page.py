@@ -14,7 +14,7 @@ from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
 from torchdeck.nodes.inventory.names import TAG
 from torchdeck.nodes.inventory.schema import NodeInventory
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl

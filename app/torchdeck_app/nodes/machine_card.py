@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractItemView, QGridLayout, QHeaderView, QSize
 
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.nodes.activity import Activity, ProcessActivity
-from torchdeck.nodes.software import SoftwareFacts
+from torchdeck.nodes.this_machine import SoftwareFacts
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.nodes.device_row import DeviceRow

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from torchdeck.nodes.inventory.file import change_inventory, inventory_path, parse_inventory
-from torchdeck.nodes.inventory.removal import without
-from torchdeck.nodes.inventory.text import with_node
+from torchdeck.nodes.inventory.text import with_node, without
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.dialogs import Choice, ask

@@ -24,7 +24,7 @@ from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck.nodes.probe.probing import clean_node
-from torchdeck.nodes.software import probe_software
+from torchdeck.nodes.this_machine import probe_software
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations

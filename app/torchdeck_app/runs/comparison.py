@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QSplitter, QTabWidget, QVBoxLayout, QWidget
 
-from torchdeck.config.toml.differences import ABSENT, as_shown, leaves, same
+from torchdeck.config.toml.merge import ABSENT, as_shown, leaves, same
 from torchdeck.quantities import duration, metric, moment, size
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
-from torchdeck.config.toml.differences import Difference, differences, leaves, same
 from torchdeck.config.toml.document import parse
 from torchdeck.config.toml.edit import set_value
+from torchdeck.config.toml.merge import Difference, differences, leaves, same
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.folders.frozen import frozen_run_file
+from torchdeck.runs.folders.origin import frozen_run_file
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
 from torchdeck.agent.command_line import PROCESS_NAME, agent_argv
 from torchdeck.agent.gang.recovered_state import replay
-from torchdeck.agent.process_title import set_process_name
 from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
+from torchdeck.agent.supervisor_process import log_to_standard_error, set_process_name
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity, make_private
 

@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torchdeck.agent.attempt.handing_on import hand_on
-from torchdeck.agent.attempt.handover import NOTHING, Handover
+from torchdeck.agent.attempt.handover import NOTHING, Handover, hand_on
 from torchdeck.agent.execution import Execution
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on

@@ -18,9 +18,8 @@ from torchdeck.agent.role import Role
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.elastic import Elastic, Place, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.plan.smaller_plan import smaller_plan
 
 if TYPE_CHECKING:
     from torchdeck.agent.ranks.observation import Observation

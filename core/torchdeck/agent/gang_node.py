@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torchdeck.agent.attempt.attempt_plan import Given
-from torchdeck.agent.attempt.vote import Vote
+from torchdeck.agent.attempt.preparation import Vote
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.node import LocalNode

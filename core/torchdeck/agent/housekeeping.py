@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 import time
@@ -9,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
-from torchdeck.agent.gpus.sampler import Sampler, gpu_sampler
+from torchdeck.agent.gpu_sampler import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler, rank_memory
-from torchdeck.agent.sync import Syncer
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
@@ -108,3 +109,42 @@ class Every:
                     print(f"{self._thread.name}: {error!r}", file=sys.stderr, flush=True)
             due = max(due + self._interval, time.monotonic())
             self._stopped.wait(due - time.monotonic())
+
+
+DEPTH_LIMIT = 4096
+"""Files looked at in one go; what a run has beyond them is brought to disk by the kernel, in its own time."""
+
+
+class Syncer:
+    """Remembers how long each file was, and syncs those that grew."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        self._folders = folders
+        self._sizes: dict[str, int] = {}
+
+    def sync(self) -> int:
+        """Sync what grew since the last call; how many files that were. Files may vanish meanwhile."""
+        count = 0
+        seen = 0
+        for folder in self._folders:
+            for root, _, names in os.walk(folder):
+                for name in names:
+                    seen += 1
+                    if seen > DEPTH_LIMIT:
+                        return count
+                    count += self._sync_file(f"{root}/{name}")
+        return count
+
+    def _sync_file(self, path: str) -> bool:
+        with contextlib.suppress(OSError):
+            size = os.stat(path).st_size  # noqa: PTH116 - a thousand files a second: Path objects cost
+            if self._sizes.get(path) == size:
+                return False
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+            self._sizes[path] = size
+            return True
+        return False

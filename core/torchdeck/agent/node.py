@@ -15,15 +15,14 @@ from pathlib import Path
 from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.attempt.handover import NOTHING, Handover, MissingSecretError
 from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT, LocalAttempt
-from torchdeck.agent.attempt.node_devices import NodeDevices
 from torchdeck.agent.attempt.preparation import Preparation
 from torchdeck.agent.disk import existing_folder
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.events import Failure
-from torchdeck.agent.gang.gone_node import started_again
+from torchdeck.agent.gang.verdict import started_again
 from torchdeck.agent.heartbeat import last_beat
-from torchdeck.agent.processes.ending import OrphanCleanup, kill_all
-from torchdeck.agent.processes.torchrun_tree import TorchrunTree
+from torchdeck.agent.leases import NodeDevices
+from torchdeck.agent.processes.ending import OrphanCleanup, TorchrunTree, kill_all
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inodes import inodes_left

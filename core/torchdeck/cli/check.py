@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.refusals import print_pages, print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, TRUST_HELP, add_run_source, load_run_source
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from torchdeck.cli.safe_output import unguarded
+from torchdeck.cli.output import unguarded
 from torchdeck.shown_text import shown
 
 

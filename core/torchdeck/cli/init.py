@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 
 USAGE_ERROR = 2
 DEFAULT_NAME = "run.toml"
@@ -38,8 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; 2 when there is no such preset, one of them exists, or it cannot be written."""
-    from torchdeck.config.starts.presets import UnknownPresetError
-    from torchdeck.config.starts.starts import preset_files
+    from torchdeck.config.starting_files import UnknownPresetError, preset_files
 
     if args.list:
         return _list(as_json=args.json)
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _example(args: argparse.Namespace) -> int:
-    from torchdeck.config.starts import examples
+    from torchdeck.config import starting_files as examples
 
     try:
         text = examples.example_text(args.example)
@@ -95,7 +94,7 @@ def _write_all(contents: Mapping[Path, str], *, force: bool) -> str | None:
 
 def _next(text: str, target: Path, *, trust: bool) -> str:
     """Return what to do with the file; machines that it describes are planned for and not started."""
-    from torchdeck.config.starts.starts import what_remains
+    from torchdeck.config.starting_files import what_remains
 
     path = shlex.quote(str(target))
     remains = what_remains(text)
@@ -110,7 +109,8 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
 
 
 def _list(*, as_json: bool) -> int:
-    from torchdeck.config.starts import examples, presets
+    from torchdeck.config import starting_files as examples
+    from torchdeck.config import starting_files as presets
 
     runs = {name: presets.preset_summary(name) for name in presets.preset_names()}
     scripts = {name: examples.example_summary(name) for name in examples.example_names()}

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.cli.exit_codes import STOPPED, USAGE
-from torchdeck.cli.safe_output import guard
-from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
+from torchdeck.cli.output import BROKEN_PIPE_EXIT, guard, is_unread, silence
 from torchdeck.contract.package import VERSION
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _guarded(arguments: list[str]) -> int:
         if not is_unread(error):
             raise
         silence()
-        return EXIT_CODE
+        return BROKEN_PIPE_EXIT
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -145,7 +144,7 @@ def _run(arguments: list[str]) -> int:
             parser.error(
                 "it is not said what to run: name a RUN.toml, or --script FILE --nproc N -- ARGUMENTS"
             )
-        from torchdeck.cli.headless import run_headless
+        from torchdeck.cli.runs.start import run_headless
 
         return run_headless(args)
     left_out = [option for name, option in _HEADLESS.items() if getattr(args, name)]

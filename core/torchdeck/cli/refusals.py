@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from torchdeck.cli import exit_codes
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.contract.refusal import Refusal
 
 

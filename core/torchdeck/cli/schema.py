@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 
 USAGE_ERROR = 2
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.safe_output import unguarded
+from torchdeck.cli.output import unguarded
 from torchdeck.shown_text import shown
 from torchdeck.use_cases.ui import Phase, Progress
 
@@ -45,7 +45,7 @@ class TerminalUi:
     def connector(self, home: Path) -> Connector:
         """Return a connector that asks at the terminal, one question at a time."""
         from torchdeck.cli.nodes.asking import terminal_asker
-        from torchdeck.cli.nodes.chosen import InTurn
+        from torchdeck.cli.nodes.lookup import InTurn
         from torchdeck.nodes.connector import Connector
 
         return Connector(home, InTurn(terminal_asker(home)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
     from torchdeck.trust.entry import State, Trusted

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchdeck.config.keys import all_keys
-from torchdeck.config.layers import Layer, Merged, Origin
+from torchdeck.config.layers import EXCLUSIVE, Layer, Merged, Origin
 from torchdeck.config.problems import OVERRIDE, Problem
 from torchdeck.config.toml.document import MAX_DEPTH, KeyPath
+from torchdeck.config.toml.edit import remove_table, remove_value, set_value
+from torchdeck.config.toml.merge import leaves
 
 SYNTAX = "KEY=VALUE, such as training.lr=3e-4"
 _PART = r"""[ \t]*(?:[A-Za-z0-9_-]+|"[^"\\\x00-\x1f\x7f]*"|'[^'\x00-\x1f\x7f]*')[ \t]*"""
@@ -92,3 +94,49 @@ def _parse_value(value: str, path: tuple[str, ...]) -> Any:
         return value
     parsed = table["value"]
     return value if wants_text and not isinstance(parsed, (str, list, dict)) else parsed
+
+
+# Run file text with the overrides of `--set` written into it.
+
+
+def with_overrides(text: str, overrides: Sequence[str]) -> str:
+    """Return `text` with each override applied, later ones winning, as the loader puts them on top of the
+    file.
+
+    A table's keys join the existing ones, and of mutually exclusive keys the last one stays. Text that is
+    no override is skipped, as it never had an effect.
+
+    Raises:
+        EditError: `text` is not TOML, or a key cannot be where an override puts it.
+    """
+    for item in overrides:
+        override = parse_override(item)
+        if isinstance(override, Problem):
+            continue
+        values = {override.path: override.value}
+        if isinstance(override.value, Mapping):
+            values = {(*override.path, *path): value for path, value in leaves(override.value)}
+        for path, value in values.items():
+            text = _with_value(text, path, value)
+    return text
+
+
+def _with_value(text: str, path: KeyPath, value: Any) -> str:
+    for group in EXCLUSIVE:
+        for other in group if path in group else ():
+            if other != path:
+                text = remove_value(text, other)
+    if isinstance(value, list):
+        text = _without_tables(text, path)
+    return set_value(text, path, value)
+
+
+def _without_tables(text: str, path: KeyPath) -> str:
+    """Return `text` without the [[tables]] at `path`, which a list replaces."""
+    there: Any = tomllib.loads(text)
+    for key in path:
+        there = there.get(key) if isinstance(there, dict) else None
+    tables = isinstance(there, list) and there and all(isinstance(item, dict) for item in there)
+    for _ in there if tables else ():
+        text = remove_table(text, (*path, 0))
+    return text

@@ -18,7 +18,7 @@ HOMES = {
     "BatchPlanError": _BATCH_PLAN,
     "CheckpointPosition": "torchdeck.data.checkpoint_position",
     "DistributedBatchIterator": "torchdeck.data.batch_iterator",
-    "DistributedRangeSplitter": "torchdeck.data.ranges",
+    "DistributedRangeSplitter": "torchdeck.data.redistribution",
     "DistributedSampler": "torchdeck.data.sampler",
     "Microbatch": _BATCH_PLAN,
     "PlanPosition": _BATCH_PLAN,
@@ -26,7 +26,7 @@ HOMES = {
     "Position": "torchdeck.data.order",
     "PositionError": "torchdeck.data.order",
     "RankAwareSeedGenerator": "torchdeck.data.augmentation",
-    "RankRange": "torchdeck.data.ranges",
+    "RankRange": "torchdeck.data.redistribution",
     "Redistribution": "torchdeck.data.redistribution",
     "SampleOrder": "torchdeck.data.order",
     "SampleSeedGenerator": "torchdeck.data.augmentation",
@@ -44,7 +44,7 @@ HOMES = {
     "save_batch_plan": _BATCH_PLAN,
     "shard_batch_plan": _BATCH_PLAN,
     "stream_distributed_augmentation_chain": "torchdeck.data.augmentation",
-    "validate_distributed_setup": "torchdeck.data.ranges",
+    "validate_distributed_setup": "torchdeck.data.redistribution",
 }
 """Public name → its module; all of these can be imported from `torchdeck.distributed`, too."""
 

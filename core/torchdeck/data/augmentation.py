@@ -13,7 +13,7 @@ import numpy.typing as npt
 from torchdeck.data.augmentation_config import AUGMENTATIONS, NEUTRAL, AugmentationConfig
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import Ids
-from torchdeck.data.ranges import DistributedRangeSplitter
+from torchdeck.data.redistribution import DistributedRangeSplitter
 
 # 256 random bits for every sample: the same on every machine, any one in O(1), a range of them at once. The
 # bits of a sample are one block of Philox 4×64 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",

@@ -16,7 +16,7 @@ from contextlib import suppress
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.contract.run_states import RankPhase
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 from torch import nn
 
-from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.group.processes import setup_distributed
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.units import Blocks
+from torchdeck.distributed.units import Blocks, checkpoint_blocks
 
 Sharding = Literal["full", "grad-op", "hybrid"]
 

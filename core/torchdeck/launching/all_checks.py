@@ -11,7 +11,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launching.preflight import Check, check_model, preflight
 from torchdeck.launching.prepare import ClusterFacts, Locate, plan_from, with_model
-from torchdeck.plan.problems import PlanError
+from torchdeck.plan.check import PlanError
 
 if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector

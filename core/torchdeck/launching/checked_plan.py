@@ -17,8 +17,7 @@ from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launching.gate import resolved
 from torchdeck.launching.preflight import check_model, failures, preflight
 from torchdeck.launching.prepare import ClusterFacts, Locate, cluster_facts, plan_from, with_model
-from torchdeck.plan.check import Check, PreflightError
-from torchdeck.plan.problems import PlanError, problem
+from torchdeck.plan.check import Check, PlanError, PreflightError, problem
 
 if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector

@@ -21,8 +21,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.trust.held import Held
-from torchdeck.trust.trust_list import TrustError, TrustList
+from torchdeck.trust.trust_list import Held, TrustError, TrustList
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 
 

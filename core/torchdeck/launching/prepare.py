@@ -12,7 +12,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.code.secret_settings import secrets_in_settings
+from torchdeck.launching.code.secret_contents import secrets_in_settings
 from torchdeck.launching.facts.absent_nodes import planned_nodes
 from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.facts.model_and_data import (
@@ -23,14 +23,13 @@ from torchdeck.launching.facts.model_and_data import (
     narrower,
     trace,
 )
-from torchdeck.launching.facts.node_report import NodeReport
-from torchdeck.launching.facts.placeholder_nodes import placeholder_nodes
+from torchdeck.launching.facts.probed_nodes import NodeReport, placeholder_nodes
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.absent_nodes import begun_without
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
-from torchdeck.plan.problems import PlanError
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""

@@ -21,7 +21,7 @@ from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
-from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
+from torchdeck.launching.leader.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState

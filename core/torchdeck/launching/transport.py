@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from torchdeck.agent.attempt.handing_on import HandoverAsk
+from torchdeck.agent.attempt.handover import HandoverAsk
 from torchdeck.agent.command_line import agent_argv
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.layout import RunLayout

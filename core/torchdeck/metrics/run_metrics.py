@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.folder_names import FolderNames
+from torchdeck.contract.file_names import FolderNames
 from torchdeck.contract.journal import JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX

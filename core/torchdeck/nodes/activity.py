@@ -13,13 +13,13 @@ from typing import Any
 
 import psutil
 
-from torchdeck.agent.gpus.sampler import Sampler, gpu_sampler
+from torchdeck.agent.gpu_sampler import Sampler, gpu_sampler
 from torchdeck.agent.leases import lease_holder
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
 from torchdeck.contract.inventory import Device
 from torchdeck.contract.layout import Home
-from torchdeck.nodes.gpus import probe_gpus
+from torchdeck.nodes.this_machine import probe_gpus
 
 # Load of each core of this machine.
 

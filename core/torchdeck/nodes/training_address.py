@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
-from torchdeck.config.values.host_names import host_fault
+from torchdeck.config.values.node_names import host_fault
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Interface, NodeFacts

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.elastic import Elastic, Place, smaller_plan
 from torchdeck.contract.plan.launch_plan import AbsentNode, LaunchPlan
-from torchdeck.contract.plan.smaller_plan import smaller_plan
-from torchdeck.plan.problems import PlanError, problem
+from torchdeck.plan.check import PlanError, problem
 
 
 def begun_without(plan: LaunchPlan, absent: Sequence[AbsentNode], missing: Sequence[str]) -> LaunchPlan:

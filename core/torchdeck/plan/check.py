@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import GENERAL_PAGE, Refusal
 
@@ -107,3 +108,17 @@ class PreflightError(Refusal):
 
     def parts(self) -> tuple[Refusal, ...]:
         return tuple(check.refusal() for check in self.checks)
+
+
+# Errors for configs that are valid but do not fit the machines.
+
+
+class PlanError(ConfigError):
+    """The config cannot be planned on these machines; `.problems` lists every reason."""
+
+    is_usage = False
+
+
+def problem(path: str, wrong: str, right: str) -> Problem:
+    """Return a problem with key `path`. A plan knows no files, so the caller locates the key in a file."""
+    return Problem(path=path, file="", line=None, wrong=wrong, right=right)

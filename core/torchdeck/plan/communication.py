@@ -23,8 +23,8 @@ from torchdeck.config.cluster import Cluster
 from torchdeck.config.values.gpu_models import gpu_model
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.comm_hooks import sent_bytes
+from torchdeck.plan.memory.sharding import unit_sizes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, PRECISION_SIZES, StrategySpec
-from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.placement import NodeShare
 
 Integers = npt.NDArray[np.int64]

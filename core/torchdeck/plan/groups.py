@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from torchdeck.plan.check import PlanError, problem
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.problems import PlanError, problem
 
 
 @dataclass(frozen=True)

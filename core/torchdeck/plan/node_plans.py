@@ -10,8 +10,7 @@ from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import escape, slot
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.rank_environment import UNSET, rank_environment
-from torchdeck.plan.torchrun import C10D_ENVIRONMENT, Meeting, torchrun_argv
+from torchdeck.plan.torchrun import C10D_ENVIRONMENT, UNSET, Meeting, rank_environment, torchrun_argv
 
 
 def node_plans(

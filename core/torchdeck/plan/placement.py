@@ -10,8 +10,8 @@ from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
 from torchdeck.config.values.ranges import count_range
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
-from torchdeck.contract.plan.launch_plan import RankPlacement
-from torchdeck.plan.problems import problem
+from torchdeck.contract.plan.launch_plan import LaunchPlan, RankPlacement
+from torchdeck.plan.check import problem
 
 
 @dataclass(frozen=True)
@@ -224,3 +224,21 @@ def _first(names: Sequence[str]) -> str:
     """Return `gpu00`, or `gpu00 and 15 more nodes`."""
     more = len(names) - 1
     return names[0] if not more else f"{names[0]} and {more:,} more node{'' if more == 1 else 's'}"
+
+
+def shares_of(plan: LaunchPlan, inventory: Inventory) -> list[NodeShare]:
+    """Return what `place` decided when `plan` was made for `inventory`.
+
+    Raises:
+        ValueError: the plan was made for other machines.
+    """
+    machines = {node.name: node for node in inventory}
+    shares = []
+    for node in plan.nodes:
+        machine = machines.get(node.name)
+        devices = {} if machine is None else {device.key: device for device in machine.devices}
+        if machine is None or not set(node.devices) <= set(devices):
+            raise ValueError(f"the plan was made for other machines: {node.name} is not among them as it was")
+        chosen = tuple(devices[key] for key in node.devices)
+        shares.append(NodeShare(machine, node.node_rank, node.nproc, chosen))
+    return shares

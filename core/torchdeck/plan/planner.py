@@ -15,12 +15,12 @@ from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolic
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import SLOTS, escape, slot, split
 from torchdeck.plan.batch import plan_batch
+from torchdeck.plan.check import PlanError, problem
 from torchdeck.plan.code_paths import run_from_copy
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.node_plans import node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
-from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
 from torchdeck.plan.torchrun import RANK_ORDER
 
@@ -159,7 +159,7 @@ def _prediction(
 ) -> Prediction | None:
     if known is None or not known.anything:
         return None
-    from torchdeck.plan.predictions.predict import predict  # imports numpy, which a script does not need
+    from torchdeck.plan.prediction import predict  # imports numpy, which a script does not need
 
     return predict(config, shares, backend, known)
 

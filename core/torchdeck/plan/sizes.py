@@ -11,9 +11,9 @@ from torchdeck.config.values.ranges import count_range
 from torchdeck.contract.plan.launch_plan import Batch, SmallerSize
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.plan.batch import other_batch, smaller_batch
+from torchdeck.plan.check import PlanError, problem
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.problems import PlanError, problem
-from torchdeck.plan.rank_environment import rank_environment
+from torchdeck.plan.torchrun import rank_environment
 
 MOST = 64
 """Largest number of sizes in a plan: the largest, and the smallest."""

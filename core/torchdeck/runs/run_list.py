@@ -10,7 +10,7 @@ from pathlib import Path
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.directory import open_run_directory
-from torchdeck.runs.journal_fingerprints import JournalFingerprints
+from torchdeck.runs.follower import JournalFingerprints
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable
 from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers

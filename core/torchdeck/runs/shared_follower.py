@@ -12,8 +12,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.journal_fingerprints import JournalFingerprints
+from torchdeck.runs.follower import JournalFingerprints, RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView

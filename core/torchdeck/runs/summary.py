@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.runs import reasons
-from torchdeck.runs.audit.lines import verdict_lines
-from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.audit.result import Audit, verdict_lines
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 

@@ -17,16 +17,15 @@ from torch.utils.data import default_collate
 
 from torchdeck.contract.plan.model_profile import NO_BLOCKS, ModelProfile
 from torchdeck.data.step_order import Layout
-from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.batches import SizedDataset, takes_layout
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.recipe import Recipe, RecipeError, RecipeImportError, load_recipe
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.distributed.trainer.order import check_collate
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_model, build_training_data
-from torchdeck.distributed.units import blocks_of
+from torchdeck.distributed.trainer.training_data import check_collate
+from torchdeck.distributed.units import blocks_of, checkpoint_blocks
 from torchdeck.environment import Place
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch

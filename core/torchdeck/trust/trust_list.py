@@ -145,3 +145,18 @@ class TrustList:
             raise TrustError(str(error), fix="try again") from None
         except OSError as error:
             raise TrustError(f"{self._file} cannot be written", error.strerror, "make it writable") from error
+
+
+class Held(NamedTuple):
+    """Code that may not run (yet)."""
+
+    folder: Path
+    """Folder or file to trust, without symbolic links."""
+    what: str
+    """Sentence without its period."""
+    fix: str
+    can_be_trusted: bool = True
+    """False if others can write it: it has to be changed first."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.fix}"

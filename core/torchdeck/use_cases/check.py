@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.launching.prepare import ClusterFacts
     from torchdeck.nodes.connector import Connector
-    from torchdeck.plan.problems import PlanError
+    from torchdeck.plan.check import PlanError
 
 
 @dataclass(frozen=True)

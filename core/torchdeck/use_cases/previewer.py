@@ -18,9 +18,9 @@ from torchdeck.launching.facts.remembered_digests import RememberedDigests
 from torchdeck.launching.facts.remembered_profiles import RememberedProfiles
 from torchdeck.launching.gate import resolved
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from, with_model
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.preview import Preview, make_preview
-from torchdeck.plan.problems import PlanError
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 
 if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector

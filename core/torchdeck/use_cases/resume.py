@@ -51,8 +51,8 @@ def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) ->
         Refusal: the run is not over, or there is no checkpoint.
     """
     from torchdeck.config.loader import load_config_text
-    from torchdeck.config.toml.toml_text import toml_value
-    from torchdeck.runs.folders.frozen import frozen_run_file
+    from torchdeck.config.toml.document import toml_value
+    from torchdeck.runs.folders.origin import frozen_run_file
     from torchdeck.runs.state import RunState
     from torchdeck.use_cases.start import StartRequest
 

@@ -9,7 +9,7 @@ import pytest
 from support.gang_story import POLICY, RECIPE, Story, failure, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.escalation import KILL_LIMIT
+from torchdeck.agent.gang.attempt_state import KILL_LIMIT
 from torchdeck.agent.gang.gang import NODE_GRACE
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES

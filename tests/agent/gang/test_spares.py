@@ -6,8 +6,8 @@ from support.gang_story import RECIPE
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
-from torchdeck.agent.gang.gone_node import not_answering
 from torchdeck.agent.gang.recovered_state import replay
+from torchdeck.agent.gang.verdict import not_answering
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.run_states import FinalState, StartReason

@@ -9,7 +9,7 @@ import pytest
 from support.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.escalation import KILL_LIMIT
+from torchdeck.agent.gang.attempt_state import KILL_LIMIT
 from torchdeck.contract.run_states import StopCause, StopKind
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.agent.leader.exchange import Exchange
+from torchdeck.agent.leader.channel import Exchange
 
 STEPS = st.lists(
     st.one_of(

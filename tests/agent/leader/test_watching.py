@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.agent.leader.clocks import ClockWatch, Offset, measured
+from torchdeck.agent.leader.leader import ClockWatch, Offset, measured
 from torchdeck.agent.leader.silence import SilenceWatch
 
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchdeck.agent.link import sources as segments
+from torchdeck.agent.link.mirrored_file import TAIL
 from torchdeck.agent.link.sources import Sources
-from torchdeck.agent.link.tails import TAIL
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.segment_format import decode_header, encode_header
 from torchdeck.launching.remote.mirror import Mirror, have_json

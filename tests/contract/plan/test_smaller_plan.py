@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from support.machines import byte_gpt, config, node, plan
 from support.previews import preview
 from torchdeck.config.schema import RunConfig
-from torchdeck.contract.plan.elastic import Elastic, Place, Roster
+from torchdeck.contract.plan.elastic import Elastic, Place, Roster, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.plan.smaller_plan import smaller_plan
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.plan.problems import PlanError
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.torchrun import RANK_ORDER
 
 NAMES = ["n0", "n1", "n2"]

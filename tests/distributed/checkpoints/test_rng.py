@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.tensors.rng import derive_rng, restore_rng, rng_state
+from torchdeck.distributed.checkpoints.files.rank_file import derive_rng, restore_rng, rng_state
 
 
 def _draw() -> list[float]:

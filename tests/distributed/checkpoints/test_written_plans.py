@@ -12,7 +12,7 @@ from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
-from torchdeck.distributed.checkpoints.files.written_plans import (
+from torchdeck.distributed.checkpoints.files.dcp import (
     plan_from_json,
     plan_to_json,
     results_from_json,

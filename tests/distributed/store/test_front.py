@@ -15,7 +15,7 @@ import pytest
 from support.free_port import free_port
 from support.users import User, others_python
 from support.waiting import wait_until
-from torchdeck.agent.store_strangers import StoreStrangers
+from torchdeck.agent.store_order import StoreStrangers
 from torchdeck.distributed.store import private_listener
 from torchdeck.distributed.store.listening import listening_on
 from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener

@@ -15,7 +15,7 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedSettings, engine_config
 from torchdeck.environment import DistributedConfig
 from torchdeck.plan.memory.spec import spec_from
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 CPU = torch.device("cpu")
 ALONE = DistributedConfig.from_env({}, rank=0, world_size=1)

@@ -3,7 +3,7 @@
 import pytest
 
 from torchdeck.data.order import PositionError
-from torchdeck.distributed.trainer.data_identity import DataIdentity
+from torchdeck.distributed.trainer.training_data import DataIdentity
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.distributed.trainer.early_stopping import EarlyStopping
+from torchdeck.distributed.trainer.stopping import EarlyStopping
 
 
 def told(stopping: EarlyStopping, *losses: float) -> str:

@@ -14,7 +14,7 @@ from gui.nodes.conftest import SLOW
 from torchdeck.contract.inventory import Device, InterpreterFacts
 from torchdeck.nodes.activity import Activity, DeviceActivity, Owner, ProcessActivity
 from torchdeck.nodes.interpreter import installed_version
-from torchdeck.nodes.software import SoftwareFacts, probe_software
+from torchdeck.nodes.this_machine import SoftwareFacts, probe_software
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.machine_card import MachineCard
 from torchdeck_app.nodes.node_dialog import NodeDialog

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from torchdeck.config.loader import config_from_dict
-from torchdeck.launching.code.secret_settings import secrets_in_settings
+from torchdeck.launching.code.secret_contents import secrets_in_settings
 from torchdeck.launching.prepare import cluster_facts
 
 TOKEN = "hf" + "_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0iL3o"

@@ -16,7 +16,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.facts.probed_nodes import NodeReport
 from torchdeck.launching.preflight.disk_space import profiled_bytes, share_of
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.prepare import ClusterFacts, plan_from

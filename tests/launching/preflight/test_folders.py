@@ -7,7 +7,7 @@ import pytest
 from support.checked_config import CheckedConfig, assert_refused
 from support.closed_folder import closed_folder
 from torchdeck.launching.preflight import failures
-from torchdeck.launching.preflight.folders import check_checkpoint_folder
+from torchdeck.launching.preflight.disk_space import check_checkpoint_folder
 
 
 def test_a_missing_working_directory_is_named(checked: CheckedConfig) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from support.machines import byte_gpt, plan
 from torchdeck.agent.probe.system import memory_facts
+from torchdeck.launching.preflight.devices import check_here
 from torchdeck.launching.preflight.disk_space import LEAST_SHARED_MEMORY, check_shared_memory
-from torchdeck.launching.preflight.here import check_here
 
 
 def test_shared_memory_and_login_of_this_machine_are_looked_at() -> None:

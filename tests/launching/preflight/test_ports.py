@@ -5,7 +5,7 @@ from typing import Any
 
 from support.checked_config import CheckedConfig
 from support.machines import config, node, plan
-from torchdeck.launching.preflight.ports import check_ports
+from torchdeck.launching.preflight.network import check_ports
 
 NODES = (replace(node("a"), address="10.0.0.1", interface="eth1"), replace(node("b"), address="10.0.0.2"))
 ON_TWO = {"nodes": ["a", "b"], "nproc": 1, "devices": "cpu"}

@@ -9,7 +9,7 @@ import pytest
 from support.checked_config import CheckedConfig
 from support.machines import config, node, plan
 from torchdeck.agent.probe.system import bf16_here
-from torchdeck.launching.preflight.precision import check_precision
+from torchdeck.launching.preflight.devices import check_precision
 
 
 @pytest.mark.parametrize(

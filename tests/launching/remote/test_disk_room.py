@@ -11,10 +11,10 @@ from support.metrics import write_rows
 from support.small_disk import mounted
 from support.waiting import wait_until
 from torchdeck.agent.link.growth import GrowingFile, Put
+from torchdeck.agent.link.mirrored_file import Have
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, mirrored
-from torchdeck.agent.link.tails import Have
-from torchdeck.launching.remote.disk_space import DiskRoom
 from torchdeck.launching.remote.mirror import UNFINISHED_LIMIT, Mirror, MirrorRefusedError
+from torchdeck.launching.remote.session import DiskRoom
 
 LOG = "attempts/1/ranks/0/stdout.log"
 ERROR = "attempts/1/ranks/0/error.json"

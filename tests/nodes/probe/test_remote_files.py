@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError
 from torchdeck.nodes.probe.remote_files import PIECE, RemoteFiles, is_inner
 

@@ -1,7 +1,7 @@
 """Strategies side by side."""
 
 from support.small_profile import profile
-from torchdeck.plan.memory.compare import compare
+from torchdeck.plan.memory.predict import compare
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 
 

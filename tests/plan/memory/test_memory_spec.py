@@ -8,7 +8,7 @@ import pytest
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 
 def config(**tables: object) -> RunConfig:

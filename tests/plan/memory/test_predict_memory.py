@@ -9,9 +9,9 @@ from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.context import context_bytes, overhead
 from torchdeck.plan.memory.peak import predict_peak, simulate
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
+from torchdeck.plan.memory.sharding import unit_sizes
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
-from torchdeck.plan.memory.unit_sizes import unit_sizes
 
 
 def fsdp(ranks: int) -> StrategySpec:

@@ -7,9 +7,9 @@ import pytest
 from support.small_profile import profile, trace
 from torchdeck.contract.plan.model_profile import ModelProfile, Trace
 from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.replay import UntracedError
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.suggest import suggest
-from torchdeck.plan.memory.traces import UntracedError
 
 MODEL = profile(trace(16), trace(8))
 DDP = StrategySpec("ddp", 4, microbatch=16)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from support.small_profile import profile, trace
+from torchdeck.plan.memory.replay import UntracedError, trace_for
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.traces import UntracedError, trace_for
 
 
 def single(microbatch: int, **more: object) -> StrategySpec:

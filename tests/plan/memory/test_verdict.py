@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.plan.memory.verdict import verdict
+from torchdeck.plan.memory.predict import verdict
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.memory.zero.state import ZeroOptions, ZeroShare, zero_state
+from torchdeck.plan.memory.zero_state import ZeroOptions, ZeroShare, zero_state
 
 SHAPES = [(7, 5), (13,), (3,), (129, 11), (2, 2, 2), (1,), (40, 40)]
 SMALL = ZeroOptions(reduce_bucket=1000, persistence=0, vectors_apart=False)

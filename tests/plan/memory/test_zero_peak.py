@@ -12,8 +12,8 @@ from support.small_profile import INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term
-from torchdeck.plan.memory.zero.peak import zero_peaks
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_peak import zero_peaks
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 WHOLE, BLOCK, HEAD, BUCKET = 8400, 4000, 400, 6000
 OPTIMIZER = 12 * 1050 + 4

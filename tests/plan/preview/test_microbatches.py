@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.previews import preview, profile
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan
 from torchdeck.plan.known import Known
-from torchdeck.plan.predictions.data_order import step_order
+from torchdeck.plan.planned_counts import step_order
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.microbatches import microbatch_table
 

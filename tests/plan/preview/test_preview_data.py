@@ -5,8 +5,8 @@ import pytest
 
 from support.previews import preview, profile
 from torchdeck.data.batch_plan import build_batch_plan
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known
-from torchdeck.plan.problems import PlanError
 
 LENGTHS = np.random.default_rng(5).integers(1, 65, 1000)
 

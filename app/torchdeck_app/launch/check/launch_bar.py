@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations

@@ -15,7 +15,7 @@ from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import moment
-from torchdeck.runs.folders.frozen import frozen_run_file
+from torchdeck.runs.folders.origin import frozen_run_file
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations

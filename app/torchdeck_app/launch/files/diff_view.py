@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import shown as shown_value
-from torchdeck.config.toml.differences import Absent, Difference, as_shown, differences
 from torchdeck.config.toml.document import parse
+from torchdeck.config.toml.merge import Absent, Difference, as_shown, differences
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.document.checked_text import plain, same_value
 from torchdeck_app.theme.fonts import Type, font

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.starts.starts import is_recipe, recipe_text, script_text
+from torchdeck.config.starting_files import is_recipe, recipe_text, script_text
 from torchdeck_app.launch.files.run_file import DiskText, FileError, read_text, stamp_of, write_text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
 
-from torchdeck.config.starts.starts import Remains, preset_files, what_remains
+from torchdeck.config.starting_files import Remains, preset_files, what_remains
 from torchdeck.config.toml.merge import MergeError
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument

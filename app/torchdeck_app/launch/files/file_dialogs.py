@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.config.toml.differences import as_shown
-from torchdeck.config.toml.merge import Conflict, Merge, Side
+from torchdeck.config.toml.merge import Conflict, Merge, Side, as_shown
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.labels import control_text, plain_tip

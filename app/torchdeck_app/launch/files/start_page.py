@@ -19,8 +19,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.config.starts.presets import preset_companions, preset_names, preset_summary, preset_text
-from torchdeck.config.starts.starts import Remains, what_remains
+from torchdeck.config.starting_files import (
+    Remains,
+    preset_companions,
+    preset_names,
+    preset_summary,
+    preset_text,
+    what_remains,
+)
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import ElidedLabel, control_text, plain_tip

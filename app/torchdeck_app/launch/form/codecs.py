@@ -11,7 +11,7 @@ from typing import Any
 
 from torchdeck.config.keys import Key
 from torchdeck.config.problems import shown
-from torchdeck.config.toml.toml_text import EditError, toml_value
+from torchdeck.config.toml.document import EditError, toml_value
 
 _MEBI = 2**20
 _GIBI = 2**30

@@ -8,8 +8,8 @@ from enum import Enum, auto
 from typing import Any
 
 from torchdeck.config.keys import Key
+from torchdeck.config.loader import WORDS
 from torchdeck.config.problems import Problem
-from torchdeck.config.resolve import WORDS
 from torchdeck.config.toml.document import KeyPath
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import split
-from torchdeck.plan.export.sbatch_script import export_sbatch
-from torchdeck.plan.export.shell_script import export_sh
+from torchdeck.plan.sbatch_script import export_sbatch
+from torchdeck.plan.shell_script import export_sh
 
 HIDDEN = "••••••"
 """Placeholder of a secret value."""

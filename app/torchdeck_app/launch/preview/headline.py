@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.bars import VERDICT_SIGNS
 from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED
 
@@ -110,4 +110,4 @@ VERDICT_COLOURS: Mapping[str, str] = {
     "does not fit": "bad",
     "unknown": "quiet",
 }
-"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.terms`."""
+"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.bars`."""

@@ -14,11 +14,18 @@ from torchdeck.plan.memory.fullness import MemoryPreview, fullness, ranks_text
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
+from torchdeck.plan.preview.bars import (
+    TERMS,
+    VERDICT_SIGNS,
+    by_family,
+    capacity_in_sight,
+    facts,
+    magnified,
+    most_needed,
+    scale_of,
+)
 from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.strategies import StrategyRow, compare_strategies
-from torchdeck.plan.preview.strategy_change import strategy_change
-from torchdeck.plan.preview.terms import TERMS, VERDICT_SIGNS, by_family
+from torchdeck.plan.preview.strategies import StrategyRow, compare_strategies, strategy_change
 from torchdeck.quantities import brief, size
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS

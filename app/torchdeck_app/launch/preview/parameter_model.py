@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from torchdeck.plan.preview.data_lines import counted
+from torchdeck.plan.preview.data import counted
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.tensors import HeldRows
 from torchdeck.quantities import size

@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data_lines import counted
+from torchdeck.plan.preview.data import counted
 from torchdeck.quantities import size
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameter_model import BAR, Column, ParameterModel

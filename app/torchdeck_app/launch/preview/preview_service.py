@@ -14,7 +14,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.contract.refusal import Refusal, refusal_of
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.local import probe_local
+from torchdeck.nodes.this_machine import probe_local
 from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.launch.preview.preview_state import Checked, PreviewState

@@ -10,7 +10,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 
 

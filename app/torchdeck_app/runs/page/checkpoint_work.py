@@ -12,7 +12,7 @@ from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
-from torchdeck.use_cases.checkpoint_exchange import exchange_in_process, export_request
+from torchdeck.use_cases.checkpoints import exchange_in_process, export_request
 from torchdeck_app.bridge.operations import Cancel
 
 Say = Callable[[str], None]

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.config.toml.differences import Difference, as_shown, differences
+from torchdeck.config.toml.merge import Difference, as_shown, differences
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import moment
 from torchdeck.runs.run_list import RunEntry

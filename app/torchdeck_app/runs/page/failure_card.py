@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.runs.failures.failure import FailureReport
+from torchdeck.runs.failure import FailureReport
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.abilities import Abilities
 from torchdeck_app.theme.fonts import Type, font

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.failures.failure import FailureReport, read_failure
+from torchdeck.runs.failure import FailureReport, read_failure
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.timeline import Happening

@@ -14,8 +14,7 @@ from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.processes.shim import start_shim
 from torchdeck.agent.ranks.failures import read_tail
-from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
-from torchdeck.agent.store_strangers import StoreStrangers
+from torchdeck.agent.store_order import VARIABLE, StoreOrder, StoreStrangers, key_of
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.contract.plan.launch_plan import NodePlan

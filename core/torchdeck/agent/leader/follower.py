@@ -13,8 +13,7 @@ from torchdeck.agent.attempt.attempt_plan import family_of
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
-from torchdeck.agent.leader.channel import FOLLOWER, Channel, ChannelError
-from torchdeck.agent.leader.exchange import Entry, Exchange
+from torchdeck.agent.leader.channel import FOLLOWER, Channel, ChannelError, Entry, Exchange
 from torchdeck.agent.leader.leaderless import Leaderless
 from torchdeck.agent.leader.messages import MessageError, command_from_json, to_json
 from torchdeck.agent.leader.silence import NodeNews, SilenceWatch

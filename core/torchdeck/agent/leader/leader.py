@@ -7,24 +7,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchdeck.agent.attempt.attempt_plan import describe_size
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovered_state import RecoveredState
-from torchdeck.agent.leader.channel import ChannelError
-from torchdeck.agent.leader.clocks import ClockWatch, measured
-from torchdeck.agent.leader.exchange import Exchange
+from torchdeck.agent.leader.channel import ChannelError, Exchange
 from torchdeck.agent.leader.listener import Listener
 from torchdeck.agent.leader.messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.leader.prepare_phase import PreparePhase
 from torchdeck.agent.leader.silence import NodeNews, Silence, SilenceWatch
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.elastic import Elastic, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.plan.smaller_plan import smaller_plan
 from torchdeck.contract.run_states import GangPhase
 
 PING_INTERVAL = 2.0
@@ -299,3 +296,46 @@ class Leader:
         message = exchange.tell(self._gang.number, to_json(command))
         if node in self._greeted:
             self._listener.send(node, message)
+
+
+# How far other nodes' clocks are from this one's, by questions and answers. Pure.
+
+KEPT = 16
+"""Measurements that count; clocks drift."""
+NEWS = 0.010
+"""Seconds by which an offset must change beyond its error to be said again."""
+
+
+class Offset(NamedTuple):
+    """`theirs - ours` in seconds, and by how much that may be wrong."""
+
+    seconds: float
+    error: float
+
+
+def measured(asked: float, answered: float, theirs: float) -> Offset:
+    """The offset by one question: asked and answered on our clock, `theirs` read in between."""
+    return Offset(theirs - (asked + answered) / 2.0, max(0.0, answered - asked) / 2.0)
+
+
+class ClockWatch:
+    """One other clock. The quickest of the last answers is the best: half its time is the error."""
+
+    def __init__(self) -> None:
+        self._measured: list[Offset] = []
+        self._said: Offset | None = None
+
+    @property
+    def best(self) -> Offset | None:
+        return min(self._measured, key=lambda offset: offset.error, default=None)
+
+    def add(self, offset: Offset) -> Offset | None:
+        """Take in a measurement; returns the best where that is news."""
+        self._measured = [*self._measured[-KEPT + 1 :], offset]
+        best, said = self.best, self._said
+        if best is None:
+            return None
+        if said is not None and abs(best.seconds - said.seconds) < NEWS + best.error + said.error:
+            return None
+        self._said = best
+        return best

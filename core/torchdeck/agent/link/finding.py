@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchdeck.agent.link.changes import ChangeWatch
+from torchdeck.agent.link.mirrored_file import ChangeWatch
 from torchdeck.agent.link.names import Mirrored, mirrored
 from torchdeck.contract.layout import RunLayout
 

@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.link.changes import ChangeWatch
+from torchdeck.agent.link.mirrored_file import TAIL, ChangeWatch, Have, agreed, first_difference, open_plain
 from torchdeck.agent.link.names import Mirrored
-from torchdeck.agent.link.open_file import open_plain
-from torchdeck.agent.link.tails import TAIL, Have, agreed, first_difference
 
 
 class Put(NamedTuple):

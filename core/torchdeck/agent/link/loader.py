@@ -70,7 +70,7 @@ def _use(folder: Path) -> None:
 def _entitle(folder: Path, title: str) -> None:
     """Show `title` in `ps`, not this source."""
     _use(folder)
-    from torchdeck.agent.process_title import set_process_title
+    from torchdeck.agent.supervisor_process import set_process_title
 
     set_process_title(title, "torchdeck-link")
 

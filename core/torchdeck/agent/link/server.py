@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.agent.attempt.handing_on import HandoverAsk, remove_unread
+from torchdeck.agent.attempt.handover import HandoverAsk, remove_unread
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.agent.link.flow import Outgoing, Window

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from torchdeck.agent.link.changes import ChangeWatch
 from torchdeck.agent.link.finding import RECENT, Finder
 from torchdeck.agent.link.growth import Cut, GrowingFile, Put
+from torchdeck.agent.link.mirrored_file import ChangeWatch, Have, NotPlainError, digest, open_plain
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way
-from torchdeck.agent.link.open_file import NotPlainError, open_plain
-from torchdeck.agent.link.tails import Have, digest
 from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
 
 # A small file that is replaced whole, or overwritten: its newest content goes, in pieces, when it differs.

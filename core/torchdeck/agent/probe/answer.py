@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from torchdeck.agent.gpus.nvidia_smi import gpu_facts
-from torchdeck.agent.probe import files, network, pythons, run_folders, run_stop, runs, system
+from torchdeck.agent.nvidia_smi import gpu_facts
+from torchdeck.agent.probe import network, pythons, run_folders, run_stop, runs, system
+from torchdeck.agent.probe import run_folders as files
 from torchdeck.agent.probe.reachability import Listener, reach
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
-from torchdeck.agent.process_title import set_process_title
+from torchdeck.agent.supervisor_process import set_process_title
 from torchdeck.contract.layout import HOME_VARIABLE, Home
 from torchdeck.contract.node_requests import ProbeRequest
 
@@ -116,7 +117,7 @@ class Sampling:
         """Series of the machine and its GPUs, owners of leased devices, runs with processes here."""
         home = _home(question)
         if self._machine is None:
-            from torchdeck.agent.gpus.sampler import gpu_sampler
+            from torchdeck.agent.gpu_sampler import gpu_sampler
             from torchdeck.agent.machine import MachineSampler
 
             self._machine = MachineSampler(system.nearest(home))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 
 from torchdeck.contract.processes import ProcessIdentity, descendants, processes_of_run, read_stat
@@ -101,3 +102,27 @@ def _self_and_parents() -> set[int]:
         stat = read_stat(pid)
         pid = stat.parent if stat is not None else 0
     return spared
+
+
+INTERVAL = 10.0
+"""Seconds between two looks."""
+
+
+class TorchrunTree:
+    """Living processes that one attempt's torchrun has started."""
+
+    def __init__(self) -> None:
+        self.processes: set[ProcessIdentity] = set()
+        self._due = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """It has not been looked at for a while."""
+        return time.monotonic() >= self._due
+
+    def look(self, torchrun: ProcessIdentity | None) -> None:
+        """Look now; what was seen is kept once torchrun is gone."""
+        self._due = time.monotonic() + INTERVAL
+        if torchrun is not None and torchrun.is_alive():
+            self.processes = {process for process in self.processes if process.is_alive()}
+            self.processes.update(descendants(torchrun.pid))

@@ -23,10 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # -I leaves the shipped folder out
 
-from torchdeck.agent.process_title import set_process_name
+from torchdeck.agent.supervisor_process import log_to_standard_error, set_process_name
 from torchdeck.contract.atomic import read_json, sync_file, sync_folder, write_json
 from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
-from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.processes import ProcessIdentity, make_private, without_run_variables
 
 PROCESS_NAME = "torchdeck-shim"

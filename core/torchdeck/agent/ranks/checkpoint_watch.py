@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.contract.folder_names import FolderNames
+from torchdeck.contract.file_names import FolderNames
 
 
 class SeenCheckpoint(NamedTuple):

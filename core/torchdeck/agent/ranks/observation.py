@@ -12,7 +12,7 @@ from time import monotonic
 
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
-from torchdeck.agent.housekeeping import Housekeeping
+from torchdeck.agent.housekeeping import Housekeeping, Syncer
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
@@ -20,7 +20,6 @@ from torchdeck.agent.ranks.hang import HangWatch
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
 from torchdeck.agent.ranks.stdout_series import StdoutSeries
 from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints
-from torchdeck.agent.sync import Syncer
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RankLayout, RunLayout

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchdeck.cli.batchplan.data_source import PlanWishes, read_source, wishes_of
 from torchdeck.cli.batchplan.progress import ProgressLine
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,

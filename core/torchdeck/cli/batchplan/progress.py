@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from torchdeck.cli.safe_output import unguarded
+from torchdeck.cli.output import unguarded
 from torchdeck.shown_text import shown
 
 AFTER = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from torchdeck.cli.batchplan.options import check_dealing_options
+from torchdeck.cli.batchplan.data_source import check_dealing_options
 from torchdeck.cli.batchplan.progress import ProgressLine
 from torchdeck.data.batch_plan import BatchPlanError, idle_ranks, load_batch_plan, save_shards
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchdeck.cli.batchplan.data_source import PlanSource, read_source
 from torchdeck.cli.batchplan.progress import ProgressLine
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.data.batch_plan import BatchPlanError, check_shards, is_plan, load_batch_plan
 
 DAMAGED = 1

@@ -20,7 +20,7 @@ from torchdeck.cli.ckpt.lookup import (
     retention_of,
 )
 from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.refusals import print_pages, report
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal, refusal_of
@@ -348,7 +348,7 @@ def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> d
 
 def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
     from torchdeck.cli.batchplan.progress import ProgressLine
-    from torchdeck.use_cases.checkpoint_exchange import ExchangeFailedError, exchange_in_process
+    from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
 
     progress = ProgressLine(number=size)
     try:

@@ -6,8 +6,8 @@ import argparse
 import functools
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.lookup import NodesUsageError, inventory_file, says_what_is_wrong
+from torchdeck.cli.output import json_text
 from torchdeck.nodes.inventory.address import taken_apart
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def run_group(args: argparse.Namespace) -> int:
 def run_remove(args: argparse.Namespace) -> int:
     """Remove nodes and groups, nodes out of their groups too; 2 when one is not there."""
     from torchdeck.nodes.inventory.file import change_inventory, read_inventory
-    from torchdeck.nodes.inventory.removal import without
+    from torchdeck.nodes.inventory.text import without
 
     path = inventory_file()
     node_inventory = read_inventory(path)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
+from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
     from torchdeck.nodes.ssh.credentials import Asker, Credentials

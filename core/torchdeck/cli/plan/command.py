@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text, write_document
 from torchdeck.cli.refusals import report
 from torchdeck.cli.run_source import TRUST_HELP, add_run_source, load_run_source
-from torchdeck.cli.safe_output import write_document
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 from torchdeck.use_cases.ui import Phase
@@ -145,7 +144,7 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
             print(line)
         return exit_codes.SUCCEEDED
     if args.files:
-        from torchdeck.cli.plan.preview.files import file_lines
+        from torchdeck.cli.plan.preview.commands import file_lines
 
         for line in file_lines(preview.plan.code):
             print(line)
@@ -241,7 +240,7 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
     """
     if form == "sbatch":
         return _export_job(plan, out)
-    from torchdeck.plan.export.shell_script import export_sh
+    from torchdeck.plan.shell_script import export_sh
 
     scripts = {f"{node.name}.sh": export_sh(plan, node) for node in plan.nodes}
     if out is None:
@@ -253,7 +252,7 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
 
 
 def _export_job(plan: LaunchPlan, out: Path | None) -> int:
-    from torchdeck.plan.export.sbatch_script import export_sbatch
+    from torchdeck.plan.sbatch_script import export_sbatch
 
     script = export_sbatch(plan)
     if out is not None:

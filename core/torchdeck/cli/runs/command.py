@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
+from torchdeck.cli.output import json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs import delete as runs_delete
 from torchdeck.cli.runs import listing as runs_list
@@ -110,8 +110,7 @@ def attach(args: argparse.Namespace) -> int:
 @says_what_is_wrong_with_nodes
 def _attach_elsewhere(args: argparse.Namespace) -> int:
     """Make the directory here of a run that another machine has started, and watch it."""
-    from torchdeck.cli.nodes.chosen import chosen_nodes
-    from torchdeck.cli.nodes.lookup import NodesUsageError
+    from torchdeck.cli.nodes.lookup import NodesUsageError, chosen_nodes
     from torchdeck.use_cases.attach import attach_elsewhere
 
     chosen = chosen_nodes([args.node])

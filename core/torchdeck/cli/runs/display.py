@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from torchdeck.cli.json_text import json_text
-from torchdeck.cli.safe_output import write_log_line
+from torchdeck.cli.output import json_text, write_log_line
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.links import LinkState

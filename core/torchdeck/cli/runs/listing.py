@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import registry, says_what_is_wrong
 from torchdeck.contract.layout import RunLayout

@@ -11,9 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text, write_log_line
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
-from torchdeck.cli.safe_output import write_log_line
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.output import OutputFollower, OutputLine

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size

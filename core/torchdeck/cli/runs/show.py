@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
 from torchdeck.runs import reasons
-from torchdeck.runs.audit.lines import DEFECT, table_lines
-from torchdeck.runs.copied_code import code_sentence
-from torchdeck.runs.failures.troubleshooting import Recognised, diagnose
+from torchdeck.runs.audit.result import DEFECT, table_lines
+from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.troubleshooting import Recognised, diagnose
 from torchdeck.runs.view import RunView
 
 POLL = 0.5

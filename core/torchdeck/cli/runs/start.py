@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
-from torchdeck.cli.json_text import json_text
+from torchdeck.cli.output import json_text
 from torchdeck.cli.refusals import print_pages, refuse, report
+from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
 from torchdeck.contract.refusal import Refusal
@@ -72,3 +75,20 @@ def _leave(layout: RunLayout, *, as_json: bool) -> int:
     else:
         print(layout.root.name)
     return SUCCEEDED
+
+
+def run_headless(args: argparse.Namespace) -> int:
+    """Start the run that the command line names and watch it; the exit code of the whole."""
+    if args.plan is not None:
+        from torchdeck.use_cases.control import run_controller
+
+        return run_controller(Path(args.plan))
+    if args.queue:
+        args.overrides = [*args.overrides, "launch.queue=true"]
+    try:
+        loaded = load_run_source(args)
+    except Refusal as error:
+        return report(error, as_json=args.json)
+    source = str(loaded.path) if args.run_file is not None else ""
+    request = StartRequest(loaded, loaded.text, source, tuple(args.overrides), trust=args.trust)
+    return start_and_watch(request, detach=args.detach, as_json=args.json)

@@ -16,8 +16,7 @@ from torchdeck.cli.console import make_console
 from torchdeck.cli.runs.display import attempt_text
 from torchdeck.quantities import duration
 from torchdeck.runs import reasons
-from torchdeck.runs.audit.lines import DEFECT
-from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.audit.result import DEFECT, Audit
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen, RunState

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
+from torchdeck.cli.output import BROKEN_PIPE_EXIT, is_unread, silence
 from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.signals import FrontEndSignals
-from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.audit.result import Audit
@@ -94,7 +94,7 @@ class Watch:
             if not is_unread(error):
                 raise
             silence()
-            return EXIT_CODE
+            return BROKEN_PIPE_EXIT
 
     def _run(self) -> int:
         view = self._look()

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import shown
-from torchdeck.config.rules.checkpoint_rules import CHECKPOINT_RULES
-from torchdeck.config.rules.estimate_rules import ESTIMATE_RULES
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.rules.placement_rules import PLACEMENT_RULES
-from torchdeck.config.rules.recipe_rules import RECIPE_RULES
+from torchdeck.config.rules.table_rules import CHECKPOINT_RULES, ESTIMATE_RULES, RECIPE_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchdeck.config.problems import dotted
-from torchdeck.config.toml.document import Document, KeyPath, parse, scan
+from torchdeck.config.toml.document import Document, EditError, KeyPath, parse, scan, toml_path, toml_value
 from torchdeck.config.toml.edit_positions import (
     block_of,
     inserted,
@@ -22,7 +22,6 @@ from torchdeck.config.toml.edit_positions import (
     newline_of,
     out_of_braces,
 )
-from torchdeck.config.toml.toml_text import EditError, toml_path, toml_value
 
 __all__ = ["EditError", "add_table", "remove_table", "remove_value", "rename_key", "set_value"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchdeck.config.toml.document import Document, Entry, Header, KeyPath
-from torchdeck.config.toml.toml_text import toml_path
+from torchdeck.config.toml.document import Document, Entry, Header, KeyPath, toml_path
 
 
 def inserted(document: Document, path: KeyPath, written: str) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.plan.typed import check_fields
 from torchdeck.contract.refusal import Refusal
-from torchdeck.contract.typed import check_fields
 
 PLAN_VERSION = 1
 

@@ -6,8 +6,7 @@ it (`BatchPlan.shard`, `compute_shard_stats`), and walk it step by step at any w
 
 from torchdeck.data.batch_plan.balance import BALANCES, DEFAULT_COST, DEFAULT_WINDOW, Balance
 from torchdeck.data.batch_plan.building import build_batch_plan
-from torchdeck.data.batch_plan.columns import Column, EpochColumns, Microbatch
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column, EpochColumns, Microbatch
 from torchdeck.data.batch_plan.files.dataset_files import (
     MeasuredDataset,
     content_fingerprint,

@@ -20,8 +20,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from torchdeck.data.batch_plan.columns import EpochColumns, Ints
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, Ints
 from torchdeck.data.checked import as_whole
 
 Balance = Literal["none", "tokens", "attention"]

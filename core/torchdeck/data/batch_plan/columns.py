@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.data.batch_plan.errors import BatchPlanError
-
 Column = npt.NDArray[np.signedinteger[Any]]
 """Integers in the narrowest of int32 and int64 that holds them."""
 Ints = npt.NDArray[np.int64]
@@ -199,3 +197,7 @@ def _gather(values: Column, offsets: Column, chosen: Ints) -> tuple[Column, Colu
         result[low:high] = values[index]
         first = last
     return result, new_offsets
+
+
+class BatchPlanError(ValueError):
+    """A batch plan cannot be built, read, written or sharded; the message says what to do."""

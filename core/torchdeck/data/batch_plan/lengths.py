@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.data.batch_plan.columns import Column
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column
 from torchdeck.data.batch_plan.meta import PlanCounts
 from torchdeck.data.batch_plan.settings import PlanSettings
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 from torchdeck.contract.bounded_json import LIMIT, parse_json
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column, EpochColumns
 from torchdeck.data.batch_plan.settings import PlanSettings
 
 
@@ -120,3 +122,35 @@ def parsed_json(content: bytes, limit: int = LIMIT) -> Any:
 def plan_fingerprint(meta: PlanMeta, columns: list[dict[str, Any]]) -> str:
     """Return the SHA-256 in hexadecimal over metadata and the columns' names, types, lengths and hashes."""
     return hashlib.sha256(canonical_json({"meta": meta.to_json(), "columns": columns})).hexdigest()
+
+
+# Arrays of a plan by name, for hashing and storage.
+
+ALWAYS = ("sample_ids", "offsets", "max_len", "tokens", "bucket_id")
+PACKED = ("row_offsets", "row_sizes")
+NAMES = "names"
+"""A column of bytes: a JSON array of the samples' names."""
+TYPES = ("<i4", "<i8")
+
+
+def plan_arrays(
+    epochs: Iterable[EpochColumns], names: Sequence[str] | None
+) -> Iterator[tuple[str, Column | np.ndarray[Any, np.dtype[np.uint8]]]]:
+    """Yield name and array, little-endian and contiguous, in the order of the file."""
+    for epoch, columns in enumerate(epochs):
+        for name in column_names(columns):
+            array = getattr(columns, name)
+            yield f"epoch_{epoch}.{name}", np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    if names is not None:
+        yield NAMES, np.frombuffer(canonical_json(list(names)), dtype=np.uint8)
+
+
+def column_names(columns: EpochColumns) -> tuple[str, ...]:
+    """Return the names of the columns that are present."""
+    return ALWAYS if columns.row_sizes is None else (*ALWAYS, *PACKED)
+
+
+def describe(name: str, array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return the part of an array that the fingerprint covers."""
+    digest = hashlib.sha256(array.data).hexdigest()
+    return {"name": name, "type": array.dtype.str, "count": len(array), "sha256": digest}

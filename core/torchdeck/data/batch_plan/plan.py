@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchdeck.data.batch_plan.columns import EpochColumns, Microbatch
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, Microbatch
 from torchdeck.data.batch_plan.meta import PlanMeta, ShardOf
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ class BatchPlan:
     def fingerprint(self) -> str:
         """Return the SHA-256 in hexadecimal over data set, tokenizer, settings and content."""
         if self._fingerprint is None:
-            from torchdeck.data.batch_plan.arrays import describe
-            from torchdeck.data.batch_plan.meta import plan_fingerprint
+            from torchdeck.data.batch_plan.meta import describe, plan_fingerprint
 
             described = [describe(name, array) for name, array in self.arrays()]
             self._fingerprint = plan_fingerprint(self.meta, described)
@@ -67,7 +65,7 @@ class BatchPlan:
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
         """The arrays to store and hash, by name; see `plan_arrays`."""
-        from torchdeck.data.batch_plan.arrays import plan_arrays
+        from torchdeck.data.batch_plan.meta import plan_arrays
 
         return plan_arrays(self._columns, self.names)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.checked import as_whole
 
 LARGEST = 2**31 - 1

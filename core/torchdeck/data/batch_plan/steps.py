@@ -27,8 +27,7 @@ from torchdeck.data.batch_plan.balance import (
     microbatch_costs,
     round_robin,
 )
-from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, Ints, Microbatch
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.checked import as_whole
 from torchdeck.data.order import PositionError, position_counts

@@ -16,8 +16,7 @@ from torchdeck.distributed.checkpoints.files.rank_file import derive_rank, rank_
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 from torchdeck.distributed.checkpoints.parts import Parts, gathered
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
-from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX, LoadedState, TrainState
 from torchdeck.distributed.checkpoints.tensors.model_state import first_difference, model_fingerprint
 
 

@@ -14,7 +14,7 @@ from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoi
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.state import LoadedState, Sharing
+from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.environment import RunContext
 

@@ -18,7 +18,7 @@ from torchdeck.distributed.checkpoints.answers import count, file_name, listed, 
 from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
 from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.state import LoadedState, Sharing, TrainState
+from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing, TrainState
 from torchdeck.distributed.group import processes
 
 TIMEOUT = 1800.0

@@ -15,7 +15,7 @@ from torchdeck.distributed.checkpoints.answers import truth
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.state import LoadedState, Sharing
+from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.environment import RunContext

@@ -5,20 +5,23 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
+from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 
+from torchdeck.contract.checkpoints.choose import Refused
 from torchdeck.distributed.checkpoints.files.rank_file import render_rank_file
 from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.state import TrainState
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
 from torchdeck.distributed.checkpoints.tensors.staging import Staging
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
 
 MODEL_PREFIX = "model."
 
@@ -149,3 +152,63 @@ def _replica(tensor: DTensor) -> tuple[int, int]:
     for dim in dims:
         index = index * mesh.size(dim) + place[dim]
     return index, math.prod(mesh.size(dim) for dim in dims)
+
+
+# Contents of a checkpoint, and the result of loading one.
+
+
+class Sharing(Protocol):
+    """Sharing of a training by ranks, as checkpoints see it: a `DistributedStrategy`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    def tensors(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> TrainingTensors: ...
+
+
+@dataclass
+class TrainState:
+    """State that a save writes and a load fills; the dicts hold JSON values only."""
+
+    model: nn.Module
+    """Plain, or inside DDP, FSDP2 or torch.compile, in any order."""
+    optimizers: Sequence[torch.optim.Optimizer]
+    scheduler_state: dict[str, Any] = field(default_factory=dict)
+    scaler_state: dict[str, Any] = field(default_factory=dict)
+    position: dict[str, Any] = field(default_factory=dict)
+    """`Position.to_json()` of the data order."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further values that the trainer restores."""
+    tensors: TrainingTensors | None = None
+    """The strategy's weights and optimizer state; None: in `model` and `optimizers` themselves."""
+
+    @property
+    def parts(self) -> TrainingTensors:
+        """Return weights and optimizer state."""
+        return self.tensors or ModuleTensors(self.model, self.optimizers)
+
+
+@dataclass(frozen=True)
+class LoadedState:
+    """Values returned by a load; model, optimizers and random state are restored in place."""
+
+    step: int
+    """Optimizer steps done."""
+    position: dict[str, Any]
+    scheduler_state: dict[str, Any]
+    scaler_state: dict[str, Any]
+    extra: dict[str, Any]
+    rng_restored: bool = True
+    """Every rank resumes exactly its state; False after a change of world size."""
+    notice: str = ""
+    """A sentence for the user if the resume is not bit-exact; otherwise empty."""
+    folder: Path | None = None
+    """The checkpoint, if the newest valid one was searched for."""
+    refused: tuple[Refused, ...] = ()
+    """Newer ones that were damaged in that search, newest first."""

@@ -41,8 +41,7 @@ from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
-from torchdeck.distributed.checkpoints.snapshot import Snapshot, take_snapshot
-from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.snapshot import LoadedState, Snapshot, TrainState, take_snapshot
 from torchdeck.distributed.checkpoints.tensors.staging import Staging
 
 __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]

@@ -13,8 +13,8 @@ import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
-from torchdeck.distributed.checkpoints.tensors.averages import AVERAGE_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import Listing, dtype_name
+from torchdeck.distributed.checkpoints.tensors.training_tensors import AVERAGE_PREFIX
 
 Progress = Callable[[str, int, int], None]
 """Called with the activity, the bytes done, and the total bytes."""

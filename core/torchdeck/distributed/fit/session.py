@@ -16,7 +16,7 @@ from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.monitoring.hooks import LinesHook, make_hooks
 from torchdeck.distributed.trainer.monitoring.profiling import ProfileHook
-from torchdeck.distributed.trainer.parts import build_parts
+from torchdeck.distributed.trainer.setup import build_parts
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.environment import RunContext
 

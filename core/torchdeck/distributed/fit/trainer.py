@@ -16,11 +16,16 @@ from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.history import History, HistoryCallback
 from torchdeck.distributed.fit.losses import Score, make_loss
-from torchdeck.distributed.fit.optimizers import OwnOptimizer, own_optimizer
-from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, fitted, make_settings
-from torchdeck.distributed.fit.resume_point import ResumePoint
+from torchdeck.distributed.fit.options import (
+    OwnOptimizer,
+    check_work_left,
+    chosen_strategy,
+    fitted,
+    make_settings,
+    own_optimizer,
+)
 from torchdeck.distributed.fit.session import Session
-from torchdeck.distributed.fit.training import Training
+from torchdeck.distributed.fit.training import ResumePoint, Training
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.settings import DistributedSettings

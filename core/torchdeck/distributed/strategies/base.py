@@ -27,7 +27,7 @@ from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.state import LoadedState
+    from torchdeck.distributed.checkpoints.snapshot import LoadedState
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 

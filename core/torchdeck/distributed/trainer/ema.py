@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from torchdeck.distributed.checkpoints.tensors.averages import AVERAGE_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import (
     Listing,
     bare_name,
     listing_of,
     listing_to_json,
 )
-from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import AVERAGE_PREFIX, TrainingTensors
 from torchdeck.distributed.local_tensors import local_part
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy

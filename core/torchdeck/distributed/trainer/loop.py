@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.batches import BatchLoader, StepBatches
-from torchdeck.distributed.schedules import lr_factor
+from torchdeck.distributed.optimizers import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback, Counts
-from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
-from torchdeck.distributed.trainer.monitoring.phases import Phases
+from torchdeck.distributed.trainer.monitoring.hooks import Phases
 from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
-from torchdeck.distributed.trainer.stop import StopSource
+from torchdeck.distributed.trainer.stopping import EarlyStopping, StopSource
 from torchdeck.distributed.trainer.throughput import Throughput
 
 

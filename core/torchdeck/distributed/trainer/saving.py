@@ -12,9 +12,9 @@ from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, SaveTime, TrainState
 from torchdeck.distributed.settings import CheckpointSettings
 from torchdeck.distributed.trainer.callback import Counts
-from torchdeck.distributed.trainer.data_identity import DataIdentity
-from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
+from torchdeck.distributed.trainer.stopping import EarlyStopping
+from torchdeck.distributed.trainer.training_data import DataIdentity
 from torchdeck.environment import RunContext
 
 

@@ -14,24 +14,22 @@ from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
-from torchdeck.distributed.checkpoints.tensors.rng import restore_rng, rng_state
+from torchdeck.distributed.checkpoints.files.rank_file import restore_rng, rng_state
 from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback, Counts
-from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
 from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
-from torchdeck.distributed.trainer.monitoring.phases import Phases
-from torchdeck.distributed.trainer.order import check_collate, make_order
-from torchdeck.distributed.trainer.parts import build_parts
+from torchdeck.distributed.trainer.monitoring.hooks import Phases
 from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
-from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader_workers
+from torchdeck.distributed.trainer.setup import Datasets, build_datasets, build_parts, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
-from torchdeck.distributed.trainer.stop import StopFlag, StopSource
+from torchdeck.distributed.trainer.stopping import EarlyStopping, StopFlag, StopSource
+from torchdeck.distributed.trainer.training_data import check_collate, make_order
 from torchdeck.environment import RunContext
 
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchdeck.config.schema import RunConfig
+
 SMALL = 1 << 20
 """Maximum size in bytes of a file that is searched for every kind of credential."""
 LAP = 1 << 12
@@ -292,3 +294,32 @@ def passwords_in_urls(data: bytes) -> Iterator[re.Match[bytes]]:
 def _is_mixed(run: bytes) -> bool:
     digits = sum(48 <= byte <= 57 for byte in run)
     return 3 <= digits <= len(run) - 3
+
+
+# Credentials in a run file's own settings, which become part of a plan and are written to every node's
+# disk.
+
+
+def secrets_in_settings(config: RunConfig) -> Iterator[str]:
+    """Yield a warning for each variable of [run.env] and each argument that resembles one; never its
+    value.
+    """
+    for name, value in config.run.env.items():
+        found = _kind(f"{name}={value}")
+        if found:
+            yield (
+                f"run.env.{name} looks like {found}, and plan.json holds it on every node: take it out, "
+                f'and name the variable in run.secrets = ["{name}"], whose values lie in no file'
+            )
+    for number, value in enumerate(config.run.args, 1):
+        found = _kind(str(value))
+        if found:
+            yield (
+                f"argument {number} of the script looks like {found}, and `ps` shows it to all users: "
+                "hand it over as a variable that run.secrets names"
+            )
+
+
+def _kind(text: str) -> str:
+    """Return the kind of credential, without the line."""
+    return secret_in(text.encode("utf-8", "surrogateescape")).partition(" (")[0]

@@ -110,7 +110,7 @@ def pre_connecting_controller(
 def main() -> int:
     """The controller's side: connect, wait for the run, control it."""
     from torchdeck.launching.control.controller import gets_its_name, run_controller
-    from torchdeck.launching.private_memory import keep_memory_private
+    from torchdeck.launching.control.run_secrets import keep_memory_private
     from torchdeck.runs.home import torchdeck_home
 
     keep_memory_private()  # before it reads passwords and secrets

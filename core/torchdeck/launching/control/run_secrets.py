@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import select
 import stat
@@ -94,3 +95,20 @@ def entrusted_from(value: object) -> Entrusted:
         return Entrusted()
     secrets, logins = (found if isinstance(found := value.get(name), dict) else {} for name in _TABLES)
     return Entrusted({str(name): text for name, text in secrets.items() if isinstance(text, str)}, logins)
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def keep_memory_private() -> None:
+    """Make this process not dumpable, so that no core dump, debugger or /proc/PID/mem shows its memory.
+
+    Its `environ`, `fd` and `mem` in /proc belong to root from then on; `stat` and `cmdline` stay readable.
+    Programs that it executes start out dumpable, so agents and ranks are not affected; forks are.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel does not keep this process from being dumped")

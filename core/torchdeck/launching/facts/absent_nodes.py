@@ -10,8 +10,7 @@ from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
-from torchdeck.launching.facts.node_report import NodeReport
-from torchdeck.launching.facts.placeholder_nodes import like
+from torchdeck.launching.facts.probed_nodes import NodeReport, like
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 
 

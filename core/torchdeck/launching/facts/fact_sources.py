@@ -21,7 +21,7 @@ from torchdeck.launching.facts.code_tree import Digest, code_of_run, content_dig
 from torchdeck.launching.facts.model_and_data import OnProgress, read_batch_plan
 from torchdeck.launching.gate import Gate
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.local import probe_local
+from torchdeck.nodes.this_machine import probe_local
 from torchdeck.runs.home import usual_home
 
 if TYPE_CHECKING:

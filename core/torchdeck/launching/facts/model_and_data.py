@@ -12,8 +12,8 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.plan.check import problem
 from torchdeck.plan.known import Known
-from torchdeck.plan.problems import problem
 
 if TYPE_CHECKING:
     from torchdeck.contract.plan.model_profile import ModelProfile

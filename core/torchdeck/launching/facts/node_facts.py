@@ -14,7 +14,7 @@ from torchdeck.config.spelling import nearest
 from torchdeck.contract.inventory import LOCALHOST, NodeInfo
 from torchdeck.launching.chosen_nodes import chosen
 from torchdeck.launching.facts.absent_nodes import without_absent
-from torchdeck.launching.facts.node_report import KEY, NodeFault, NodeReport
+from torchdeck.launching.facts.probed_nodes import KEY, NodeFault, NodeReport
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info
 from torchdeck.nodes.probe.probing import Probed

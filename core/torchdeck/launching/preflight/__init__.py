@@ -14,18 +14,18 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.data import check_data
-from torchdeck.launching.preflight.devices import check_devices
-from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
-from torchdeck.launching.preflight.folders import check_checkpoint_folder, check_home, check_room
-from torchdeck.launching.preflight.here import check_here
+from torchdeck.launching.preflight.devices import check_devices, check_here, check_precision
+from torchdeck.launching.preflight.disk_space import (
+    check_checkpoint_folder,
+    check_home,
+    check_room,
+    checkpoint_bytes,
+    share_of,
+)
 from torchdeck.launching.preflight.model import check_model
-from torchdeck.launching.preflight.network import HostNameCheck, check_port
-from torchdeck.launching.preflight.ports import check_ports
-from torchdeck.launching.preflight.precision import check_precision
-from torchdeck.launching.preflight.reachability import check_reach
+from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
 from torchdeck.launching.preflight.resume import check_resume
-from torchdeck.launching.preflight.sources import check_sources
-from torchdeck.launching.preflight.trust import check_trust
+from torchdeck.launching.preflight.sources import check_sources, check_trust
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
 

@@ -12,7 +12,7 @@ from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.launching.prepare import ClusterFacts, missing
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.memory.fullness import MemoryPreview, is_one, make_memory, ranks_text
-from torchdeck.plan.shares import shares_of
+from torchdeck.plan.placement import shares_of
 from torchdeck.quantities import size
 
 _ANYWAY = 'set limits.memory = "warn" to start all the same'

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.disk_space import checkpoint_bytes, profiled_bytes, share_of
-from torchdeck.launching.preflight.folders import check_room
+from torchdeck.launching.preflight.disk_space import check_room, checkpoint_bytes, profiled_bytes, share_of
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
 
@@ -53,6 +52,6 @@ def _disks(config: RunConfig, found: ClusterFacts, home: Path, node: str, checkp
         return list(check_room(config, home, node, checkpoint))
     if probed.facts is None:
         return []
-    from torchdeck.launching.preflight.remote.disks import check_disks
+    from torchdeck.launching.preflight.remote.machine import check_disks
 
     return list(check_disks(config, node, probed.facts, checkpoint))

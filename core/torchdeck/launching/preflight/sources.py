@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from torchdeck.config.schema import BUILTIN_RECIPES, Run
+from torchdeck.config.schema import BUILTIN_RECIPES, Run, RunConfig
 from torchdeck.plan.check import Check, failed, ok
+from torchdeck.trust.trust_list import Held
 
 
 def check_sources(run: Run, node: str, user_path: str = "") -> Iterator[Check]:
@@ -92,3 +93,18 @@ def _submodule_there(locations: list[str], rest: str) -> bool:
         if base.is_dir() or list(base.parent.glob(f"{base.name}.*")):
             return True
     return False
+
+
+def check_trust(config: RunConfig, held: tuple[Held, ...], node: str) -> Iterator[Check]:
+    """Yield a check for code that may not run yet; if there is a recipe file, also one that all may.
+
+    Args:
+        config: config of the run.
+        held: untrusted code found by the gate.
+        node: node to check.
+    """
+    for each in held:
+        yield failed("trust" if each.can_be_trusted else "permissions", node, each.what, each.fix)
+    recipe = config.run.recipe
+    if recipe is not None and recipe not in BUILTIN_RECIPES and Path(recipe).is_file() and not held:
+        yield ok("trust", node, f"{Path(recipe).parent} is trusted")

@@ -7,9 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchdeck import quantities
+from torchdeck.agent.link.mirrored_file import (
+    Have,
+    NotPlainError,
+    Opened,
+    digest,
+    have,
+    open_plain,
+    refuse_link,
+    refuse_links,
+)
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, is_node_name, mirrored
-from torchdeck.agent.link.open_file import NotPlainError, Opened, open_plain, refuse_link, refuse_links
-from torchdeck.agent.link.tails import Have, digest, have
 from torchdeck.contract.atomic import write_bytes
 
 FILES_LIMIT = 200_000

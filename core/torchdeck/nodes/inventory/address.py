@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from torchdeck.config.values.host_names import host_fault, user_fault
+from torchdeck.config.values.node_names import host_fault, user_fault
 
 RIGHT_HOP = "[USER@]HOST[:PORT], or the name of a node"
 _PARTS = re.compile(

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.config.values.host_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
+from torchdeck.config.values.node_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
 from torchdeck.nodes.inventory.address import RIGHT_HOP, hop_fault, taken_apart
 from torchdeck.nodes.inventory.names import TAG, NodeNamesError, members
 from torchdeck.nodes.inventory.schema import INVENTORY_VERSION, NodeEntry, NodeGroup, NodeInventory

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchdeck.config.toml.document import KeyPath, scan
 from torchdeck.config.toml.edit import remove_table, remove_value, set_value
-from torchdeck.nodes.inventory.schema import INVENTORY_VERSION, NodeEntry, NodeGroup
+from torchdeck.nodes.inventory.schema import INVENTORY_VERSION, NodeEntry, NodeGroup, NodeInventory
 from torchdeck.options import Section
 
 
@@ -72,3 +72,34 @@ def _leaves(table: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
             yield from _leaves(value, (*path, key))
         else:
             yield (*path, key)
+
+
+def without(text: str, node_inventory: NodeInventory, names: Sequence[str]) -> str:
+    """Return the text without these nodes and groups, and without groups that become empty.
+
+    Args:
+        text: text of a nodes.toml.
+        node_inventory: its parsed content.
+        names: nodes and groups that are in it.
+
+    Raises:
+        EditError: the text cannot be changed this way.
+    """
+    for name in names:
+        text = without_node(text, name) if name in node_inventory.nodes else without_group(text, name)
+    gone = set(names)
+    while True:  # a removed group may have been the only member of another
+        groups = {
+            name: [of for of in group.nodes if of not in gone]
+            for name, group in node_inventory.groups.items()
+        }
+        empty = {name for name, nodes in groups.items() if not nodes} - gone
+        if not empty:
+            break
+        gone |= empty
+    for name, nodes in groups.items():
+        if name in gone and name not in names:
+            text = without_group(text, name)
+        elif name not in gone and nodes != node_inventory.groups[name].nodes:
+            text = with_group(text, name, NodeGroup(nodes=nodes))
+    return text

@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob, has_magic
@@ -17,8 +17,7 @@ from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.nodes.ssh.config_commands import MATCH_EXEC, CommandGate
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_names import check_names
-from torchdeck.nodes.ssh.parsed_config import parsed_config
-from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
+from torchdeck.nodes.ssh.quick_paramiko import import_paramiko, run_commands
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
@@ -208,3 +207,31 @@ def config_words(value: str) -> list[str]:
         return shlex.split(value)
     except ValueError:
         return value.split()
+
+
+_SHELL_VALUES = ("match-exec", "proxycommand")
+"""paramiko's names of the values that a shell runs."""
+
+
+def parsed_config(text: str) -> Any:
+    """Return a `paramiko.SSHConfig` of `text`.
+
+    Its `lookup` raises TargetError if a command would contain an invalid host or user name.
+    """
+    import_paramiko()
+    from paramiko import SSHConfig
+
+    class ParsedConfig(SSHConfig):
+        def _tokenize(self, config: Mapping[str, Any], target_hostname: str, key: str, value: str) -> str:
+            """Expand `%h`, `%r` and the like: the only place that sees the names and the command."""
+            if key in _SHELL_VALUES:
+                user = config.get("user", getpass.getuser())
+                check_names(target_hostname, target_hostname, user)
+                host = config.get("hostname", target_hostname)
+                check_names(target_hostname, host, user, config.get("port", 22))
+            filled: str = super()._tokenize(config, target_hostname, key, value)  # type: ignore[misc]  # not in its stubs
+            return filled
+
+    if "exec" in text.casefold():
+        run_commands()
+    return ParsedConfig.from_text(text)

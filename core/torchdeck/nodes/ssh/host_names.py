@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.config.values.host_names import host_fault, user_fault
+from torchdeck.config.values.node_names import host_fault, user_fault
 from torchdeck.nodes.ssh.errors import TargetError
 
 

@@ -1,13 +1,11 @@
 """Memory of every rank, predicted from a model's profile. Pure."""
 
-from torchdeck.plan.memory.compare import Compared, compare
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
-from torchdeck.plan.memory.predict import memory_notes, predict_memory
+from torchdeck.plan.memory.predict import Compared, compare, memory_notes, predict_memory, verdict
+from torchdeck.plan.memory.replay import UntracedError
 from torchdeck.plan.memory.spec import StrategySpec, spec_from
 from torchdeck.plan.memory.state import StateBytes, sharded_state
 from torchdeck.plan.memory.suggest import Suggestion, suggest
-from torchdeck.plan.memory.traces import UntracedError
-from torchdeck.plan.memory.verdict import verdict
 
 __all__ = [
     "Compared",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchdeck.plan.memory.sharding import UnitSizes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
-from torchdeck.plan.memory.unit_sizes import UnitSizes
 
 _CUDA_CONTEXT = 512 * 2**20
 """Not validated: the order of magnitude shown by nvidia-smi for a process that has made one tensor."""

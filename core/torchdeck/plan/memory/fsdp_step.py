@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from torchdeck.contract.plan.model_profile import ROOT, Event
 from torchdeck.plan.memory.replay import Replay, Segment, tell
+from torchdeck.plan.memory.sharding import UnitSizes
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.timeline import Term, Timeline
-from torchdeck.plan.memory.unit_sizes import UnitSizes
 
 
 class FsdpStep:

@@ -12,15 +12,13 @@ from torchdeck.plan.memory.comm_hooks import kept_bytes, passing_bytes
 from torchdeck.plan.memory.context import context_bytes, overhead, uncertainty
 from torchdeck.plan.memory.fsdp_step import FsdpStep
 from torchdeck.plan.memory.remembered import remembered
-from torchdeck.plan.memory.replay import Replay, tell
-from torchdeck.plan.memory.sharding import local_bytes, padded_elements
+from torchdeck.plan.memory.replay import Replay, UntracedError, tell, trace_for
+from torchdeck.plan.memory.sharding import local_bytes, padded_elements, unit_sizes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak, Term, Timeline
-from torchdeck.plan.memory.traces import UntracedError, trace_for
-from torchdeck.plan.memory.unit_sizes import unit_sizes
-from torchdeck.plan.memory.zero.peak import zero_peaks
-from torchdeck.plan.memory.zero.state import ZeroOptions
+from torchdeck.plan.memory.zero_peak import zero_peaks
+from torchdeck.plan.memory.zero_state import ZeroOptions
 
 _COMING_AND_GOING = "with offload_parameters DeepSpeed decides which weights are on the device at a time"
 

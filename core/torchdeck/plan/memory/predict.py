@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,8 @@ from torchdeck.plan.memory.sharding import Bytes
 from torchdeck.plan.memory.spec import ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak
-from torchdeck.plan.memory.verdict import verdict
-from torchdeck.plan.memory.zero.peak import ZERO_NOTE
-from torchdeck.plan.memory.zero.state import ZeroOptions, zero_state
+from torchdeck.plan.memory.zero_peak import ZERO_NOTE
+from torchdeck.plan.memory.zero_state import ZeroOptions, zero_state
 from torchdeck.quantities import size
 
 _STATE = ("parameters", "gradients", "optimizer")
@@ -133,3 +133,89 @@ def _memory(
         free_bytes=free,
         verdict=verdict(peak.total, high, capacity, free),
     )
+
+
+TIGHT = 0.90
+"""Share of the available memory above which the verdict is `tight`."""
+
+FITS = "fits"
+TIGHT_VERDICT = "tight"
+DOES_NOT_FIT = "does not fit"
+UNKNOWN = "unknown"
+
+
+def verdict(peak: int, high: int, capacity: int | None, free: int | None = None) -> str:
+    """Return `fits`, `tight`, `does not fit`, or `unknown` if nothing is known about the device.
+
+    Args:
+        peak: expected bytes.
+        high: upper bound of the bytes needed.
+        capacity: bytes of the device.
+        free: bytes of it that no other process uses now.
+    """
+    known = [size for size in (capacity, free) if size is not None]
+    if not known:
+        return UNKNOWN
+    limit = min(known)
+    if peak > limit:
+        return DOES_NOT_FIT
+    return TIGHT_VERDICT if peak > TIGHT * limit or high > limit else FITS
+
+
+# Comparison of strategies for one cluster.
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Requirements of one strategy."""
+
+    spec: StrategySpec
+    memory: tuple[PredictedMemory, ...]
+    """Memory of all ranks; empty if unknown."""
+    problem: str = ""
+    """Why it is unknown."""
+    notes: tuple[str, ...] = ()
+    """Parts that are not validated."""
+
+    @property
+    def worst(self) -> PredictedMemory | None:
+        """Prediction of the ranks that need the largest share of their capacity."""
+        return max(self.memory, key=_need, default=None)
+
+
+def compare(
+    profile: ModelProfile,
+    specs: Sequence[StrategySpec],
+    capacities: Sequence[int | None] | None = None,
+    free: Sequence[int | None] | None = None,
+) -> tuple[Compared, ...]:
+    """Predict memory of the same run under each of `specs`, which `spec_from(config, world_size, kind=…)`
+    makes.
+
+    Args:
+        profile: profile of the model.
+        specs: strategies, all of the same world size.
+        capacities: bytes of each rank's device, by rank; None if unknown.
+        free: bytes of them that are free now.
+    """
+    return tuple(_compared(profile, spec, capacities, free) for spec in specs)
+
+
+def _compared(
+    profile: ModelProfile,
+    spec: StrategySpec,
+    capacities: Sequence[int | None] | None,
+    free: Sequence[int | None] | None,
+) -> Compared:
+    if spec.kind == "single" and spec.world_size > 1:
+        return Compared(spec, (), f"single is one rank, and there are {spec.world_size}")
+    try:
+        memory = predict_memory(profile, spec, capacities, free)
+    except ValueError as error:
+        return Compared(spec, (), str(error))
+    return Compared(spec, memory, notes=memory_notes(profile, spec))
+
+
+def _need(memory: PredictedMemory) -> float:
+    known = [size for size in (memory.capacity_bytes, memory.free_bytes) if size is not None]
+    return memory.peak_bytes / max(min(known), 1) if known else float(memory.peak_bytes)

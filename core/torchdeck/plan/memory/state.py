@@ -40,7 +40,7 @@ def sharded_state(
     """
     if spec.kind not in ("single", "ddp", *FULLY_SHARDED):
         raise ValueError(
-            f"the state of {spec.kind} is not computed here; see torchdeck.plan.memory.zero.state"
+            f"the state of {spec.kind} is not computed here; see torchdeck.plan.memory.zero_state"
         )
     chosen = np.arange(spec.shard) if indices is None else np.asarray(indices, dtype=np.int64)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < spec.shard:

@@ -8,9 +8,9 @@ from typing import Any
 
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.predict import FITS, TIGHT_VERDICT, UNKNOWN, verdict
+from torchdeck.plan.memory.replay import UntracedError
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
-from torchdeck.plan.memory.traces import UntracedError
-from torchdeck.plan.memory.verdict import FITS, TIGHT_VERDICT, UNKNOWN, verdict
 from torchdeck.quantities import size
 
 

@@ -12,9 +12,8 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.batch import explain_batch
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.fullness import MemoryPreview, make_memory
-from torchdeck.plan.placement import NodeShare
+from torchdeck.plan.placement import NodeShare, shares_of
 from torchdeck.plan.preview.rank_grid import RankGrid, make_rank_grid
-from torchdeck.plan.shares import shares_of
 
 if TYPE_CHECKING:
     # these import numpy, and a script has none of them

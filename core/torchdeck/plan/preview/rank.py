@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.contract.plan.launch_plan import RankPlacement
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.data.step_order import StepOrder
-from torchdeck.plan.predictions.data_order import step_order
+from torchdeck.plan.planned_counts import step_order
 from torchdeck.plan.preview.tensors import TensorRows, tensors_of
 
 if TYPE_CHECKING:

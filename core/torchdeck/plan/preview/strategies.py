@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.plan.check import PlanError
 from torchdeck.plan.communication import communication, links_from
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of
 from torchdeck.plan.groups import shard_groups
-from torchdeck.plan.memory.compare import Compared, compare
-from torchdeck.plan.memory.spec import KINDS, Kind, StrategySpec
+from torchdeck.plan.memory.predict import Compared, compare
+from torchdeck.plan.memory.spec import KINDS, ZERO, Kind, StrategySpec
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.preview.traffic import Traffic, make_traffic
-from torchdeck.plan.problems import PlanError
 
 if TYPE_CHECKING:
     from torchdeck.plan.preview.preview import Preview
@@ -103,3 +103,21 @@ def _changed(own: StrategySpec, kind: Kind, shares: Sequence[NodeShare], asked: 
     except PlanError:
         shard = shard_groups(shares, None).shard
     return own.with_kind(kind, shard=shard)
+
+
+def strategy_change(spec: StrategySpec, asked: int | None = None) -> Mapping[str, Any]:
+    """Return dotted keys of run.toml and the values with which a recipe trains by `spec`.
+
+    Args:
+        spec: requested strategy.
+        asked: current distributed.hsdp.shard; it is overwritten if it differs from the requested one.
+    """
+    kind = spec.kind
+    if kind == "hsdp" and asked is not None and asked != spec.shard:
+        return {"distributed.strategy": kind, "distributed.hsdp.shard": spec.shard}
+    if kind in ZERO:
+        return {
+            "distributed.strategy": "deepspeed",
+            "distributed.deepspeed.zero_stage": ZERO.index(kind) + 1,
+        }
+    return {"distributed.strategy": kind}

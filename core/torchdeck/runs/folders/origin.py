@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.journal import JournalReader
 from torchdeck.contract.layout import RunLayout
+from torchdeck.quantities import size
 from torchdeck.runs.view import RunView
 
 
@@ -40,3 +43,61 @@ def origin_of(view: RunView) -> Origin | None:
         layout = RunLayout(folder.parent.parent)
         run_id = layout.root.name if folder.parent == layout.checkpoints else ""
     return Origin(run_id, first.resume_step) if run_id not in ("", view.id) else None
+
+
+_LONGEST = 500
+"""Maximum number of characters of a reason that are shown."""
+
+
+def code_sentence(plan: object) -> str:
+    """Return a sentence that a run executes its own copy, or why it does not; empty if the plan has no
+    information.
+
+    Args:
+        plan: content of plan.json, of any type.
+    """
+    code = plan.get("code") if isinstance(plan, Mapping) else None
+    if not isinstance(code, Mapping) or not isinstance(code.get("files"), Mapping) or not code["files"]:
+        return ""
+    folder, why, length = code.get("folder"), code.get("uncopied"), code.get("size")
+    count = f"{len(code['files']):,} file{'s' * (len(code['files']) != 1)}"
+    if isinstance(folder, str) and folder:
+        held = f", {size(length)}" if isinstance(length, int) and 0 <= length < 2**63 else ""
+        left = code.get("left_out")
+        out = f"; {len(left):,} left out" if isinstance(left, Mapping) and left else ""
+        return f"executes a copy of {folder}: {count}{held}{out}"
+    reason = f": {why[:_LONGEST]}" if isinstance(why, str) and why else ""
+    return f"no copy of the code was made; files are executed where they lie{reason}"
+
+
+# Settings with which a run was started, from its directory: its run file, including overrides.
+
+
+@dataclass(frozen=True)
+class FrozenRunFile:
+    """Frozen run file of a run."""
+
+    text: str
+    """Original text, with every `--set` of the start applied."""
+    source: str
+    """Original file; empty for a command line."""
+
+
+def frozen_run_file(layout: RunLayout) -> FrozenRunFile:
+    """Read the frozen run file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not TOML in UTF-8 (one that was frozen always is).
+    """
+    text = layout.config.read_text(encoding="utf-8")
+    created = next(
+        (event for event in JournalReader(layout.journal).read_new() if event.name == "created"), None
+    )
+    if created is None:
+        return FrozenRunFile(text, "")
+    overrides, source = created.fields.get("overrides"), created.fields.get("source")
+    from torchdeck.config.overrides import with_overrides  # imports pydantic
+
+    text = with_overrides(text, [str(item) for item in overrides] if isinstance(overrides, list) else [])
+    return FrozenRunFile(text, source if isinstance(source, str) else "")

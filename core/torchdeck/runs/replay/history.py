@@ -14,8 +14,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.hangs_seen import HangsSeen
-from torchdeck.runs.replay.lost_nodes import LostNodes
-from torchdeck.runs.replay.nodes_seen import NodesSeen
+from torchdeck.runs.replay.nodes_seen import LostNodes, NodesSeen
 from torchdeck.runs.replay.requests_seen import RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 

@@ -14,8 +14,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching import launcher
 from torchdeck.launching.launcher import LaunchError
 from torchdeck.nodes.connector import Connector
-from torchdeck.trust.held import Held
-from torchdeck.trust.trust_list import TrustList
+from torchdeck.trust.trust_list import Held, TrustList
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit
 from support.form_user import User, messages
 from support.run_files import MINIMAL, write
 from torchdeck.config.problems import Problem
-from torchdeck.config.starts.presets import preset_text
+from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.form.field_row import FieldRow
 from torchdeck_app.launch.form.tab_order import in_visual_order
 from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl

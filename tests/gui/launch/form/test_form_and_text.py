@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import dotted
-from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument

@@ -9,7 +9,7 @@ import pytest
 from support.run_files import MINIMAL, write
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import Problem
-from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck_app.launch.document.checked_text import CheckRequest, check_document
 from torchdeck_app.launch.form.form_edits import heading_of, keys_by_group
 from torchdeck_app.launch.form.form_model import FormModel

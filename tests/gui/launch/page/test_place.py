@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from support.launch_place import SCRIPT, Make, has_document, opened, press, write_script
 from support.made_runs import IDS, make_run
-from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck.contract.journal import Event
 from torchdeck.quantities import moment
 from torchdeck_app.launch.files.diff_dialog import DiffDialog

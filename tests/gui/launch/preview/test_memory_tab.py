@@ -18,8 +18,8 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.memory.spec import Kind, StrategySpec, kind_of
 from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.strategy_change import strategy_change
-from torchdeck.plan.preview.terms import TERMS
+from torchdeck.plan.preview.bars import TERMS
+from torchdeck.plan.preview.strategies import strategy_change
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.memory_bars import StackedBar
 from torchdeck_app.launch.preview.memory_tab import MemoryView

@@ -18,7 +18,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.traffic import Traffic
-from torchdeck.trust.held import Held
+from torchdeck.trust.trust_list import Held
 from torchdeck.use_cases.previewer import UNTRACED, Previewer
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.headline import answers

@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextCharFormat
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from torchdeck.config.starts.presets import preset_text
+from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.palette import DARK, LIGHT

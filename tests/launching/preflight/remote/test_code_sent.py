@@ -9,7 +9,7 @@ from support.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.launching.facts.code_tree import code_of_run
-from torchdeck.launching.facts.node_report import NodeReport
+from torchdeck.launching.facts.probed_nodes import NodeReport
 from torchdeck.launching.preflight import preflight
 from torchdeck.launching.prepare import ClusterFacts, plan_from
 from torchdeck.nodes.connector import Connector

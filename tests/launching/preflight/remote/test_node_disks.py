@@ -10,7 +10,7 @@ from support.node_facts import GIB, node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes
-from torchdeck.launching.preflight.remote.disks import check_disks
+from torchdeck.launching.preflight.remote.machine import check_disks
 from torchdeck.plan.check import Check
 
 HOME = "/root/.local/share/torchdeck"

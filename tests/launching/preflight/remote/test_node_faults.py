@@ -13,8 +13,7 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.all_checks import all_checks
 from torchdeck.launching.facts.node_facts import probe_all_nodes
-from torchdeck.launching.facts.node_report import NodeReport
-from torchdeck.launching.facts.placeholder_nodes import placeholder_nodes
+from torchdeck.launching.facts.probed_nodes import NodeReport, placeholder_nodes
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.inventory.schema import NodeInventory

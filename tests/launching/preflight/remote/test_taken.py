@@ -12,7 +12,7 @@ from support.free_port import free_port
 from torchdeck.agent.leases import Leases
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.nodes import check_leases, check_port_of
-from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeSession
 
 pytestmark = pytest.mark.processes

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from rich.text import Text
 
-from torchdeck.cli.plan.palette import SERIES
 from torchdeck.cli.plan.preview.bars import bar
-from torchdeck.plan.preview.data import DataPreview
-from torchdeck.plan.preview.data_lines import (
+from torchdeck.cli.plan.preview.glyphs import SERIES
+from torchdeck.plan.preview.data import (
     EVEN,
+    DataPreview,
     amount,
     apart,
     deviation,

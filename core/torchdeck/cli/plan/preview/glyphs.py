@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console, RenderableType
 
 from torchdeck.cli.console import make_console
@@ -56,3 +58,15 @@ def show(console: Console, *parts: RenderableType) -> None:
         console.print(*parts, sep="\n")
     plain = captured.get().translate(PLAIN)
     console.file.write(plain.encode(console.encoding, "backslashreplace").decode(console.encoding))
+
+
+# Colours of the preview on a terminal; those of the memory terms are in `torchdeck.plan.preview.bars`.
+#
+# Series: Okabe and Ito, "Color Universal Design", 2008; distinct with any colour vision.
+
+SERIES = "#2a8ad4"
+"""Bars on a terminal."""
+GROUPS = ("#2a8ad4", "#12a67c")
+"""Shard groups on a terminal, in turn."""
+VERDICTS: Mapping[str, str] = {"fits": "green", "tight": "yellow", "does not fit": "red", "unknown": "dim"}
+"""Colours on a terminal, named so that its theme suits its background."""

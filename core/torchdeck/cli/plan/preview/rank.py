@@ -9,7 +9,7 @@ from rich.text import Text
 
 from torchdeck.cli.plan.preview.glyphs import show
 from torchdeck.cli.plan.preview.lines import wrapped
-from torchdeck.cli.plan.preview.names import shortened
+from torchdeck.cli.plan.preview.placement import shortened
 from torchdeck.plan.preview.rank import MicrobatchPreview, RankPreview
 from torchdeck.quantities import rate, size
 

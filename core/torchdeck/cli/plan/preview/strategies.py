@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from torchdeck.cli.plan.palette import VERDICTS
 from torchdeck.cli.plan.preview.bars import flowed, legend, stacked_bar
-from torchdeck.cli.plan.preview.glyphs import show
+from torchdeck.cli.plan.preview.glyphs import VERDICTS, show
 from torchdeck.cli.plan.preview.lines import head, wrapped
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import capacity_in_sight, scale_of
+from torchdeck.plan.preview.bars import VERDICT_SIGNS, by_family, capacity_in_sight, scale_of
 from torchdeck.plan.preview.strategies import StrategyRow
-from torchdeck.plan.preview.terms import VERDICT_SIGNS, by_family
 from torchdeck.quantities import brief, size
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from torchdeck.cli.plan.preview.files import code_line
+from torchdeck.cli.plan.preview.commands import code_line
 from torchdeck.cli.plan.preview.glyphs import show
 from torchdeck.cli.plan.preview.lines import head, wrapped
 from torchdeck.cli.plan.preview.placement import placement_lines
@@ -81,11 +81,11 @@ def _predicted(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]
 
         yield "Data", data_lines(preview.data, width)
     if preview.memory is not None:
-        from torchdeck.cli.plan.preview.memory import memory_lines
+        from torchdeck.cli.plan.preview.bars import memory_lines
 
         yield "Memory of a rank", memory_lines(preview.memory, width)
     if preview.traffic is not None:
-        from torchdeck.cli.plan.preview.traffic import traffic_lines
+        from torchdeck.cli.plan.preview.lines import traffic_lines
 
         yield "Communication", [Text(f"  {line}") for line in traffic_lines(preview.traffic)]
 

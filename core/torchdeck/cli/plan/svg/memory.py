@@ -7,8 +7,7 @@ from torchdeck.cli.plan.svg.style import BODY, LINE
 from torchdeck.cli.plan.svg.text import text_width, wrapped
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.fullness import MemoryPreview, ranks_text
-from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
-from torchdeck.plan.preview.terms import by_family
+from torchdeck.plan.preview.bars import by_family, capacity_in_sight, facts, magnified, most_needed, scale_of
 from torchdeck.quantities import size
 
 _LABEL = 170

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from torchdeck.cli.plan.preview.data import rows
-from torchdeck.cli.plan.preview.traffic import traffic_lines
+from torchdeck.cli.plan.preview.lines import traffic_lines
 from torchdeck.cli.plan.svg.canvas import Canvas
 from torchdeck.cli.plan.svg.memory import draw_memory
 from torchdeck.cli.plan.svg.placement import draw_placement
 from torchdeck.cli.plan.svg.style import BODY, HEADING, LINE, SMALL, TITLE, VERDICT_CLASSES, style_sheet
 from torchdeck.cli.plan.svg.text import escaped, wrapped
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data import DataPreview
-from torchdeck.plan.preview.data_lines import amount, deviation, evenness, policy_lines, source_line
+from torchdeck.plan.preview.data import DataPreview, amount, deviation, evenness, policy_lines, source_line
 from torchdeck.plan.preview.headline import headline, placement_line, verdict_line
 
 WIDTH = 960

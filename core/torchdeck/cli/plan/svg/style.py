@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.plan.preview.terms import TERMS
+from torchdeck.plan.preview.bars import TERMS
 
 BODY = 13
 """Font size of texts, px."""

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from xml.sax.saxutils import escape
 
-from torchdeck.cli.plan.preview.names import cut, node_name
+from torchdeck.cli.plan.preview.placement import cut, node_name
 from torchdeck.shown_text import shown
 
 _WORD = re.compile(r"[\d.,]+ (?:[KMGT]?i?B|ms|s|%)(?!\w)\S*|\S+")

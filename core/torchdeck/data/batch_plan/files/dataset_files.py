@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchdeck.contract.bounded_file import open_regular
-from torchdeck.data.batch_plan.columns import Column, Ints
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column, Ints
 from torchdeck.data.batch_plan.files.length_files import (
     Progress,
     json_length,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torchdeck.contract.atomic import sync_folder
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.batch_plan.files.columns_file import COLUMNS_FILE, PLAN_FILE
 from torchdeck.data.batch_plan.files.jsonl import EXTRAS_FILE, META_FILE
 from torchdeck.data.batch_plan.files.source import SOURCE_FILE

@@ -20,10 +20,8 @@ import numpy as np
 
 from torchdeck.contract.atomic import sync_folder
 from torchdeck.contract.bounded_file import open_regular
-from torchdeck.data.batch_plan.columns import EpochColumns, narrow, offsets_of
-from torchdeck.data.batch_plan.errors import BatchPlanError
-from torchdeck.data.batch_plan.files.columns_file import sync_file
-from torchdeck.data.batch_plan.files.json_files import read_object
+from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, narrow, offsets_of
+from torchdeck.data.batch_plan.files.columns_file import read_object, sync_file
 from torchdeck.data.batch_plan.lengths import id_type
 from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json, parsed_json
 from torchdeck.data.batch_plan.plan import BatchPlan

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from torchdeck.contract.bounded_file import open_regular, why_unreadable
-from torchdeck.data.batch_plan.columns import Column, Ints
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column, Ints
 from torchdeck.data.batch_plan.lengths import as_lengths
 from torchdeck.data.batch_plan.meta import parsed_json
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.batch_plan.files.columns_file import PLAN_FILE, read_columns, write_columns
 from torchdeck.data.batch_plan.files.folders import written_whole
 from torchdeck.data.batch_plan.files.jsonl import META_FILE, read_jsonl, write_jsonl

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from torchdeck.data.batch_plan.balance import Balance, check_world_size
-from torchdeck.data.batch_plan.columns import Column
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError, Column
 from torchdeck.data.batch_plan.files.folders import check_place, written_whole
 from torchdeck.data.batch_plan.files.length_files import Progress
 from torchdeck.data.batch_plan.files.loading import Layout, load_batch_plan, write_plan

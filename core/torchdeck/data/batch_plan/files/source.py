@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from torchdeck.contract.atomic import write_bytes
-from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.columns import BatchPlanError
+from torchdeck.data.batch_plan.files.columns_file import read_document
 from torchdeck.data.batch_plan.files.dataset_files import content_fingerprint, files_in
-from torchdeck.data.batch_plan.files.json_files import read_document
 from torchdeck.data.batch_plan.files.length_files import Progress, read_lengths
 from torchdeck.data.batch_plan.lengths import lengths_fingerprint
 

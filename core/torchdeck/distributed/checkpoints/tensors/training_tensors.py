@@ -128,3 +128,8 @@ class ModuleTensors:
 
     def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
         restore_buffers(self._model, saved)
+
+
+# Name of a weight's moving average in a checkpoint: this prefix, and the weight's own name.
+
+AVERAGE_PREFIX = "ema."

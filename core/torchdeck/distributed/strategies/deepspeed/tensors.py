@@ -26,9 +26,8 @@ from torchdeck.distributed.checkpoints.tensors.optimizer_state import (
     restored_group,
     state_key,
 )
-from torchdeck.distributed.strategies.deepspeed.optimizer_state import is_spread, made_state, states_by_group
 from torchdeck.distributed.strategies.deepspeed.partitions import Partitions
-from torchdeck.distributed.strategies.deepspeed.whole import Whole
+from torchdeck.distributed.strategies.deepspeed.whole import Whole, is_spread, made_state, states_by_group
 
 
 class DeepSpeedTensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -252,3 +252,34 @@ def _resident() -> tuple[float, float]:
 
 def _kibibytes(status: str, name: str) -> int:
     return int(status.partition(name)[2].split(maxsplit=1)[0])
+
+
+class Phases:
+    """Reports phases to hooks, with the step and the total.
+
+    Args:
+        hooks: hooks to notify.
+        compiles: the model is compiled, so the first batch of each shape may take minutes.
+    """
+
+    def __init__(self, hooks: Sequence[Callback], *, compiles: bool) -> None:
+        self._hooks = hooks
+        self._compiles = compiles
+        self._shapes_seen: set[tuple[RankPhase, Hashable]] = set()
+        self.total: int | None = None
+
+    def enter(self, phase: RankPhase, step: int) -> None:
+        """Report that `phase` began or is still alive."""
+        for hook in self._hooks:
+            hook.phase(phase, step, self.total)
+
+    def compute(self, phase: RankPhase, step: int, shapes: Callable[[], Iterable[Hashable]]) -> None:
+        """Report that forward passes follow, in TRAINING or EVALUATING; `shapes` distinguishes their batches.
+
+        If torch.compile will run, the phase is COMPILING, which no watchdog treats as a hang.
+        """
+        if self._compiles:
+            new = {(phase, shape) for shape in shapes()} - self._shapes_seen
+            self._shapes_seen |= new
+            phase = RankPhase.COMPILING if new else phase
+        self.enter(phase, step)

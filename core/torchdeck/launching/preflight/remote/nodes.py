@@ -19,11 +19,9 @@ from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
-from torchdeck.launching.preflight.devices import Holder, check_held
+from torchdeck.launching.preflight.devices import Holder, check_held, check_precision
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
-from torchdeck.launching.preflight.precision import check_precision
-from torchdeck.launching.preflight.remote.disks import check_disks
-from torchdeck.launching.preflight.remote.machine import check_machine
+from torchdeck.launching.preflight.remote.machine import check_disks, check_machine
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launching.preflight.remote.probe_sessions import ProbeSessions, probe_sessions_with
 from torchdeck.launching.preflight.remote.shared import check_shared, needs_sharing

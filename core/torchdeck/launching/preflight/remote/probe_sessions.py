@@ -11,7 +11,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.probe.here import probe_session_here
+from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import SshError
 

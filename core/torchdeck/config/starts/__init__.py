@@ -1,1 +1,0 @@
-"""Templates of run files: presets, examples, and a file for a script."""

@@ -1,1 +1,0 @@
-"""Export of plans as scripts that run without Torchdeck."""

@@ -1,1 +1,0 @@
-"""Predicted samples, tokens and bytes of every rank over the whole run."""
