@@ -72,14 +72,21 @@ def abilities(
     """Return which actions a run allows.
 
     Args:
-        view: view of the run; None if it cannot be read.
+        view: view of the run; None if it cannot be read: then it can be stopped by its processes alone.
         under_way: pending requests (`stop`, `stop_now`, `resume`, `attach`).
         is_left_alone: it continues elsewhere, and no local controller follows all of it.
         living_alone: other nodes on which ranks may continue although the run is over.
     """
     if view is None:
         unread = "the run cannot be read"
-        return Abilities(unread, unread, unread, unread, unread, unread)
+        return Abilities(
+            stop=_asked_to_stop(under_way),
+            stop_now=_asked_to_stop_now(under_way),
+            resume=unread,
+            attach=unread,
+            clone=unread,
+            delete=unread,
+        )
     asked = {*under_way, *view.requests_waiting}
     return Abilities(
         stop=_stop(view, asked),
@@ -91,18 +98,24 @@ def abilities(
 
 
 def _stop(view: RunView, asked: Collection[str]) -> str:
-    if view.is_over and not view.nodes_alone:
+    if view.is_over and not view.nodes_alone and not view.unfenced:
         return f"the run has {_over(view)}"
-    if view.state is RunState.STOPPING or RunCommand.STOP_NOW in asked or RunCommand.STOP in asked:
-        return "it is being stopped"
-    return ""
+    return "it is being stopped" if view.state is RunState.STOPPING else _asked_to_stop(asked)
 
 
 def _stop_now(view: RunView, asked: Collection[str]) -> str:
     # an agent that has written the end is about to exit itself
     is_left = not view.end_written and view.processes_alive
-    if view.is_over and not is_left and not view.nodes_alone:
+    if view.is_over and not is_left and not view.nodes_alone and not view.unfenced:
         return f"the run has {_over(view)}"
+    return _asked_to_stop_now(asked)
+
+
+def _asked_to_stop(asked: Collection[str]) -> str:
+    return "it is being stopped" if RunCommand.STOP in asked or RunCommand.STOP_NOW in asked else ""
+
+
+def _asked_to_stop_now(asked: Collection[str]) -> str:
     return "it is being stopped now" if RunCommand.STOP_NOW in asked else ""
 
 

@@ -17,7 +17,8 @@ from torchdeck.runs.follower import RunFollower
 from torchdeck.use_cases.attach import attach
 from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, remove_deleted
 from torchdeck.use_cases.resume import resume
-from torchdeck.use_cases.stop_request import PendingStop, StopRequest, request_stop
+from torchdeck.use_cases.stop import begin_stop
+from torchdeck.use_cases.stop_request import PendingStop, StopRequest
 from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
@@ -47,6 +48,8 @@ class RunCommands(QObject):
     """Emitted with a Deleted."""
     failed = Signal(str, str)
     """Emitted with a run's id and why the command failed."""
+    reported = Signal(str, str)
+    """Emitted with a run's id and what came of a command whose effect its page does not show."""
     under_way_changed = Signal()
     runs_touched = Signal()
     """Emitted after a write: the list should be refreshed."""
@@ -81,20 +84,38 @@ class RunCommands(QObject):
                 raise ValueError(f"{what.words} is not about one run")
 
     def stop(self, layout: RunLayout, *, now: bool = False) -> None:
-        """Request a stop after the step, with a checkpoint; or, with `now`, kill all processes."""
-        kind = RunCommand.STOP_NOW if now else RunCommand.STOP
+        """Request a stop after the step, with a checkpoint; or, with `now`, kill all processes.
 
+        A run that was lost or cannot be read is stopped by what is left of it.
+        """
         request = StopRequest(layout, ORIGIN, now=now, wait=False)
-        # from the end of the call on it is carried, whatever becomes of the operation
-        self._run(layout, kind, lambda ui: self._carriers.add(request_stop(request, ui)))
+
+        def call(ui: Ui) -> str:
+            begun = begin_stop(request, ui)
+            if not isinstance(begun, PendingStop):
+                return begun.said
+            self._carriers.add(begun)  # from now on it is carried, whatever becomes of the operation
+            return ""
+
+        self._run(layout, RunCommand.STOP_NOW if now else RunCommand.STOP, call)
 
     def resume(self, layout: RunLayout) -> None:
         """Resume from the newest complete checkpoint."""
-        self._run(layout, RunCommand.RESUME, lambda ui: resume(layout, ORIGIN, ui))
+
+        def call(ui: Ui) -> str:
+            resume(layout, ORIGIN, ui)
+            return ""
+
+        self._run(layout, RunCommand.RESUME, call)
 
     def attach(self, layout: RunLayout) -> None:
         """Reattach to a run that continues on other machines: prompt for logins and start a controller."""
-        self._run(layout, RunCommand.ATTACH, lambda ui: attach(layout, ui, until_followed=True))
+
+        def call(ui: Ui) -> str:
+            attach(layout, ui, until_followed=True)
+            return ""
+
+        self._run(layout, RunCommand.ATTACH, call)
 
     def ui(self, progress: Callable[[str], None], cancel: Cancel) -> WorkerUi:
         """The front end of a use case in a worker: controllers that it starts are reaped."""
@@ -194,7 +215,7 @@ class RunCommands(QObject):
         self._is_closed = True
         self._carriers.stop(1.0)
 
-    def _run(self, layout: RunLayout, what: RunCommand, call: Callable[[Ui], object]) -> None:
+    def _run(self, layout: RunLayout, what: RunCommand, call: Callable[[Ui], str]) -> None:
         asked = (layout.root.name, what)
         self._logins.ask_again()
         self._asked.add(asked)
@@ -206,6 +227,11 @@ class RunCommands(QObject):
             self.under_way_changed.emit()
             self.runs_touched.emit()
 
+        def done(said: str) -> None:
+            over()
+            if said:
+                self.reported.emit(layout.root.name, said)
+
         def failed(error: Exception) -> None:
             over()
             self.failed.emit(layout.root.name, str(error))
@@ -214,7 +240,7 @@ class RunCommands(QObject):
         operation = self._operations.run(
             f"attaching to {name}" if what == RunCommand.ATTACH else f"asking {name} to {what.words}",
             lambda progress, cancel: call(self.ui(progress, cancel)),
-            done=lambda _nothing: over(),
+            done=done,
             failed=failed,
         )
         operation.cancelled.connect(over)

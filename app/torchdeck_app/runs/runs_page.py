@@ -183,6 +183,7 @@ class RunsPage(Page):
         self.elsewhere.failed.connect(self.table.say_problem)
         self.commands.clone_ready.connect(self.clone_asked)
         self.commands.failed.connect(self._say_failed)
+        self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
         self.commands.runs_touched.connect(self._touched)
 

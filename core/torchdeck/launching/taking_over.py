@@ -99,7 +99,8 @@ class RequestCarrier:
         self._layout = layout
         self._logins = logins
         self._due = 0.0 if started is None else time.monotonic() + CARRY_DELAY
-        self._started = started
+        self.started = started
+        """The controller that it started last."""
         self._tried = False
         """A controller was started for nodes that continue after the end of the run."""
 
@@ -110,8 +111,8 @@ class RequestCarrier:
             LaunchError: it cannot be started, or has given up the nodes that continue after the end of the
                 run.
         """
-        if self._started is not None:
-            self._started.exit_code()  # reaps it, so that it does not appear alive
+        if self.started is not None:
+            self.started.exit_code()  # reaps it, so that it does not appear alive
         alone = (*found.nodes_alone, *found.unfenced) if found.is_over else ()
         if found.controller_alive or not found.needs_controller:
             self._due = time.monotonic() + CARRY_DELAY
@@ -121,7 +122,7 @@ class RequestCarrier:
                 raise LaunchError(f"node {names} was not reached in time", fix="ask again when it is back")
             self._tried = bool(alone)
             self._due = time.monotonic() + CARRY_DELAY
-            self._started = ensure_controller(self._layout, self._logins)
+            self.started = ensure_controller(self._layout, self._logins)
 
 
 def resume(

@@ -18,7 +18,7 @@ from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, LinkState
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.stop_request import Stopped, StopRequest, request_stop
+from torchdeck.use_cases.stop_request import PendingStop, Stopped, StopRequest, request_stop
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
@@ -41,6 +41,32 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
         Refusal: there is nothing to stop, something may still live, or the request cannot be handed over.
     """
     layout = request.layout
+    pending = begin_stop(request, ui)
+    if isinstance(pending, Stopped):
+        return pending
+    try:
+        view = RunFollower(layout).refresh()
+        pending.look(view)
+        if request.wait:
+            view = _wait(layout, pending.look, ui, now=request.now)
+    except Refusal as error:
+        raise Refusal(f"the request cannot be handed over: {error}") from error
+    if not request.wait or _was_stopped(layout, view, pending.request_id):
+        return Stopped(view)
+    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it continues"
+    return Stopped(view, unstopped=f"nothing was stopped: {what}")
+
+
+def begin_stop(request: StopRequest, ui: Ui) -> PendingStop | Stopped:
+    """Request a stop; stop a run that was lost or cannot be read by what is left of it.
+
+    Returns:
+        the pending request, whose caller has to see to it that it arrives; Stopped if nothing is pending.
+
+    Raises:
+        Refusal: there is nothing to stop, something may still live, or the request cannot be handed over.
+    """
+    layout = request.layout
     try:
         view = RunFollower(layout).refresh()
     except (Refusal, OSError) as error:
@@ -51,17 +77,7 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
         return stop_lost(request, view, ui)
     if view.is_over and not view.processes_alive and not view.nodes_alone:
         raise Refusal(f"run {view.id} is {view.state} already: there is nothing to stop")
-    pending = request_stop(request, ui)
-    try:
-        pending.look(view)
-        if request.wait:
-            view = _wait(layout, pending.look, ui, now=request.now)
-    except Refusal as error:
-        raise Refusal(f"the request cannot be handed over: {error}") from error
-    if not request.wait or _was_stopped(layout, view, pending.request_id):
-        return Stopped(view)
-    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it continues"
-    return Stopped(view, unstopped=f"nothing was stopped: {what}")
+    return request_stop(request, ui)
 
 
 def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.taking_over import RequestCarrier
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, read_links
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.logins import given_logins
 from torchdeck.use_cases.stop_request import Stopped, StopRequest
 from torchdeck.use_cases.ui import Ui
 
@@ -25,7 +25,7 @@ def stop_lost(request: StopRequest, view: RunView, ui: Ui) -> Stopped:
     lost, over = ", ".join(view.unfenced), f"run {view.id} is {view.state} already"
     ui.note(f"{over}; waiting for {lost}, on which it may live on")
     try:
-        left = _wait(request.layout, ui, once=not request.wait)
+        left = _wait(request, ui)
     except Refusal as error:
         raise Refusal(f"{over}; {error}") from error
     if left and request.wait:
@@ -37,19 +37,23 @@ def stop_lost(request: StopRequest, view: RunView, ui: Ui) -> Stopped:
     return Stopped(None, said, f"{over}; {said}")
 
 
-def _wait(layout: RunLayout, ui: Ui, *, once: bool) -> tuple[str, ...]:
+def _wait(request: StopRequest, ui: Ui) -> tuple[str, ...]:
     """Wait until the lost nodes have reported that nothing of the run lives there; return those that have
     not.
     """
-    follower, carrier, begun = RunFollower(layout), RequestCarrier(layout), time.monotonic()
+    layout = request.layout
+    given = given_logins(layout, ui) if request.ask else dict
+    follower, carrier, begun = RunFollower(layout), RequestCarrier(layout, given), time.monotonic()
     while (view := follower.refresh()).unfenced:
         carrier.look(view)
         waited = time.monotonic() - begun
         away = [_away(node, follower.links, waited) for node in view.unfenced]
-        if once or min(away) > REACH_LIMIT or waited > END_LIMIT:
+        if not request.wait or min(away) > REACH_LIMIT or waited > END_LIMIT:
             break
         ui.check()
         time.sleep(POLL)
+    if carrier.started is not None:
+        ui.adopt(carrier.started)
     return view.unfenced
 
 

@@ -1,5 +1,7 @@
 """Stop and Stop now: what a second press of the same key does, and what is asked before steps are lost."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from support.metrics import write_rows
 from support.run_entries import live_view, over_view, progress, run_id
 from support.run_homes import add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity
 from torchdeck.launching.requests import read_requests
 from torchdeck_app.runs.abilities import RunCommand, unsaved_steps, what_is_lost
 from torchdeck_app.runs.page.run_page import RunPage
@@ -186,3 +188,45 @@ def test_ranks_that_go_on_after_the_end_of_their_run_are_stopped(
         file.write(line(taken) + line(event("node_finished", 105.5, why="stopped", attempt=1)))
     qtbot.waitUntil(lambda: not page.header.warnings and not place.commands.under_way(run_id(1)))
     assert not stop.isEnabled()
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_run_that_cannot_be_read_is_asked_to_stop_by_its_processes(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, *, lives: bool
+) -> None:
+    unread = add_run(tmp_path, 1)
+    unread.journal.write_text(line(event("created"), version=99))
+    environment = {**os.environ, RUN_ID_VARIABLE: run_id(1)} if lives else None
+    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+        try:
+            place = opened(tmp_path)
+            place.open_run(run_id(1))
+            action = place.actions_of_runs[RunCommand.STOP]
+            qtbot.waitUntil(action.isEnabled)
+            action.trigger()
+            said = "was asked to stop on this machine" if lives else f"nothing of run {run_id(1)} lives on"
+            qtbot.waitUntil(lambda: said in place.table.problem.text())
+            assert kinds(unread) == ["stop"]
+            assert action.isEnabled()
+        finally:
+            process.kill()
+
+
+def test_a_lost_run_is_stopped_on_the_nodes_that_may_still_run_it(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = [agent_started(), started(world_size=2)]
+    lost = add_run(tmp_path, 1, node)
+    with lost.journal.open("a") as file:
+        file.write(line(event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["node2"])))
+    controllers: list[RunLayout] = []
+    monkeypatch.setattr(
+        "torchdeck.launching.taking_over.ensure_controller", lambda layout, _: controllers.append(layout)
+    )
+    monkeypatch.setattr("torchdeck.use_cases.kept_controller.KeptController.look", lambda *_: None)
+    page = page_of(qtbot, opened(tmp_path), 1)
+    assert page.header.state_word == "lost"
+    QTest.mouseClick(page.header.buttons[RunCommand.STOP], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: page.problem.text() == "what may run on node2 is ended when it answers")
+    assert controllers == [lost]
+    assert kinds(lost) == [], "a controller ends what is left without a request"

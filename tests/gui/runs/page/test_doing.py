@@ -96,5 +96,15 @@ def test_a_run_whose_ranks_go_on_elsewhere_is_stopped_before_it_is_deleted() -> 
     assert not abilities(alone).delete, "it has said that none lives there"
 
 
-def test_what_cannot_be_read_can_do_nothing() -> None:
-    assert all(vars(abilities(None)).values())
+def test_what_cannot_be_read_can_be_stopped_and_nothing_else() -> None:
+    able = abilities(None)
+    assert (able.stop, able.stop_now) == ("", "")
+    assert able.resume == able.attach == able.clone == able.delete == "the run cannot be read"
+    assert abilities(None, {"stop"}).stop == "it is being stopped"
+
+
+def test_a_lost_run_is_stopped_if_it_may_live_on() -> None:
+    lost = replace(FAILURE, state=RunState.LOST)
+    assert abilities(lost).stop == abilities(lost).stop_now == "the run has been lost"
+    assert abilities(replace(lost, unfenced=("node2",))).stop == ""
+    assert abilities(replace(lost, unfenced=("node2",))).stop_now == ""
