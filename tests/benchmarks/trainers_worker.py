@@ -232,7 +232,7 @@ def accelerate(work: Workload, data: Pairs, turn: Turn) -> None:
 
 def lightning(work: Workload, data: Pairs, turn: Turn) -> None:
     """Lightning, without its logger, bar and checkpoints."""
-    import lightning as library  # type: ignore[import-not-found]
+    import lightning as library
 
     class Module(library.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:

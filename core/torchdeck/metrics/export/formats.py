@@ -124,7 +124,7 @@ def write_event_files(selection: Selection, folder: Path) -> None:
         OSError: it cannot be written.
     """
     try:
-        from tensorboard.summary.writer.event_file_writer import (  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.event_file_writer import (
             EventFileWriter,
         )
     except ModuleNotFoundError:
@@ -160,8 +160,8 @@ def _runs(owner: Owner, series: Series, *, split: bool) -> list[tuple[str, Serie
 
 
 def _add(writer: Any, name: str, series: Series) -> None:
-    from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
-    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
     rows = (series.steps.tolist(), series.times.tolist(), series.values.tolist())
     for step, time, value in zip(*rows, strict=True):
