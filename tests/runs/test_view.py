@@ -82,6 +82,26 @@ def test_failure_is_told_with_rank_code_and_traceback() -> None:
     assert view.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("folder", "text", "shown"),
+    [
+        ("/home/a", 'File "/td/runs/r/code/lib/b.py", line 3', 'File "/home/a/lib/b.py", line 3'),
+        ("/home/a", 'File "/with a space/runs/r/code/b.py"', 'File "/home/a/b.py"'),
+        ("/home/a", "no /x/y: see /td/runs/r/code/b.py:3", "no /x/y: see /home/a/b.py:3"),
+        ("/home/a", "'/td/runs/r/code/b.py'", "'/home/a/b.py'"),
+        ("/home/a", 'File "/td/runs/other/code/b.py"', 'File "/td/runs/other/code/b.py"'),
+        ("/home/a", "/td/runs/r/coded/b.py /td/runs/r/code", "/td/runs/r/coded/b.py /td/runs/r/code"),
+        ("", 'File "/td/runs/r/code/b.py"', 'File "/td/runs/r/code/b.py"'),
+    ],
+)
+def test_failures_name_the_users_own_files(folder: str, text: str, shown: str) -> None:
+    """Ranks execute a copy, whose lines are those of the user's files at the start."""
+    events = [*running_run(), ended(1, "failed", failure(1, message=text, traceback=f"Traceback\n  {text}"))]
+    view = folded(events, journal=[created(code_folder=folder)])
+    assert view.first_failure is not None
+    assert (view.first_failure.message, view.first_failure.traceback) == (shown, f"Traceback\n  {shown}")
+
+
 def test_signal_is_named_whether_written_by_name_or_number() -> None:
     """Signals stand in journals by name or by number, and in views by name."""
     for written in ("SIGKILL", 9):

@@ -20,7 +20,7 @@ def event(name: str, at: float = 100.0, /, **fields: Any) -> Event:
     return Event(name, at, at, fields)
 
 
-def created(at: float = 100.0) -> Event:
+def created(at: float = 100.0, **fields: Any) -> Event:
     return event(
         "created",
         at,
@@ -32,6 +32,7 @@ def created(at: float = 100.0) -> Event:
         strategy="ddp",
         fingerprint="f",
         cli_version="0",
+        **fields,
     )
 
 

@@ -129,6 +129,8 @@ def _fill(layout: RunLayout, plan: LaunchPlan, intent: LaunchRecord, home: Path,
     write_json(layout.plan, plan.document(), durable=False)
     run_id = layout.root.name.removeprefix(".")
     written: dict[str, Any] = {"source": intent.source, "overrides": list(intent.overrides)}
+    if plan.code.folder:
+        written["code_folder"] = plan.code.folder
     if plan.absent:
         written["absent"] = [{"name": node.name, "why": node.why} for node in plan.absent]
     with JournalWriter(layout.journal) as journal:

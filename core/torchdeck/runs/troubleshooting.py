@@ -106,7 +106,7 @@ def _of_its_own(view: RunView) -> Recognised | None:
     found = None if failure is None else own_exception(failure)
     if failure is None or found is None:
         return None
-    text = how_to_go_on(found, view.id, None if view.checkpoint is None else view.checkpoint.step)
+    text = how_to_go_on(found, view.code_folder, None if view.checkpoint is None else view.checkpoint.step)
     line = (failure.message.splitlines() or [found.kind])[0].strip()[:_LONGEST_LINE]
     advice = Advice(f"An exception in {found.name}", (), text, consequence=False)
     return Recognised(advice, f"rank {failure.rank}", line)
@@ -199,18 +199,18 @@ def own_exception(failure: Failure) -> OwnException | None:
     return OwnException(kind, frames[-1]["file"], int(frames[-1]["line"]))
 
 
-def how_to_go_on(found: OwnException, run_id: str, step: int | None) -> str:
+def how_to_go_on(found: OwnException, code_folder: str, step: int | None) -> str:
     """Return advice on how to continue.
 
     Args:
         found: the exception.
-        run_id: the run's id; a resume uses the run's own copy of the code, if the file is in it.
+        code_folder: folder of which the run executes a copy; a resume uses that copy, if the file is in it.
         step: step of the newest checkpoint; None without one.
     """
     start = f"{found.kind} at line {found.line} of {found.name}: fix it there. "
     if step is None:
         return start + "Then clone the run. No checkpoint was saved."
-    if f"/runs/{run_id}/code/" in found.file:
+    if code_folder and found.file.startswith(f"{code_folder}/"):
         return start + (
             f"Then clone the run to start again with the fix. Resume continues from step {step:,}, but with "
             "the run's own copy of the code, which does not change."

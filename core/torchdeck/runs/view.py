@@ -5,6 +5,7 @@ time.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,8 @@ class RunView:
     target: str
     source: str
     """Run file it was started from, with its original path; empty for a command line without one."""
+    code_folder: str
+    """Folder of the user's code, of which it executes a copy; empty if it executes the files in place."""
     strategy: str
     world_size: int | None
     """World size of its plan; an attempt may have fewer ranks."""
@@ -119,6 +122,8 @@ class RunView:
         """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
         value = dataclasses.asdict(self)
         del value["unfenced"]  # for controllers; `runs show` has it as text
+        if not self.code_folder:
+            del value["code_folder"]  # as before there were copies
         value["state"] = self.state.value
         value["exit_code"] = self.exit_code if self.is_over else None
         return value
@@ -196,6 +201,7 @@ def view(
         kind=read.text(created, "kind"),
         target=read.text(created, "target"),
         source=read.text(created, "source"),
+        code_folder=read.text(created, "code_folder"),
         strategy=read.text(created, "strategy"),
         world_size=read.whole(created, "world_size"),
         fingerprint=read.text(created, "fingerprint"),
@@ -234,7 +240,12 @@ def _whole_attempt(
         begun, exits=history.exits(begun.number), started=begun.started - ahead, ended=ended
     )
     first = attempt.first_failure
-    if first is None or len(history.agents) < 2:
+    if first is None:
+        return attempt
+    created = history.created.fields if history.created else {}
+    first = _with_own_paths(first, read.text(created, "run_id"), read.text(created, "code_folder"))
+    attempt = dataclasses.replace(attempt, first_failure=first)
+    if len(history.agents) < 2:
         return attempt
     told = [each.node for each in attempt.exits if each.rank == first.rank]
     told += [
@@ -244,6 +255,21 @@ def _whole_attempt(
     ]
     node = told[0] if told else ""
     return dataclasses.replace(attempt, first_failure=dataclasses.replace(first, node=node))
+
+
+def _with_own_paths(failure: Failure, run_id: str, folder: str) -> Failure:
+    """Return the failure with the user's own files in place of the run's copies of them, line by line the
+    same.
+    """
+    if not (run_id and folder):
+        return failure
+    code = rf"/{re.escape(run_id)}/code(?=/)"
+    in_copy = re.compile(rf"""(?P<before>File "|(?<![^\s'"(]))/(?:(?<=File "/)[^"\n]*?|[^\s"]*?){code}""")
+    message, traceback = (
+        in_copy.sub(lambda found: found["before"] + folder, text)
+        for text in (failure.message, failure.traceback)
+    )
+    return dataclasses.replace(failure, message=message, traceback=traceback)
 
 
 def _agent_error(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> str:

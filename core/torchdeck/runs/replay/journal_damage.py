@@ -68,6 +68,9 @@ def rebuilt_created(layout: RunLayout) -> Event | None:
     if not isinstance(plan, Mapping):
         return None
     fields = {name: plan[name] for name in _COPIED if name in plan}
+    code = plan.get("code")
+    if isinstance(code, Mapping) and code.get("folder"):
+        fields["code_folder"] = code["folder"]
     return Event("created", _time_of(layout.root.name), 0.0, {**fields, "rebuilt": True})
 
 
