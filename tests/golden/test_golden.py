@@ -9,6 +9,7 @@ import os
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,19 @@ class Clock:
 
 
 def test_all_that_an_earlier_version_wrote_is_read_as_it_was_then(golden: Path) -> None:
-    assert what_is_read(golden) == json.loads((golden / EXPECTED).read_text())
+    expected = json.loads((golden / EXPECTED).read_text())
+    assert without_new_defaults(what_is_read(golden), expected) == expected
+
+
+def without_new_defaults(read: Any, expected: Any) -> Any:
+    """Leave out fields that the earlier version did not have, and whose value is empty."""
+    if not isinstance(read, dict) or not isinstance(expected, dict):
+        return read
+    return {
+        name: without_new_defaults(value, expected.get(name))
+        for name, value in read.items()
+        if name in expected or value not in (None, "", [], {})
+    }
 
 
 def test_its_runs_are_listed_and_shown(golden: Path) -> None:

@@ -122,8 +122,6 @@ class RunView:
         """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
         value = dataclasses.asdict(self)
         del value["unfenced"]  # for controllers; `runs show` has it as text
-        if not self.code_folder:
-            del value["code_folder"]  # as before there were copies
         value["state"] = self.state.value
         value["exit_code"] = self.exit_code if self.is_over else None
         return value
