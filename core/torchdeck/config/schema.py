@@ -204,6 +204,11 @@ class Telemetry(Section):
         default=[],
         right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
+    inside: bool = option(
+        "Add callbacks to the trainer that a script uses (Hugging Face, Lightning, torchtitan, DeepSpeed, "
+        "accelerate): exact steps, metrics and phases, and a checkpoint when the run is stopped.",
+        default=True,
+    )
     system_interval: float = option(
         "Time between samples of CPU, memory, disk, network and GPUs.", default=1.0, unit="s", ge=0.1, le=3600
     )

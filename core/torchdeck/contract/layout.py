@@ -357,6 +357,11 @@ class RankLayout(NamedTuple):
         return self.root / "metrics"
 
     @property
+    def inside(self) -> Path:
+        """Trainer that callbacks were added to in a script (`contract.metrics.inside_state`); the rank."""
+        return self.root / "inside.json"
+
+    @property
     def trace(self) -> Path:
         """Trace by torch.profiler of telemetry.profile_steps, in Chrome's format; the trainer."""
         return self.root / "trace.json.gz"

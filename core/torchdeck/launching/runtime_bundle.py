@@ -81,5 +81,5 @@ def _names(package: Path) -> Iterator[str]:
             inside = Path(folder).relative_to(package).as_posix()
             for file in files:
                 name = f"{inside}/{file}"
-                if file.endswith((".py", ".sh")):
+                if file.endswith((".py", ".sh")) or folder.endswith(".dist-info"):
                     yield name

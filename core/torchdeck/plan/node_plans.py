@@ -40,12 +40,24 @@ def node_plans(
             torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
             command=_command(config, interpreters[share.node.name]),
             env={
-                **rank_environment(share, config.run.env, environ, settings, alone=len(shares) == 1),
+                **rank_environment(
+                    share,
+                    config.run.env,
+                    environ,
+                    settings,
+                    alone=len(shares) == 1,
+                    inside=adds_callbacks(config),
+                ),
                 **rendezvous,
             },
         )
         for share in (*shares, *spares)
     )
+
+
+def adds_callbacks(config: RunConfig) -> bool:
+    """Return whether ranks get callbacks for trainers of other projects; recipes report by themselves."""
+    return config.telemetry.inside and config.run.recipe is None
 
 
 def _node_plan(

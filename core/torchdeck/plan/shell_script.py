@@ -162,13 +162,13 @@ def environment(node: NodePlan) -> dict[str, str]:
 
 
 def without_bundle(text: str) -> str:
-    """Return the module path `text` without the runtime bundle and the node's own; any other text
-    unchanged.
+    """Return the module path `text` without the runtime bundle, its callbacks and the node's own; any other
+    text unchanged.
     """
     pieces = split(text)
     if ("", "shipped") not in pieces:
         return text
-    left_out = ("shipped", "node_path")
+    left_out = ("shipped", "inside", "node_path")
     kept = (slot(name) if name else escape(literal) for literal, name in pieces if name not in left_out)
     return "".join(kept).lstrip(":")
 

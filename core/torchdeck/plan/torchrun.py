@@ -131,6 +131,7 @@ def rank_environment(
     recipe: str | None,
     *,
     alone: bool = True,
+    inside: bool = False,
 ) -> dict[str, str]:
     """Return the variables of one node's ranks; values may contain slots.
 
@@ -141,19 +142,21 @@ def rank_environment(
             is kept.
         recipe: settings of a recipe run as JSON, with slots in it and the user's texts escaped.
         alone: there is no other node.
+        inside: add callbacks to trainers in the ranks.
     """
     if share.node.described or share.node.remote:
         environ = {}  # this shell's paths and threads do not apply there
     users_path = own.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
     # torch may only be importable through what an activation script or a module system sets there
     nodes_path = slot("node_path") if share.node.remote else ""
+    ours = slot("shipped") + (slot("inside") if inside else "")
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),
         "PYTHONUNBUFFERED": "1",
         **(WITHIN_ONE_MACHINE if alone else _among_nodes(share)),
         **{name: escape(value) for name, value in own.items()},
         "CUDA_VISIBLE_DEVICES": escape(",".join(device.key for device in share.devices)),
-        "PYTHONPATH": slot("shipped") + (f":{escape(users_path)}" if users_path else "") + nodes_path,
+        "PYTHONPATH": ours + (f":{escape(users_path)}" if users_path else "") + nodes_path,
         "TORCHDECK_RUN_ID": slot("run_id"),
         "TORCHDECK_RUN_DIR": slot("run_dir"),
         "TORCHDECK_ATTEMPT": slot("attempt"),

@@ -15,6 +15,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill, slot
 
+STARTUP = "torchdeck/trainers/inside/startup"
+"""Folder of the sitecustomize module, in the runtime bundle."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -72,6 +74,7 @@ def prepare_attempt(
         resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
         port = given.port
     values |= {"port": str(port), "resume": resume, "shipped": str(shipped), "node_path": _node_path()}
+    values["inside"] = f":{shipped / STARTUP}"
     filled = plan.filled(values)
     attempt = layout.attempt(number)
     path = attempt.plan if given is None or given.leads else attempt.node(given.node).plan

@@ -16,6 +16,7 @@ SLOTS: Mapping[str, str] = {
     "resume": "checkpoint directory to resume from, empty to start afresh",
     "code": "the run's own copy of the user's code, which nothing changes",
     "shipped": "folder with the part of Torchdeck that runs on nodes, named by its content",
+    "inside": "a colon and the folder that adds callbacks to known trainers (telemetry.inside)",
     "node_path": "a colon and the PYTHONPATH that the node's own login and activation set; empty if none",
 }
 """Every slot and the source of its value."""

@@ -66,7 +66,7 @@ def make_preview(
         data=data,
         memory=_memory(plan, spec, known),
         traffic=_traffic(config, spec, shares, known),
-        notes=(*_spares(plan), *(() if plan.prediction is None else plan.prediction.notes)),
+        notes=(*_spares(plan), *_inside(plan), *(() if plan.prediction is None else plan.prediction.notes)),
         config=config,
         known=known,
         shares=tuple(shares),
@@ -129,3 +129,15 @@ def _spares(plan: LaunchPlan) -> tuple[str, ...]:
         return (f"{names[0]} is a spare node: it runs nothing until it takes the place of a lost one",)
     shown = f"{', '.join(names[:-1])} and {names[-1]}"
     return (f"{shown} are spare nodes: each runs nothing until it takes the place of a lost one",)
+
+
+def _inside(plan: LaunchPlan) -> tuple[str, ...]:
+    """Return what is added to a script's trainer, as a sentence; none if nothing is."""
+    if "inside" not in plan.slots:
+        return ()
+    sentence = (
+        "callbacks are added inside: if the script uses Hugging Face Trainer, Lightning, torchtitan, "
+        "DeepSpeed or accelerate, they report steps, metrics and phases, and save when the run is stopped; "
+        "telemetry.inside = false leaves them out"
+    )
+    return (sentence,)

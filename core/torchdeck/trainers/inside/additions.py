@@ -1,0 +1,38 @@
+"""The trainers that callbacks are known for, by the module that defines them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+
+from torchdeck.environment import RunContext, rank_layout
+from torchdeck.trainers.inside.report import Report
+
+_HERE = __name__.rpartition(".")[0]
+MODULES: Mapping[str, str] = {
+    "transformers.trainer": "hugging_face",
+}
+"""Module of a trainer → module here whose `add` adds callbacks to it. Imported when the trainer is."""
+
+
+def additions_here(environ: Mapping[str, str] = os.environ) -> dict[str, Callable[[ModuleType], None]]:
+    """Return what to do after the import of each trainer, in the rank that this process is."""
+    layout = rank_layout(environ)
+    if layout is None:
+        return {}
+    context = RunContext.from_env(environ)
+    report = Report(layout, stop_file=context.stop_file, resume=context.resume)
+
+    def addition(name: str) -> Callable[[ModuleType], None]:
+        def add(module: ModuleType) -> None:
+            report.guarded(f"after the import of {module.__name__}", _add, name, module, report)
+
+        return add
+
+    return {trainer: addition(name) for trainer, name in MODULES.items()}
+
+
+def _add(name: str, module: ModuleType, report: Report) -> None:
+    import_module(f"{_HERE}.{name}").add(module, report)

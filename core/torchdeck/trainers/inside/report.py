@@ -1,0 +1,135 @@
+"""What callbacks report of one rank: its progress, its metrics, and what they are added to."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.metrics.inside_state import InsideState, write_inside_state
+from torchdeck.contract.metrics.progress import ProgressFile, StepTimes
+from torchdeck.contract.run_states import RankPhase
+from torchdeck.telemetry.writer import MetricsWriter, as_float
+
+Result = TypeVar("Result")
+SLOW_STEPS_EVERY = 16
+"""Steps between computations of the 99th percentile of step times, which takes longer than a report."""
+
+
+class Report:
+    """Progress file, metrics and inside.json of this process's rank.
+
+    Attributes:
+        stop_file: exists once the ranks should save and end; None: no stop can be requested.
+        resume: checkpoint to resume from; None after the first training took it.
+    """
+
+    def __init__(
+        self, layout: RankLayout, *, stop_file: Path | None = None, resume: Path | None = None
+    ) -> None:
+        self.stop_file = stop_file
+        self.resume = resume
+        self._files = layout
+        self._progress = ProgressFile(layout.progress)
+        self._metrics = MetricsWriter(layout.metrics, source="inside")
+        self._state = InsideState()
+        self._times = StepTimes()
+        self._slow_step: float | None = None
+        self._begun: float | None = None
+        self._steps = 0
+        self._step = 0
+        self._total: int | None = None
+        self._phase = RankPhase.LOADING
+        self._off = False
+        os.register_at_fork(after_in_child=self._switch_off)
+
+    def guarded(self, what: str, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
+        """Call a function that must not disturb the program: after an exception the callbacks are off.
+
+        Args:
+            what: what was being done, for the message.
+            function: called with `args` and `kwargs`, unless the callbacks are off.
+
+        Returns:
+            What the function returned; None if it raised, or was not called.
+        """
+        if self._off:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - a foreign API may raise anything, and the program goes on
+            self._off = True
+            with contextlib.suppress(Exception):
+                self._progress.close()
+                self._files.progress.unlink(
+                    missing_ok=True
+                )  # a step that stays the same would be taken for a hang
+                said = f"{what}: {type(error).__name__}: {error}"
+                failures = (*self._state.failures, said)
+                self._change(saves_on_stop=False, failures=failures)
+            return None
+
+    def claim(self, trainer: str) -> None:
+        """Report for a trainer from now on.
+
+        Args:
+            trainer: its name, for a person.
+        """
+        self._change(trainer=trainer)
+
+    def saves_on_stop(self, *, saves: bool) -> None:
+        """Say whether the trainer polls for the stop file now."""
+        self._change(saves_on_stop=saves)
+
+    def begin_step(self) -> None:
+        """Begin to measure the time of an optimizer step."""
+        self._begun = time.monotonic()
+
+    def step(self, step: int, total: int | None) -> None:
+        """Report a completed optimizer step; the time since the last one, or since `begin_step`, is its time."""
+        now = time.monotonic()
+        if self._begun is not None:
+            self._times.add(now - self._begun)
+            self._steps += 1
+            if self._steps % SLOW_STEPS_EVERY == 1:
+                self._slow_step = self._times.slow_step
+        self._begun = now
+        self._step, self._total = int(step), total
+        self._enter(RankPhase.TRAINING)
+
+    def enter(self, phase: RankPhase, *, step: int | None = None, total: int | None = None) -> None:
+        """Report a phase, or that it continues."""
+        if step is not None:
+            self._step, self._total = int(step), total
+        if phase is not RankPhase.TRAINING:
+            self._begun = None  # a step is not slow because of a save
+        self._enter(phase)
+
+    def metrics(self, values: Mapping[str, Any], step: int) -> None:
+        """Record those values that are numbers, at full precision."""
+        numbers = {}
+        for name, value in values.items():
+            with contextlib.suppress(Exception):  # texts, lists, histograms
+                numbers[name] = as_float(value)
+        if numbers:
+            self._metrics.log(numbers, step=int(step))
+
+    def _enter(self, phase: RankPhase) -> None:
+        self._phase = phase
+        self._progress.report(phase, self._step, total=self._total, slow_step=self._slow_step)
+
+    def _change(self, **changes: Any) -> None:
+        state = dataclasses.replace(self._state, **changes)
+        if state != self._state:
+            self._state = state
+            with contextlib.suppress(OSError):  # a full disk is the agent's to report
+                write_inside_state(self._files.inside, state)
+
+    def _switch_off(self) -> None:
+        """In a forked child, such as a data loader's worker: only the rank itself reports."""
+        self._off = True

@@ -1,0 +1,98 @@
+"""Agrees with the other ranks on the step after which all of them stop.
+
+Only rank 0 sees the stop file, so the others learn of it from the default process group's store. That needs
+no collective: a rank that trains by itself is never waited for. Once all have acknowledged, rank 0 writes
+down the next step. No rank can have passed it, because each step has a collective in which rank 0 takes part.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ASK_INTERVAL = 0.5
+"""Seconds between looks at the store of a rank that has not heard of a stop."""
+PATIENCE = 1.0
+"""Most seconds that rank 0 waits for acknowledgements at the end of a step; at most a tenth of the step."""
+
+
+class StopAgreement:
+    """One training's part of the agreement; `reached` is called after every optimizer step."""
+
+    def __init__(self, stop_file: Path | None, name: str) -> None:
+        """Begin.
+
+        Args:
+            stop_file: file whose existence requests a stop; None: there is never one.
+            name: of the training; the same on all ranks, and of no other training in this process.
+        """
+        self._stop_file = stop_file
+        self._key = f"torchdeck/stop/{name}"
+        self._heard = False
+        self._asked = self._ended = time.monotonic()
+
+    def reached(self, step: int) -> bool:
+        """Return whether the training is to end after this step, which is `step` on every rank."""
+        if self._stop_file is None:
+            return False
+        group = _process_group()
+        if group is None:
+            return self._stop_file.exists()
+        now = time.monotonic()
+        length, self._ended = now - self._ended, now
+        if not self._heard and not self._hears(group, now):
+            return False
+        _wait_for_devices()
+        if group.rank == 0 and not group.store.check([f"{self._key}/at"]):
+            self._decide(group, step, now + min(PATIENCE, length / 10))
+        return bool(group.store.check([f"{self._key}/at"])) and step >= int(
+            group.store.get(f"{self._key}/at")
+        )
+
+    def _hears(self, group: _Group, now: float) -> bool:
+        """Return whether a stop is requested, and acknowledge it."""
+        if group.rank == 0:
+            self._heard = self._stop_file is not None and self._stop_file.exists()
+            if self._heard:
+                group.store.set(f"{self._key}/asked", "1")
+        elif now - self._asked >= ASK_INTERVAL:
+            self._asked = now
+            self._heard = bool(group.store.check([f"{self._key}/asked"]))
+        if self._heard:
+            group.store.add(f"{self._key}/acknowledged", 1)
+        return self._heard
+
+    def _decide(self, group: _Group, step: int, until: float) -> None:
+        """Write down the next step as the last one, if all ranks look for it."""
+        while group.store.add(f"{self._key}/acknowledged", 0) < group.size:
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.01)
+        group.store.set(f"{self._key}/at", str(step + 1))
+
+
+class _Group:
+    """The default process group: its store, this rank, and the number of ranks."""
+
+    def __init__(self, distributed: Any) -> None:
+        self.rank: int = distributed.get_rank()
+        self.size: int = distributed.get_world_size()
+        self.store: Any = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no public name
+
+
+def _process_group() -> _Group | None:
+    """Return the default process group; None if this rank trains by itself."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    group = _Group(distributed)
+    return group if group.size > 1 else None
+
+
+def _wait_for_devices() -> None:
+    """Wait until the GPU has done what was queued: a rank must not be further on the CPU than the others."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_available() and cuda.is_initialized():
+        cuda.synchronize()
