@@ -36,7 +36,13 @@ FULL: dict[str, Any] = {
         },
     },
     "checkpoint": {"every": 5, "keep_last": 3, "directory": "ck", "resume": "never", "final": False},
-    "telemetry": {"every": 2, "stdout": False, "patterns": ["(?P<x>.)"], "system_interval": 2.0},
+    "telemetry": {
+        "every": 2,
+        "stdout": False,
+        "inside": False,
+        "patterns": ["(?P<x>.)"],
+        "system_interval": 2.0,
+    },
     "limits": {"min_free_disk": "1GB", "max_hours": 2},
     "launch": {
         "max_restarts": 1, "restart_delay": 2.0, "on_hang": "stop", "hang_after": 40, "stop_grace": 5,

@@ -12,7 +12,15 @@ from torchdeck.plan.shell_script import export_sh
 
 FILES = ("train.py", "lib/a.py", "work/run.toml", "work/sub/x.py", "od@{d.py", "b\\\\c.py")
 CODE = CodeTree(dict.fromkeys(FILES, "ab" * 32), "/home/u/p", 7)
-RUN = {"run_id": "r", "run_dir": "/runs/r", "attempt": "1", "port": "1", "resume": "", "shipped": "/s"}
+RUN = {
+    "run_id": "r",
+    "run_dir": "/runs/r",
+    "attempt": "1",
+    "port": "1",
+    "resume": "",
+    "shipped": "/s",
+    "inside": ":/in",
+}
 
 
 def made(run: dict[str, Any], environ: dict[str, str] | None = None, code: CodeTree = CODE) -> LaunchPlan:
@@ -65,7 +73,7 @@ def test_the_module_path_leads_into_the_copy_where_that_has_it() -> None:
     copy = "/runs/r/code"
     assert (
         there.env["PYTHONPATH"]
-        == f"/s:{copy}:{copy}/lib:{copy}/work/sub:{copy}/work:/home/u/p/none:/opt/x:other"
+        == f"/s:/in:{copy}:{copy}/lib:{copy}/work/sub:{copy}/work:/home/u/p/none:/opt/x:other"
     )
 
 

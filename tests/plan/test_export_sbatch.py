@@ -138,6 +138,7 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
                 "port": "23456",
                 "resume": "",
                 "shipped": "",
+                "inside": "",
             }
         )
         part = filled.nodes[nodeid]

@@ -106,6 +106,14 @@ def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("pwned"))
 
 
+def test_a_script_for_people_adds_no_callbacks(tmp_path: Path) -> None:
+    made = plan(config({"script": "/x.py", "env": {"PYTHONPATH": "/own"}}))
+    assert "inside" in made.slots
+    for text in (export_sh(made, made.nodes[0]), export_sbatch(made)):
+        assert "inside" not in text
+        assert "PYTHONPATH=/own" in text
+
+
 def test_the_words_are_the_plans(tmp_path: Path) -> None:
     """Interpreter, flags and command are those of the plan, slots filled, our rank shim left out."""
     made = plan(config({"script": str(tmp_path / "x.py"), "args": NASTY, "working_dir": str(tmp_path)}))
@@ -120,6 +128,7 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
             "port": port,
             "resume": "",
             "shipped": "",
+            "inside": "",
         }
     )
     torchrun = filled.nodes[0].torchrun

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.machines import byte_gpt, config, node, plan
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.contract.plan.slots import SLOTS
 from torchdeck.plan.planner import describe_placement
+from torchdeck.plan.preview.preview import make_preview
 
 VALUES = {name: f"/filled/{name}" for name in SLOTS}
 TEXTS = st.text(st.sampled_from("@{}$'\"\\ \n") | st.characters(codec="utf-8", exclude_characters="\0"))
@@ -52,6 +55,23 @@ def test_slots_of_a_plan_are_those_it_uses() -> None:
     for name in made.slots:
         with pytest.raises(ValueError, match=name):
             made.filled({other: "x" for other in made.slots if other != name})
+
+
+@pytest.mark.parametrize(
+    ("asked", "added"),
+    [
+        (config(), True),
+        (config({"module": "a.train"}), True),
+        (config(telemetry={"inside": False}), False),
+        (byte_gpt(), False),
+    ],
+)
+def test_callbacks_are_added_to_scripts_unless_switched_off(asked: RunConfig, *, added: bool) -> None:
+    made = plan(asked)
+    notes = make_preview(asked, made, Inventory((node(),))).notes
+    said = [note for note in notes if "telemetry.inside = false" in note]
+    assert (("inside" in made.slots), len(said)) == (added, int(added))
+    assert ("@{inside}" in made.nodes[0].env["PYTHONPATH"]) == added
 
 
 @settings(deadline=None)
@@ -131,7 +151,7 @@ def test_environment_of_ranks() -> None:
     )
     env = made.nodes[0].env
     assert env["OMP_NUM_THREADS"] == "2"
-    assert env["PYTHONPATH"] == "@{shipped}:/mine"
+    assert env["PYTHONPATH"] == "@{shipped}@{inside}:/mine"
     assert env["TORCHDECK_RUN_ID"] == "@{run_id}"
     assert "SECRET" not in env
     assert "TORCHDECK_RECIPE" not in env

@@ -77,7 +77,7 @@ def test_torchrun_knows_every_flag_we_give() -> None:
     run = pytest.importorskip("torch.distributed.run")
     node_plan = (
         plan(config(distributed={"nproc": 2}))
-        .filled(dict.fromkeys(("run_id", "run_dir", "attempt", "port", "resume", "shipped"), "7"))
+        .filled(dict.fromkeys(("run_id", "run_dir", "attempt", "port", "resume", "shipped", "inside"), "7"))
         .nodes[0]
     )
     parsed = run.get_args_parser().parse_args(list(node_plan.argv[2:]))

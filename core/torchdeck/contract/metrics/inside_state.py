@@ -24,7 +24,7 @@ _MOST_FAILURES = 16
 
 @dataclass(frozen=True)
 class InsideState:
-    """What the callbacks in one rank say of themselves."""
+    """State of the callbacks in one rank."""
 
     trainer: str = ""
     """The program whose callbacks report, such as `Hugging Face Trainer`; empty before one is known."""

@@ -1,4 +1,4 @@
-"""What callbacks report of one rank: its progress, its metrics, and what they are added to."""
+"""Report of one rank by callbacks: its progress, its metrics, and what they are added to."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Report:
         self._change(trainer=trainer)
 
     def saves_on_stop(self, *, saves: bool) -> None:
-        """Say whether the trainer polls for the stop file now."""
+        """Record whether the trainer polls for the stop file now."""
         self._change(saves_on_stop=saves)
 
     def begin_step(self) -> None:
@@ -91,7 +91,7 @@ class Report:
         self._begun = time.monotonic()
 
     def step(self, step: int, total: int | None) -> None:
-        """Report a completed optimizer step; the time since the last one, or since `begin_step`, is its time."""
+        """Report a completed optimizer step. Its time is that since the last one, or since `begin_step`."""
         now = time.monotonic()
         if self._begun is not None:
             self._times.add(now - self._begun)

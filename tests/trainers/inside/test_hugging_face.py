@@ -1,0 +1,101 @@
+"""Hugging Face Trainer in a script, started by Torchdeck: the package from PyPI, on gloo."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.inside_scripts import HUGGING_FACE, ScriptRun, torchrun_environment
+from support.metrics import opened
+from support.trainers_python import trainers_python
+from torchdeck.contract.metrics.inside_state import read_inside_state
+from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.contract.run_states import RankPhase
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> ScriptRun:
+    return ScriptRun(tmp_path / "project", tmp_path / "home")
+
+
+def test_the_series_are_the_log_history_of_the_same_program_under_torchrun(script: ScriptRun) -> None:
+    """With data-loader workers: bit for bit, on both ranks, apart from the times that evaluations took."""
+    config = script.config(HUGGING_FACE, "12", "0", "1")
+    python = str(trainers_python())
+    subprocess.run(
+        [
+            python,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=2",
+            "--standalone",
+            "train.py",
+            "12",
+            "0",
+            "1",
+        ],
+        cwd=script.folder,
+        env=torchrun_environment(),
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
+    plain = without_times(script.folder / "log_history.json")
+    layout = script.run(config)
+    history = without_times(script.folder / "log_history.json")
+    assert history == plain
+    for rank in (0, 1):
+        metrics = opened(layout.root)
+        for name in ("loss", "grad_norm", "learning_rate", "eval_loss", "epoch"):
+            series = metrics.series(name, rank)
+            expected = [(row["step"], row[name]) for row in history if name in row]
+            assert list(zip(series.steps.tolist(), series.values.tolist(), strict=True)) == expected
+        files = layout.attempt(1).rank(rank)
+        progress, state = read_progress(files.progress), read_inside_state(files.inside)
+        assert progress is not None
+        assert (progress.phase, progress.step, progress.total) == (RankPhase.DONE, 12, 12)
+        assert state is not None
+        assert (state.trainer, state.failures) == ("Hugging Face Trainer", ())
+
+
+def without_times(path: Path) -> list[dict[str, float]]:
+    """log_history as the program wrote it, without what differs between two equal trainings."""
+    _, history = json.loads(path.read_text())
+    path.unlink()
+    return [{k: v for k, v in row.items() if "runtime" not in k and "per_second" not in k} for row in history]
+
+
+def test_without_callbacks_nothing_of_them_is_there(script: ScriptRun) -> None:
+    program = """
+        import os, sys
+        import transformers.trainer
+        assert transformers.trainer.DEFAULT_CALLBACKS == [transformers.trainer.DefaultFlowCallback]
+        assert not any("inside" in entry for entry in [*sys.path, os.environ["PYTHONPATH"]])
+        assert not any("torchdeck" in name for name in sys.modules)
+    """
+    layout = script.run(script.config(program, ranks=1, more="[telemetry]\ninside = false\n"))
+    files = layout.attempt(1).rank(0)
+    assert not files.inside.exists()
+    assert not files.progress.exists()
+
+
+def test_a_trainer_whose_api_changed_trains_without_callbacks(script: ScriptRun) -> None:
+    """An attribute that is gone switches the callbacks off, and inside.json says why."""
+    program = HUGGING_FACE.replace(
+        "class Tokens",
+        "import transformers.trainer\n"
+        "ours = transformers.trainer.DEFAULT_CALLBACKS[-1]\n"
+        "passed = ours.on_step_end\n"
+        "ours.on_step_end = lambda s, args, state, control, **k: passed(s, args, object(), control)\n\n\n"
+        "class Tokens",
+    )
+    layout = script.run(script.config(program, "5", "0", "0", ranks=1))
+    assert json.loads((script.folder / "log_history.json").read_text())[0] == 5
+    files = layout.attempt(1).rank(0)
+    state = read_inside_state(files.inside)
+    assert state is not None
+    assert state.failures == (
+        "Hugging Face Trainer, on_step_end: AttributeError: 'object' object has no attribute 'global_step'",
+    )
+    assert not files.progress.exists()
