@@ -45,7 +45,7 @@ from torchdeck.contract.bounded_json import (
         (rb'"\ud800"', "not Unicode"),
         (rb'{"\uDFFF": 1}', "not Unicode"),
         (b"[" + b"{}," * 500_000 + b"0]", "values"),
-        (b" " * (8 << 20), "bytes, more than"),
+        (b" " * (8 << 20), "it is larger than 7 MiB"),
     ],
 )
 def test_what_exceeds_a_bound_is_refused_with_the_reason(content: bytes, reason: str) -> None:

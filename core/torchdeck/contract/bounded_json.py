@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.byte_size import size
 
 LIMIT = 32 * 1024 * 1024
 """Most bytes of a document. Default: unless the caller gives another limit."""
@@ -56,7 +57,7 @@ def parse_json(
         JsonError: it is not JSON, or exceeds a bound.
     """
     if len(content) > limit:
-        raise JsonError(f"it has {len(content)} bytes, more than {limit}")
+        raise JsonError(f"it is larger than {size(limit)}")
     brackets = content.count(b"[") + content.count(b"{")
     if brackets + content.count(b",") > max(limit, 1024) // BYTES_PER_VALUE:
         raise JsonError(f"it has more than {max(limit, 1024) // BYTES_PER_VALUE} values")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.byte_size import size
 
 PROTOCOL = 2
 """Version of the frames' semantics; a node sends its own in its first frame. 2: `hold` keeps levels back."""
@@ -69,8 +70,8 @@ def encode(kind: str, body: bytes = b"", /, **fields: Any) -> bytes:
     head = _ENCODER.encode({"k": kind, **fields}).encode("ascii")
     if len(head) > HEAD_LIMIT or len(body) > BODY_LIMIT:
         raise FrameError(
-            f"a frame {kind!r} of {len(head)} and {len(body)} bytes is too long: "
-            f"{HEAD_LIMIT} and {BODY_LIMIT} are the most"
+            f"a frame {kind!r} of {size(len(head))} and {size(len(body))} is too long: "
+            f"{size(HEAD_LIMIT)} and {size(BODY_LIMIT)} are the most"
         )
     return b"".join((_LENGTHS.pack(len(head), len(body)), head, body))
 
@@ -105,7 +106,7 @@ class FrameReader:
             return None
         head, body = _LENGTHS.unpack_from(self._held, begun)
         if head > HEAD_LIMIT or body > BODY_LIMIT:
-            raise FrameError(f"what should be a frame says it has {head} and {body} bytes")
+            raise FrameError(f"what should be a frame says it has {size(head)} and {size(body)}")
         end: int = begun + _LENGTHS.size + head + body
         return end if end <= len(self._held) else None
 

@@ -16,6 +16,8 @@ import socket
 import time
 from typing import Any, NamedTuple
 
+from torchdeck.contract.byte_size import size
+
 VERSION = 1
 LINE_LIMIT = 1 << 20
 """Bytes of one line; the longest is a failure with its traceback."""
@@ -103,8 +105,9 @@ class Channel:
         while (end := self._incoming.find(b"\n")) >= 0:
             line = bytes(self._incoming[:end])
             del self._incoming[: end + 1]
-            if len(line) > (LINE_LIMIT if self.ready else GREETING_LIMIT):
-                raise ChannelError(f"a line of {len(line)} bytes is too long")
+            limit = LINE_LIMIT if self.ready else GREETING_LIMIT
+            if len(line) > limit:
+                raise ChannelError(f"a line of {size(len(line))} is too long; {size(limit)} are the most")
             if self._key:
                 found.append(self._open(line))
             else:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.link.mirrored_file import TAIL, ChangeWatch, Have, agreed, first_difference, open_plain
 from torchdeck.agent.link.names import Mirrored
+from torchdeck.contract.byte_size import size
 
 
 class Put(NamedTuple):
@@ -89,7 +90,7 @@ class GrowingFile:
                 cut, self._cut = Cut(self._cut), None
                 return cut
             if self.offset >= self.kind.limit < found.st_size:
-                raise ValueError(f"{self.path} is longer than {self.kind.limit} bytes, and the rest of")
+                raise ValueError(f"{self.path} is longer than {size(self.kind.limit)}, and the rest of")
             # no more than there is: room for `limit` bytes costs more than reading a row
             end = min(found.st_size, self.kind.limit)
             return self._next(descriptor, self.offset, min(limit, end - self.offset))

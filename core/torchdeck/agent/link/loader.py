@@ -201,7 +201,9 @@ def _archive(reading: int) -> bytes:
     """A number of bytes in eight, big end first, and these."""
     size = int.from_bytes(read_exactly(reading, 8), "big")
     if size > ARCHIVE_LIMIT:
-        raise LoaderError(f"the archive says it has {size} bytes; {ARCHIVE_LIMIT} are the most")
+        raise LoaderError(
+            f"the archive says it has {size / 2**20:,.1f} MiB; {ARCHIVE_LIMIT / 2**20:g} MiB are the most"
+        )
     return read_exactly(reading, size)
 
 

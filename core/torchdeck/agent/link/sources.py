@@ -13,6 +13,7 @@ from torchdeck.agent.link.finding import RECENT, Finder
 from torchdeck.agent.link.growth import Cut, GrowingFile, Put
 from torchdeck.agent.link.mirrored_file import ChangeWatch, Have, NotPlainError, digest, open_plain
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way
+from torchdeck.contract.byte_size import size
 from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
 
 # A small file that is replaced whole, or overwritten: its newest content goes, in pieces, when it differs.
@@ -96,7 +97,7 @@ class WholeFile:
             os.close(descriptor)
         self._seen = True
         if len(content) > self.kind.limit:
-            raise ValueError(f"{self.path} is longer than {self.kind.limit} bytes")
+            raise ValueError(f"{self.path} is longer than {size(self.kind.limit)}")
         theirs = digest(content)
         if theirs == self._theirs or not content:
             return False

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.byte_size import size
 from torchdeck.contract.waiting import wait_for
 
 UNKNOWN_CODE = 255
@@ -88,7 +89,9 @@ def start_detached(
 def _pipe_with(content: bytes) -> int:
     """The reading end of a pipe that holds `content` and ends after it."""
     if len(content) > PIPE_LIMIT:
-        raise OSError(errno.EFBIG, f"standard input has {len(content)} bytes; {PIPE_LIMIT} are the most")
+        raise OSError(
+            errno.EFBIG, f"standard input has {size(len(content))}; {size(PIPE_LIMIT)} are the most"
+        )
     reading, writing = os.pipe()
     os.set_blocking(writing, False)  # a user with very many pipes gets smaller ones
     try:
@@ -100,7 +103,7 @@ def _pipe_with(content: bytes) -> int:
         os.close(writing)
     if written != len(content):
         os.close(reading)
-        raise OSError(errno.EFBIG, f"a pipe does not take the {len(content)} bytes of standard input")
+        raise OSError(errno.EFBIG, f"a pipe does not take the {size(len(content))} of standard input")
     return reading
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from torchdeck.agent.snapshots.blobs import BlobDamagedError, BlobMissingError
 from torchdeck.agent.snapshots.folder import has_copy, make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Blob, Manifest, ManifestError
+from torchdeck.contract.byte_size import size
 from torchdeck.contract.frames import Frame, encode
 from torchdeck.contract.layout import Home, RunLayout
 
@@ -72,7 +73,7 @@ class Receiver:
     def _take_list(self, frame: Frame) -> Iterator[bytes]:
         run, whole = frame.text("run"), frame.number("of")
         if _RUN.fullmatch(run) is None or whole > LIST_LIMIT or self._layout is not None:
-            raise ManifestError(f"a list of {whole} bytes for run {run!r} is not taken")
+            raise ManifestError(f"a list of {size(whole)} for run {run!r} is not taken")
         self._listed += frame.body
         if len(self._listed) > whole:
             raise ManifestError(f"a list of {whole} bytes came with {len(self._listed)}")

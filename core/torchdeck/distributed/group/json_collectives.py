@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from torchdeck.contract.bounded_json import LIMIT, JsonError, parse_json
+from torchdeck.contract.byte_size import size
 
 Group = dist.ProcessGroup | None
 """None: the default group. Its tensors are on the CPU."""
@@ -89,7 +90,7 @@ def _from_first(lengths: Sequence[int], group: Group) -> list[int]:
 
 def _check_length(length: int, sender: int) -> None:
     if not 0 < length <= LIMIT:
-        raise PeerMessageError(f"rank {sender} sends {length} bytes; right is 1 to {LIMIT}")
+        raise PeerMessageError(f"rank {sender} sends {size(length)}; right is 1 B to {size(LIMIT)}")
 
 
 def _encoded(value: Any) -> bytes:

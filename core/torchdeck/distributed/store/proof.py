@@ -14,6 +14,8 @@ import socket
 import struct
 import time
 
+from torchdeck.contract.byte_size import size
+
 HANDSHAKE_LIMIT = 10.0
 """Seconds within which the other end must have proved itself."""
 _GREETING = b"torchdeck-store 1\n"
@@ -57,7 +59,7 @@ class Sealing:
         while len(self._incoming) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._incoming)
             if length > _LONGEST:
-                raise StrangerError(f"it sent a frame of {length} bytes")
+                raise StrangerError(f"it sent a frame of {size(length)}")
             end = _LENGTH.size + _SEAL + length
             if len(self._incoming) < end:
                 break

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
+from torchdeck.contract.byte_size import size
+
 MOST_INSTRUCTIONS = 8_000_000
 """Most instructions of a pickle, unless the caller expects more. A shard of a tensor takes 70. This many of
 the most expensive ones take seconds, and less than 1 GiB.
@@ -93,7 +95,7 @@ def read_pickle(content: bytes, allowed: Allowed, *, most: int = MOST_INSTRUCTIO
         ValueError: it is damaged, requests something not allowed, or claims more than its bytes can hold.
     """
     if len(content) > INSTRUCTION_BYTES * most:
-        raise ValueError(f"it has {len(content)} bytes, {INSTRUCTION_BYTES * most} at most are read")
+        raise ValueError(f"it has {size(len(content))}, {size(INSTRUCTION_BYTES * most)} at most are read")
     try:
         reader = _Reader(content, allowed)
         value = reader.run(most)

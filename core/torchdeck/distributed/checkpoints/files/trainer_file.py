@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.byte_size import size
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.tensors.model_state import Listing, listing_from_json, listing_to_json
 
@@ -64,7 +65,7 @@ class TrainerFile:
             possible = possible and all(type(size) is int and size >= 0 for size in shape)
             if not possible or math.prod(shape) > available:
                 shown = repr(list(shape) if isinstance(shape, tuple) else shape)[:200]
-                raise CheckpointError(f"{name} cannot have the shape {shown} in {available} bytes of files")
+                raise CheckpointError(f"{name} cannot have the shape {shown} in {size(available)} of files")
 
     def _shapes(self) -> list[tuple[str, Any]]:
         """Return the shapes of every tensor of the model and of the optimizers' state, by name."""
