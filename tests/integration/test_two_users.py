@@ -116,6 +116,6 @@ def test_nothing_of_a_live_run_can_be_reached_by_another_user(users: tuple[User,
         # its passwords are closed to the user's own programs, too
         assert Path(f"/proc/{controller.pid}/environ").stat().st_uid == 0
         mine = ann.run([others_python(), str(LOOK), str(ann.uid)], cwd=ann.home)
-        shown = [line for line in json.loads(mine[1])["processes"] if "--plan" in line]
+        shown = [line for line in json.loads(mine[1])["processes"] if "torchdeck controller" in line]
         assert [line for line in shown if not line.endswith("signalled")] == []
         assert shown != []

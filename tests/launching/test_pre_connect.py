@@ -40,7 +40,8 @@ def hello(folder: Path) -> LaunchPlan:
 @pytest.fixture
 def waiting(home: Path) -> Iterator[PreConnectingController]:
     """One that has no nodes to connect to."""
-    made = PreConnectingController(home, [], frozenset({"THE_KEY"}))
+    made = PreConnectingController(home, frozenset({"THE_KEY"}))
+    made.connect([])
     yield made
     made.close()
 
@@ -63,20 +64,15 @@ def test_one_without_a_run_ends_and_has_written_nothing(home: Path) -> None:
     """Closed, as after a check that failed; or its front end was killed, with which the pipe ends."""
     before = sorted(home.rglob("*"))
     config = config_from_dict({"run": {"script": "x.py"}}, home, ())
-    with pre_connecting_controller(config, home, ["no such node"]) as closed:
+    with pre_connecting_controller(config, home) as closed:
         assert closed is not None
+        closed.connect(["no such node"])
         process = identity(closed)
     assert not process.is_alive()
-    orphan = PreConnectingController(home, [], frozenset())
+    orphan = PreConnectingController(home, frozenset())
     os.close(orphan._pipe)
     wait_until(lambda: orphan._process.exit_code() == 0, 20, "it to end by itself")
     assert sorted(home.rglob("*")) == before
-
-
-def test_without_nodes_there_is_none(home: Path) -> None:
-    config = config_from_dict({"run": {"script": "x.py"}}, home, ())
-    with pre_connecting_controller(config, home, []) as controller:
-        assert controller is None
 
 
 def test_one_that_has_died_is_replaced(home: Path, tmp_path: Path, waiting: PreConnectingController) -> None:
@@ -100,7 +96,8 @@ def test_secrets_come_by_the_pipe_alone(
     plan = dataclasses.replace(
         made, nodes=tuple(dataclasses.replace(node, secrets=("THE_KEY",)) for node in made.nodes)
     )
-    waiting = PreConnectingController(home, [], frozenset({hidden}))
+    waiting = PreConnectingController(home, frozenset({hidden}))
+    waiting.connect([])
     process = identity(waiting)
     # empty while it is being started
     environ = wait_until(Path(f"/proc/{process.pid}/environ").read_bytes, 10, "its environment")

@@ -99,7 +99,6 @@ def start_agreed(request: StartRequest, plan: LaunchPlan, ui: Ui) -> Started:
 @contextmanager
 def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
     """The plan, made and checked over connections to its nodes that end with the block."""
-    from torchdeck.launching.chosen_nodes import nodes_in_inventory, pre_connected
     from torchdeck.launching.control.pre_connect import pre_connecting_controller
     from torchdeck.runs.home import torchdeck_home
 
@@ -108,18 +107,22 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
         from torchdeck.use_cases.trust import trust_run
 
         trust_run(loaded, home)
-    connector = connector_for(loaded.config, ui, home)
-    nodes = [] if connector is None else nodes_in_inventory(loaded.config, connector)
-    with (
-        pre_connecting_controller(loaded.config, home, nodes) as controller,
-        pre_connected(loaded.config, connector) as connected,
-    ):
-        # imported only now: nodes log in meanwhile
-        from torchdeck.launching.checked_plan import checked_plan
+    with pre_connecting_controller(loaded.config, home) as controller:
+        # imported only now: the controller starts meanwhile
+        from torchdeck.launching.chosen_nodes import nodes_in_inventory, pre_connected
 
-        with ui.waiting(Phase.MODEL) as progress:
-            plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, connected)
-        yield _Checked(plan, home, connector, tuple(checks), controller)
+        connector = connector_for(loaded.config, ui, home)
+        if controller is not None:
+            controller.connect([] if connector is None else nodes_in_inventory(loaded.config, connector))
+        with pre_connected(loaded.config, connector) as connected:
+            # imported only now: nodes log in meanwhile
+            from torchdeck.launching.checked_plan import checked_plan
+
+            with ui.waiting(Phase.MODEL) as progress:
+                plan, checks = checked_plan(
+                    loaded.config, home, loaded.locate, progress, loaded.files, connected
+                )
+            yield _Checked(plan, home, connector, tuple(checks), controller)
 
 
 def _changes(previewed: LaunchPlan, plan: LaunchPlan) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A controller that connects to the run's nodes while its front end still plans and checks the run.
+"""A controller that starts, and connects to the run's nodes, while its front end plans and checks the run.
 
 Logging in, and starting a Python on each node, is the longest part of a start across nodes. The front end
 starts this program once its run file is valid, names the nodes on its standard input, and hands the run over
@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.agent.process_title import set_process_title
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.control.controller_environment import controller_environment
-from torchdeck.launching.control.run_secrets import entrusted_from
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
@@ -32,6 +32,8 @@ LIMIT = 30.0
 END_LIMIT = 2.0
 """Seconds for a controller that is not wanted to be gone."""
 AT_ONCE = 64
+PROCESS_NAME = "torchdeck-ctl"
+"""Process name in `ps -o comm`."""
 MODULE = "torchdeck.launching.control.pre_connect"
 
 
@@ -40,14 +42,13 @@ class PreConnectingController:
 
     Args:
         home: TORCHDECK_HOME.
-        nodes: names of the nodes to connect to.
         hidden: variables with secrets, which are left out of its environment.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, home: Path, nodes: Sequence[str], hidden: frozenset[str]) -> None:
+    def __init__(self, home: Path, hidden: frozenset[str]) -> None:
         self._hidden = hidden
         reading, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
@@ -61,6 +62,9 @@ class PreConnectingController:
             raise
         finally:
             os.close(reading)
+
+    def connect(self, nodes: Sequence[str]) -> None:
+        """Name the nodes to connect to, once: none for a run on this machine."""
         self._write({"nodes": [*nodes]})
 
     def hand_over(
@@ -92,14 +96,11 @@ class PreConnectingController:
 
 
 @contextmanager
-def pre_connecting_controller(
-    config: RunConfig, home: Path, nodes: Sequence[str]
-) -> Iterator[PreConnectingController | None]:
-    """One for a run of `config`; it ends with the block unless it has its run. None without `nodes`."""
+def pre_connecting_controller(config: RunConfig, home: Path) -> Iterator[PreConnectingController | None]:
+    """One for a run of `config`, which ends with the block unless it has its run; None if none can start."""
     controller = None
-    if nodes:
-        with contextlib.suppress(OSError):
-            controller = PreConnectingController(home, nodes, frozenset(config.run.secrets))
+    with contextlib.suppress(OSError):
+        controller = PreConnectingController(home, frozenset(config.run.secrets))
     try:
         yield controller
     finally:
@@ -109,18 +110,22 @@ def pre_connecting_controller(
 
 def main() -> int:
     """The controller's side: connect, wait for the run, control it."""
-    from torchdeck.launching.control.controller import gets_its_name, run_controller
-    from torchdeck.launching.control.run_secrets import keep_memory_private
-    from torchdeck.runs.home import torchdeck_home
+    from torchdeck.launching.control.run_secrets import entrusted_from, keep_memory_private
 
     keep_memory_private()  # before it reads passwords and secrets
     with open(0, "rb", closefd=False) as pipe:
-        streams = _connecting(torchdeck_home(), _value(pipe.readline()).get("nodes", []))
+        streams = _connecting(_value(pipe.readline()).get("nodes", []))
+        # imported only now: nodes log in meanwhile
+        from torchdeck.launching.control.controller import gets_its_name, run_controller
+
+        if streams:
+            from torchdeck.launching.remote import code, link, link_file, transport  # noqa: F401 - as above
         order = _value(pipe.readline())
     layout = RunLayout(Path(str(order.get("run", ""))))
     if "run" not in order or not gets_its_name(layout):
         return 0
     _log_to(layout.controller_log)
+    set_process_title(f"torchdeck controller: {layout.root.name}", PROCESS_NAME)
     return run_controller(layout.root, entrusted_from(order), streams)
 
 
@@ -130,17 +135,17 @@ def _value(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _connecting(home: Path, names: Sequence[str]) -> Streams:
+def _connecting(names: Sequence[str]) -> Streams:
     """Begin to connect to each node. No one is asked for a login; a link that lacks one connects again."""
     if not names:
         return {}
-    from torchdeck.launching.remote import code, link, link_file, transport  # noqa: F401 - while nodes log in
     from torchdeck.launching.remote.dial import dial_of
     from torchdeck.nodes.background import in_background
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
+    from torchdeck.runs.home import torchdeck_home
 
-    connector = Connector(home)
+    connector = Connector(torchdeck_home())
     dials = {name: dial_of(connector, name, connector.entry(name)) for name in names}
     calls = [partial(dial, LIMIT) for dial in dials.values()]
     return dict(zip(dials, in_background(calls, AT_ONCE, "connect"), strict=True))
