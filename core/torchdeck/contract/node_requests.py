@@ -36,6 +36,7 @@ class LinkRequest(TextEnum):
     """Requests to `torchdeck.agent.link`, over the link of a run."""
 
     PLAN = "plan"
+    PREPARE_AGENT = "prepare_agent"
     START_AGENT = "start_agent"
     AGENT_LOG = "agent_log"
     DELIVER = "deliver"

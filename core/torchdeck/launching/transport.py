@@ -46,6 +46,9 @@ class Transport(Protocol):
     ) -> Supervision | None:
         """Return which of these processes of the node are alive; None while unknown."""
 
+    def prepare_agent(self) -> None:
+        """Start an agent that waits for its bootstrap payload, if that saves time. Raises OSError."""
+
     def start_agent(self, handover: bytes) -> None:
         """Start an agent that outlives this process and reads `handover` on its standard input.
 
@@ -90,6 +93,9 @@ class LocalTransport:
         self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
     ) -> Supervision | None:
         return Supervision(*(found is not None and found.is_alive() for found in (agent, holder)))
+
+    def prepare_agent(self) -> None:
+        """Do nothing: its start is not over a link."""
 
     def start_agent(self, handover: bytes) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -74,6 +74,7 @@ class LinkServer:
                 self._outgoing.flush()
         finally:
             self._asking.close()
+            self._agent.close()
 
     def _hello(self) -> None:
         self._send(
@@ -297,6 +298,7 @@ class Requests:
         self._shared = shared
         self.handlers: dict[LinkRequest, Callable[[Frame], Answer]] = {
             LinkRequest.PLAN: self._plan,
+            LinkRequest.PREPARE_AGENT: self._prepare_agent,
             LinkRequest.START_AGENT: self._start_agent,
             LinkRequest.AGENT_LOG: lambda _frame: ({}, self._agent.log()),
             LinkRequest.DELIVER: self._deliver,
@@ -332,10 +334,19 @@ class Requests:
             raise RequestError(f"{self._layout.plan} is there already, and is another plan")
         return {}, b""
 
-    def _start_agent(self, frame: Frame) -> Answer:
+    def _prepare_agent(self, frame: Frame) -> Answer:
+        if not self._is_started():
+            self._agent.prepare(frame.number("life"))
+        return {}, b""
+
+    def _is_started(self) -> bool:
+        """Whether there is an agent already. Raises RequestError."""
         if not self._layout.plan.is_file():
             raise RequestError(f"there is no {self._layout.plan}: the plan comes before the agent")
-        if self._agent.exit_code() is None and self._agent.starting():
+        return self._agent.exit_code() is None and self._agent.starting()
+
+    def _start_agent(self, frame: Frame) -> Answer:
+        if self._is_started():
             return {"pid": 0}, b""  # asked twice
         return {"pid": self._agent.start(frame.body, frame.number("life"))}, b""
 

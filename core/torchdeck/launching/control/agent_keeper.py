@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ class AgentKeeper:
         self,
         transport: Transport,
         handover: Callable[[], bytes | None] = lambda: b"",
+        is_due: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start keeping the agent.
@@ -47,10 +49,13 @@ class AgentKeeper:
         Args:
             transport: transport to the node.
             handover: function for an agent's bootstrap payload; None while none can be started.
+            is_due: whether the payload will be there soon; the agent then starts and waits for it.
             clock: seconds.
         """
         self._transport = transport
         self._handover = handover
+        self._is_due = is_due
+        self._prepared = False
         self._clock = clock
         self._begun = clock()
         self._starts = 0
@@ -78,6 +83,7 @@ class AgentKeeper:
             self._starts = 0  # it has left by itself, and may be needed again
         handover = self._handover()
         if handover is None:
+            self._prepare()
             return False
         if self._starts >= MAX_STARTS:
             raise AgentUnavailableError(node, self._story())
@@ -89,6 +95,18 @@ class AgentKeeper:
         except OSError as error:
             raise AgentUnavailableError(node, f"the agent on {node} cannot be started: {error}") from error
         return True
+
+    @property
+    def has_started(self) -> bool:
+        """Whether an agent was started here, which may still be starting."""
+        return self._starts > 0
+
+    def _prepare(self) -> None:
+        """Have an agent wait for its bootstrap payload, once."""
+        if not self._prepared and self._is_due():
+            self._prepared = True
+            with contextlib.suppress(OSError):  # it is then started with its payload
+                self._transport.prepare_agent()
 
     def _check_reached(self, node: str, history: RunHistory) -> None:
         """Check that the node was reached once. A link that breaks later is waited for; one never established

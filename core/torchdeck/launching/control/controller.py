@@ -39,7 +39,7 @@ from torchdeck.runs.replay.history import RunHistory
 
 TICK = 0.2
 """Seconds between two polls: the longest that a request waits. A poll costs a tenth of a millisecond."""
-BEGIN_TICK = 0.02
+BEGIN_TICK = 0.01
 """The same until every node has an agent: each waits for what another has just reported."""
 WATCH_TICK = 1.0
 MADE_LIMIT = 5.0
@@ -66,7 +66,7 @@ class Controller:
         self._lead = nodes.transports[0]
         self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
         self._keepers = {
-            transport.node: AgentKeeper(transport, partial(self._handover, transport))
+            transport.node: AgentKeeper(transport, partial(self._handover, transport), self._leader_starts)
             for transport in nodes.transports
         }
         self._life = life_of_run(layout)
@@ -174,6 +174,11 @@ class Controller:
         if stranger and not self._token.look(self._files.history, transport.node):
             return None
         return self._handovers.line(transport.node, self._files.listening)
+
+    def _leader_starts(self) -> bool:
+        """Return whether the leader's agent starts: the others start meanwhile, and wait for its address."""
+        leader = self._keepers.get(self._lead.node)
+        return leader is not None and leader.has_started and self._files.listening is None
 
     def _leads(self) -> bool:
         """Return whether the leader is known to be alive: a node that gave up on it may hear from it

@@ -25,6 +25,7 @@ _STUB = """# Torchdeck: the link to this node, or an agent that it started
 import os, sys
 if sys.version_info < (3, 10):
     sys.exit("Torchdeck needs Python 3.10 or newer; %s is %s" % (sys.executable, sys.version.split()[0]))
+import contextlib, hashlib, json, shutil, tempfile, zlib  # of the loader: it may not come at once
 def take(n):
     b = b""
     while len(b) < n:
