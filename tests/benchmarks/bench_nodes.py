@@ -136,8 +136,9 @@ def _seconds(turn: Callable[[Path], None], moment: Path) -> float:
 
 
 def _torchdeck(folder: Path, ours: HostsRun, moment: Path) -> None:
-    options = ("--no-gui", "--script", folder / "step.py", "--nproc", "1", "--set", "run.env.OMP_NUM_THREADS=\"1\"")
-    nodes = ("--set", 'distributed.nodes=["node1","node2"]')
+    options = ("--no-gui", "--script", folder / "step.py", "--nproc", "1")
+    # all hosts share the cores of this machine: as many threads as by hand
+    nodes = ("--set", 'distributed.nodes=["node1","node2"]', "--set", 'run.env.OMP_NUM_THREADS="1"')
     done = ours.command.run(*options, *nodes, "--", moment, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
 

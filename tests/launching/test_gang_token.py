@@ -45,6 +45,9 @@ class Node:
             raise TimeoutError("it did not answer")
         return self.handed
 
+    def prepare_agent(self) -> None:
+        raise NotImplementedError
+
     def start_agent(self, handover: bytes) -> None:
         raise AssertionError(handover)
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the sh
 
 from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
-from torchdeck.agent.command_line import PROCESS_NAME, agent_argv
+from torchdeck.agent.command_line import PREPARED, PROCESS_NAME, agent_argv
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
 from torchdeck.agent.supervisor_process import log_to_standard_error, set_process_name
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     node = layout.node(options.node)
     node.inbox.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        handover = read_handover()
+        handover = read_handover(required=options.prepared)
     except HandoverError as error:
         return _unusable(error)
     lock = take_lock(node.lock)
@@ -125,6 +125,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--life", type=int, default=0, help="how often the run had finished when it was resumed"
     )
+    parser.add_argument(PREPARED, action="store_true", help="standard input must hold the bootstrap payload")
     parser.add_argument(
         "--lease",
         dest="leases",

@@ -67,15 +67,19 @@ class Handover(NamedTuple):
 NOTHING = Handover()
 
 
-def read_handover() -> Handover:
+def read_handover(*, required: bool = False) -> Handover:
     """Read standard input; return `NOTHING` if it is empty.
 
     Raises:
-        HandoverError: nothing arrives, not even its end; or it is invalid, or does not end.
+        HandoverError: nothing arrives, not even its end; it is invalid, or does not end; or it is empty,
+            though `required`.
     """
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return NOTHING
-    return handover_from(_line(sys.stdin.fileno()))
+    line = _line(sys.stdin.fileno())
+    if required and not line:
+        raise HandoverError("standard input ended before the bootstrap payload came")
+    return handover_from(line)
 
 
 def _line(reading: int) -> bytes:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from torchdeck.agent.command_line import agent_argv
+from torchdeck.agent.command_line import PREPARED, agent_argv
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
@@ -33,12 +33,12 @@ class AgentStart:
         """Standard input of an agent that waits for its bootstrap payload; -1: none waits."""
 
     def prepare(self, life: int) -> None:
-        """Start one that waits for its bootstrap payload, which `start` will give it; once. Raises OSError."""
+        """Start one that waits for its bootstrap payload, which `start` gives it; once. Raises OSError."""
         if self._pipe >= 0:
             return
         reading, writing = os.pipe()
         try:
-            self._process = self._started(reading, life)
+            self._process = self._started(reading, life, PREPARED)
         except OSError:
             os.close(writing)
             raise
@@ -75,19 +75,19 @@ class AgentStart:
             return False
         os.set_blocking(self._pipe, False)  # a pipe holds more than a controller sends
         with contextlib.suppress(BrokenPipeError, BlockingIOError):
-            if os.write(self._pipe, line) == len(line):
+            if line and os.write(self._pipe, line) == len(line):
                 os.close(self._pipe)
                 self._pipe = -1
                 return True
         self.close()
         return False
 
-    def _started(self, standard_input: bytes | int, life: int) -> DetachedProcess:
+    def _started(self, standard_input: bytes | int, life: int, *options: str) -> DetachedProcess:
         node = self._layout.node(self._name)
         node.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
         argv = agent_argv(sys.executable, PACKAGE, self._layout.root, self._name, life)
         env = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(self._home)}
-        return start_detached(argv, env, node.log, standard_input)
+        return start_detached([*argv, *options], env, node.log, standard_input)
 
     def exit_code(self) -> int | None:
         """Exit code of the one started here; None while it lives, or if there was none."""
