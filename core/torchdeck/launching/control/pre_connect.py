@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.agent.process_title import set_process_title
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
+from torchdeck.agent.supervisor_process import set_process_title
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.control.controller_environment import controller_environment
 
