@@ -112,3 +112,31 @@ def test_why_a_run_was_stopped_decides_its_state(why: StopCause, state: str) -> 
     finished = finish(story.clean())
     assert finished.state == state
     assert "the detail" in finished.why
+
+
+def test_a_script_whose_trainer_saves_is_asked_by_the_stop_file_first() -> None:
+    """Then SIGTERM and SIGKILL, each after a grace, as for a recipe."""
+    story = Story().train()
+    story.tell(on.SavesOnStop(1, saves=True))
+    assert story.tell(GRACEFUL)[1:] == [do.TouchStop(1)]
+    assert story.tell(on.Tick(), after=99.9) == []
+    assert story.tell(on.Tick(), after=0.1) == [do.Terminate("a")]
+    assert story.tell(on.Tick(), after=10.1) == [do.Kill("a")]
+
+
+def test_a_script_whose_trainer_does_not_save_now_gets_sigterm() -> None:
+    """Its training has ended, or its callbacks were switched off."""
+    story = Story().train()
+    story.tell(on.SavesOnStop(1, saves=True), on.SavesOnStop(1, saves=False))
+    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+
+
+@pytest.mark.parametrize(("completed", "state"), [(False, "CANCELLED"), (True, "SUCCEEDED")])
+def test_a_script_that_saved_and_exits_with_0_was_stopped_unless_it_was_done(
+    state: str, *, completed: bool
+) -> None:
+    story = Story().train()
+    story.tell(on.SavesOnStop(1, saves=True))
+    story.tell(GRACEFUL)
+    story.exit(0, completed=completed)
+    assert finish(story.clean()).state == state

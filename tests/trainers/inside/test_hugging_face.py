@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from support.command import wait_for_step
 from support.inside_scripts import HUGGING_FACE, ScriptRun, torchrun_environment
 from support.metrics import opened
 from support.trainers_python import trainers_python
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.run_states import RankPhase
@@ -99,3 +101,31 @@ def test_a_trainer_whose_api_changed_trains_without_callbacks(script: ScriptRun)
         "Hugging Face Trainer, on_step_end: AttributeError: 'object' object has no attribute 'global_step'",
     )
     assert not files.progress.exists()
+
+
+def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
+    """Both ranks end their training after the same step, the program runs to its end and exits with 0."""
+    config = script.config(HUGGING_FACE, "2000", "0.05", "0")
+    with script.command.start("--no-gui", "--trust", config) as front:
+        layout = script.command.the_run()
+        wait_for_step(layout, 5, 90)
+        stopped = script.command.run("runs", "stop", layout.root.name)
+        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+        front.communicate(timeout=60)
+    steps = {read_text(layout, rank).rpartition("ended at step ")[2].strip() for rank in (0, 1)}
+    assert len(steps) == 1, steps
+    step = int(steps.pop())
+    assert 5 <= step < 2000
+    state = json.loads((script.folder / "out" / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    assert state["global_step"] == step
+    for rank in (0, 1):
+        files = layout.attempt(1).rank(rank)
+        progress = read_progress(files.progress)
+        assert progress is not None
+        assert (progress.phase, progress.step) == (RankPhase.STOPPING, step)
+        assert files.exit.read_text().strip() == "0"
+    assert script.command.json("runs", "show", layout.root.name)["state"] == "CANCELLED"
+
+
+def read_text(layout: RunLayout, rank: int) -> str:
+    return layout.attempt(1).rank(rank).stdout.read_text()

@@ -30,6 +30,10 @@ class AttemptState:
         self.up: set[str] = set()
         self.progressed = False
         self.announced = False
+        self.saves_on_stop = False
+        """A script's trainer polls for the stop file now."""
+        self.asked_to_save = False
+        """The stop file was made."""
         self.codes: dict[str, int | None] = {}
         """torchrun's exit code by node, once it is gone; None when no one saw it."""
         self.completed: dict[str, bool] = {}
@@ -134,8 +138,9 @@ class AttemptState:
     def outcome(self, *, stopped: bool, cooperative: bool) -> Outcome:
         """How it ended.
 
-        A run that came to its end before the stop reached it succeeded. A recipe's ranks exit with 0 for a
-        stop too, so they must say that they did all their steps; torchrun never exits with 0 after SIGTERM.
+        A run that came to its end before the stop reached it succeeded. Ranks that save when
+        they are asked exit with 0 for a stop too, so they must report that they did all their steps; torchrun
+        never exits with 0 after SIGTERM.
         """
         whole = all(code == 0 for code in self.codes.values())
         if whole and (not stopped or not cooperative or all(self.completed.values())):
@@ -205,12 +210,13 @@ class Escalation:
         alive = attempt.alive(nodes)
         if not alive or attempt.ending is Ending.KILL:
             return Step([], deadline)  # only the sweep is left, which has a limit of its own
-        cooperative = self._policy.cooperative_stop and attempt.progressed
-        if kind is StopKind.GRACEFUL and cooperative and attempt.ending is None:
-            attempt.ending = Ending.STOP_FILE
+        polls = attempt.progressed if self._policy.cooperative_stop else attempt.saves_on_stop
+        if kind is StopKind.GRACEFUL and polls and attempt.ending is None:
+            attempt.ending, attempt.asked_to_save = Ending.STOP_FILE, True
             return Step([do.TouchStop(attempt.number)], now + self._policy.stop_grace)
-        # a script that is asked to stop may save on SIGTERM, so it has the long grace
-        saving = kind is StopKind.GRACEFUL and not self._policy.cooperative_stop and attempt.announced
+        # a script that is asked to stop may save on SIGTERM, so it has the long grace, once
+        may_save = not self._policy.cooperative_stop and not attempt.asked_to_save
+        saving = kind is StopKind.GRACEFUL and may_save and attempt.announced
         until = now + (self._policy.stop_grace if saving else self._policy.kill_grace)
         if attempt.ending is Ending.TERM:
             return Step([], until if deadline is None else min(until, deadline))

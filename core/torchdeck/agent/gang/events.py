@@ -160,6 +160,13 @@ class RankProgress(NamedTuple):
     step: int
 
 
+class SavesOnStop(NamedTuple):
+    """Rank 0 of a script reports whether its trainer polls for the stop file, and then saves and ends."""
+
+    attempt: int
+    saves: bool
+
+
 class TorchrunExited(NamedTuple):
     """torchrun on the node is gone."""
 
@@ -236,6 +243,7 @@ Event = (
     | LaunchFailed
     | RanksUp
     | RankProgress
+    | SavesOnStop
     | TorchrunExited
     | PortLost
     | NodeClean

@@ -163,6 +163,8 @@ class Gang:
             return self._progress(event)
         if isinstance(event, on.HolderLost):
             return [do.RetakeLeases(event.node)]
+        if isinstance(event, on.SavesOnStop):
+            attempt.saves_on_stop = event.saves
         if isinstance(event, on.PortLost):
             attempt.port_lost = True
         elif isinstance(event, on.HangFlagged):
@@ -311,7 +313,8 @@ class Gang:
     def _judge(self, now: float) -> list[do.Command]:
         attempt = self._attempt
         self.deadline = None
-        outcome = attempt.outcome(stopped=self.intent is not None, cooperative=self._policy.cooperative_stop)
+        cooperative = self._policy.cooperative_stop or attempt.asked_to_save
+        outcome = attempt.outcome(stopped=self.intent is not None, cooperative=cooperative)
         failure = attempt.failure_of(outcome)
         ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
         return [ended, *self._go_on(outcome, failure, now)]

@@ -57,6 +57,7 @@ class Observation:
         self._journaled: set[int] = set()
         self._trained: set[int] = set()
         self._up_told = False
+        self._saves_told = False
         self._disk_told = False
         policy = plan.policy
         self._house = Housekeeping(
@@ -132,6 +133,7 @@ class Observation:
         self._journaled = set(recovered.exited)
         self._trained.clear()
         self._up_told = False
+        self._saves_told = False
         self._hangs = HangWatch(self._plan.policy.hang_after, recovered.hung)
         stdout = self._plan.stdout
         followed = self._ranks if stdout.enabled else []
@@ -162,6 +164,9 @@ class Observation:
             if rank not in self._trained:
                 self._trained.add(rank)
                 events.append(on.RankProgress(self._attempt, rank, step))
+        if 0 in watch.inside and watch.inside[0].state.saves_on_stop != self._saves_told:
+            self._saves_told = not self._saves_told
+            events.append(on.SavesOnStop(self._attempt, self._saves_told))
         return events
 
     def look_closely(self) -> list[on.Event]:

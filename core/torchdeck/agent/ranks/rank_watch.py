@@ -14,6 +14,7 @@ from torchdeck.agent.ranks.failures import read_exit, read_number
 from torchdeck.agent.ranks.hang import Standing
 from torchdeck.agent.ranks.script_book import ScriptBook
 from torchdeck.contract.layout import AttemptLayout, RankLayout
+from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state
 from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, StepTimes, read_progress
 from torchdeck.contract.metrics.segment_format import (
     HEADER_LIMIT,
@@ -49,7 +50,8 @@ class RankWatch:
     Attributes:
         exits: rank → exit code, for those that left an exit file.
         states: rank → what it did last.
-        scripts: rank → what a script's output and files report; not used for a rank that has a progress file.
+        scripts: rank → what a script's output, files and callbacks report; not used for a recipe's rank.
+        inside: rank → what was added to a script's trainer.
     """
 
     def __init__(self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock) -> None:
@@ -57,6 +59,7 @@ class RankWatch:
         self.states: dict[int, RankState] = {}
         self._clock = clock
         self._ranks = {rank: attempt.rank(rank) for rank in ranks}
+        self.inside = {rank: InsideWatch(layout.inside) for rank, layout in self._ranks.items()}
         self.scripts = {rank: ScriptBook(layout.script) for rank, layout in self._ranks.items()}
         self._rows = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
         self._slow: dict[int, float | None] = {}
@@ -106,6 +109,7 @@ class RankWatch:
                 self._from_progress(rank, progress)
             else:
                 self._from_metrics(rank)
+            self.inside[rank].look()
             if rank not in self.exits and (code := read_exit(layout.exit)) is not None:
                 self.exits[rank] = code
                 new.append((rank, code))
@@ -134,13 +138,18 @@ class RankWatch:
         )
         self._slow[rank] = progress.slow_step
         self._mark(rank, watched=progress.phase in WATCHED_PHASES)
+        trainer = self.inside[rank].state.trainer
+        if trainer:
+            reading = Reading(
+                step=progress.step, total=progress.total, time=progress.time, phase=progress.phase
+            )
+            self.scripts[rank].take(reading, "inside", trainer)
+            self._take_row(rank)
+            self.scripts[rank].write()
 
     def _from_metrics(self, rank: int) -> None:
         rows, script = self._rows[rank], self.scripts[rank]
-        newest = rows.look()
-        if newest is not None and newest.table.source == "log" and newest.step >= 0:
-            named = dict.fromkeys(newest.table.keys, 0.0)
-            script.take(Reading(named, step=newest.step, time=newest.time), "log", "torchdeck.log")
+        newest = self._take_row(rank)
         script.write()
         pid = self._child(rank)
         known = script.state
@@ -159,6 +168,19 @@ class RankWatch:
         # one row says nothing of the rhythm in which rows come
         self._mark(rank, watched=rows.times.slow_step is not None and phase in WATCHED_PHASES)
 
+    def _take_row(self, rank: int) -> ScriptStep | None:
+        """Merge the newest row that the program itself logged; return the newest of all."""
+        newest = self._rows[rank].look()
+        trainer = self.inside[rank].state.trainer
+        origin = {"log": "torchdeck.log", "inside": trainer}.get(
+            "" if newest is None else newest.table.source
+        )
+        if newest is not None and origin and newest.step >= 0:
+            named = dict.fromkeys(newest.table.keys, 0.0)
+            reading = Reading(named, step=newest.step, time=newest.time)
+            self.scripts[rank].take(reading, newest.table.source, origin)
+        return newest
+
     def _mark(self, rank: int, *, watched: bool) -> None:
         (self._watched.add if watched else self._watched.discard)(rank)
 
@@ -171,6 +193,30 @@ class RankWatch:
                 if children:
                     self._pids[rank] = int(children[0])
         return self._pids.get(rank)
+
+
+class InsideWatch:
+    """Follows the inside.json of one rank.
+
+    Attributes:
+        state: the newest; empty before there is one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.state = InsideState()
+        self._path = path
+        self._version: tuple[int, int] | None = None
+
+    def look(self) -> None:
+        """Read the file again if it was replaced."""
+        try:
+            found = self._path.stat()
+            version = (found.st_ino, found.st_mtime_ns)
+            if version != self._version:
+                self.state = read_inside_state(self._path) or InsideState()
+                self._version = version
+        except OSError:
+            return
 
 
 def _changed(rank: RankLayout) -> float:
