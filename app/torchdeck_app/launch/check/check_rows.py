@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from enum import Enum, auto
+from typing import NamedTuple
 
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
@@ -12,10 +13,20 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.check import Check, PreflightError, Status
 from torchdeck_app.launch.problem_list import ProblemRow
 
-Remedy = Literal["", "trust", "queue", "problem"]
+
+class Remedy(Enum):
+    """Action of a row's button."""
+
+    TRUST = auto()
+    """Trust the folder."""
+    QUEUE = auto()
+    """Wait in the queue."""
+    GO_TO_KEY = auto()
+
+
 ORDER: dict[Status, int] = {"failed": 0, "warning": 1, "ok": 2}
 """Sort order, the worst first."""
-_REMEDIES: dict[str, Remedy] = {"trust": "trust", "devices": "queue"}
+_REMEDIES = {"trust": Remedy.TRUST, "devices": Remedy.QUEUE}
 _FIXES = {
     "trust": "read it, then trust its folder",
     "devices": "wait in the queue until it is free, stop that run, or choose other devices",
@@ -30,8 +41,8 @@ class CheckRow(NamedTuple):
     status: Status
     what: str
     fix: str
-    remedy: Remedy = ""
-    """Action of its button: trust the folder, wait in the queue, go to the key."""
+    remedy: Remedy | None = None
+    """Action of its button; None: no button."""
     key: str = ""
     """Related key, if any."""
     node: str = ""
@@ -62,7 +73,9 @@ def check_rows(
 def not_listed(rows: Iterable[CheckRow], listed: Iterable[ProblemRow]) -> tuple[CheckRow, ...]:
     """Return the rows that the problem list does not show already."""
     shown = {(row.path, row.wrong) for row in listed}
-    return tuple(row for row in rows if row.remedy != "problem" or (row.key, row.what) not in shown)
+    return tuple(
+        row for row in rows if row.remedy is not Remedy.GO_TO_KEY or (row.key, row.what) not in shown
+    )
 
 
 def by_node(rows: Iterable[CheckRow]) -> dict[str, list[CheckRow]]:
@@ -92,7 +105,7 @@ def _check(check: Check, *, is_node: bool) -> CheckRow:
         check.status,
         check.what,
         _FIXES.get(check.name, check.fix) if bad else check.fix,
-        _REMEDIES.get(check.name, "") if bad else "",
+        _REMEDIES.get(check.name) if bad else None,
         node="" if check.node == LOCALHOST and not is_node else check.node,
         page=check.page,
     )
@@ -120,7 +133,13 @@ def problem_rows(problems: Iterable[Problem]) -> tuple[CheckRow, ...]:
     """Return the problems of the run file as rows."""
     return tuple(
         CheckRow(
-            each.path or "run file", "failed", each.wrong, each.right, "problem", each.path, page=each.page
+            each.path or "run file",
+            "failed",
+            each.wrong,
+            each.right,
+            Remedy.GO_TO_KEY,
+            each.path,
+            page=each.page,
         )
         for each in problems
     )

@@ -136,9 +136,9 @@ class CellDetail(QFrame):
             f"{title}: was not looked at" if look is None else f"{look.sign} {title}: {look.word}"
         )
         self.text.setText(in_words(rows))
-        remedy: Remedy = next((row.remedy for row in rows if row.remedy), "")
-        self.button.setVisible(bool(remedy))
-        if remedy:
+        remedy = next((row.remedy for row in rows if row.remedy), None)
+        self.button.setVisible(remedy is not None)
+        if remedy is not None:
             self.button.setText(REMEDIES[remedy])
             self.button.setAccessibleName(REMEDIES[remedy].replace("&", ""))
             self.button.setToolTip(plain_tip(self.button.accessibleName()))
@@ -269,8 +269,8 @@ LOOKS: Mapping[Status, Look] = {
     "ok": Look("✓", "good", "fine"),
 }
 REMEDIES: Mapping[Remedy, str] = {
-    "trust": "&Trust the folder …",
-    "queue": "&Wait in the queue",
-    "problem": "&Go to the key",
+    Remedy.TRUST: "&Trust the folder …",
+    Remedy.QUEUE: "&Wait in the queue",
+    Remedy.GO_TO_KEY: "&Go to the key",
 }
 """Button text of each remedy."""

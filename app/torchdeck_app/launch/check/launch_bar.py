@@ -14,7 +14,7 @@ from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
-from torchdeck_app.launch.check.check_rows import CheckRow, not_listed, problem_rows, verdict
+from torchdeck_app.launch.check.check_rows import CheckRow, Remedy, not_listed, problem_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.launch.check.launching import WAITING, Launching, check_everything
 from torchdeck_app.launch.document.run_document import RunDocument
@@ -237,13 +237,14 @@ class LaunchControl(QWidget):
         self._service.refresh()
 
     def _remedy(self, row: CheckRow) -> None:
-        if row.remedy == "problem":
-            self.key_wanted.emit(row.key)
-        elif row.remedy == "queue":
-            self._document.set_value(("launch", "queue"), value=True)
-            self.launch()
-        elif row.remedy == "trust" and (held := self._service.state.held) is not None:
-            self.ask_trust(held, lambda: self._trust(held.folder), launching=False)
+        match row.remedy:
+            case Remedy.GO_TO_KEY:
+                self.key_wanted.emit(row.key)
+            case Remedy.QUEUE:
+                self._document.set_value(("launch", "queue"), value=True)
+                self.launch()
+            case Remedy.TRUST if (held := self._service.state.held) is not None:
+                self.ask_trust(held, lambda: self._trust(held.folder), launching=False)
 
     def _trust(self, folder: Path) -> None:
         self.panel.hide()  # its content becomes outdated

@@ -25,7 +25,14 @@ from torchdeck_app.launch.preview.parameters_tab import ParametersView
 from torchdeck_app.launch.preview.placement.placement_tab import PlacementView
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.preview_service import PreviewService
-from torchdeck_app.launch.preview.preview_state import Message, PreviewState, message_of, notes_of, reason_of
+from torchdeck_app.launch.preview.preview_state import (
+    Action,
+    Message,
+    PreviewState,
+    message_of,
+    notes_of,
+    reason_of,
+)
 from torchdeck_app.launch.preview.preview_tab import line_label, wrapped_label
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
@@ -132,20 +139,21 @@ class PreviewPane(QWidget):
             self._behind.remove(view)
             view.show_preview(self._shown, self._why)
 
-    def _act(self, action: str) -> None:
+    def _act(self, action: Action) -> None:
         """Run the action of a message's button."""
-        if action == "trust" and self._service.state.held is not None:
-            self.trust_asked.emit(self._service.state.held)
-        elif action == "cancel":
-            self._service.cancel_tracing()
-        elif action == "again":
-            self._service.refresh()
+        match action:
+            case Action.TRUST if self._service.state.held is not None:
+                self.trust_asked.emit(self._service.state.held)
+            case Action.CANCEL:
+                self._service.cancel_tracing()
+            case Action.REFRESH:
+                self._service.refresh()
 
 
 # Strip above the tabs: answers, arithmetic, and messages of the preview.
 
 _ANSWERS = 3
-_ANSWERED = ("trust", "again")
+_ANSWERED = frozenset({Action.TRUST, Action.REFRESH})
 """Actions of messages that stay until they are answered."""
 _LINES = 3
 """Lines reserved for the arithmetic."""
@@ -221,8 +229,8 @@ class MessageBar(QWidget):
     Its height changes only for messages that wait for an answer, which are shown whole.
     """
 
-    pressed = Signal(str)
-    """Emitted with the action of the message whose button was pressed."""
+    pressed = Signal(object)
+    """Emitted with the Action of the message whose button was pressed."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -268,7 +276,7 @@ class MessageBar(QWidget):
         self.text.setVisible(not waits)
         self.whole.setVisible(waits)
         self.whole.setText(text)
-        self.button.setVisible(bool(self.message.action))
+        self.button.setVisible(self.message.action is not None)
         self.button.setText(self.message.button)
         self.button.setToolTip(plain_tip(self.message.tip))
         count = len(self._notes)

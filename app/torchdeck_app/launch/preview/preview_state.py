@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from torchdeck.config.loader import LoadedConfig
@@ -62,14 +63,23 @@ _SHOWN = 3
 """Maximum problems shown in place of the preview; the list of problems has all."""
 
 
+class Action(Enum):
+    """Action of a message's button."""
+
+    TRUST = auto()
+    CANCEL = auto()
+    """Cancel the trace."""
+    REFRESH = auto()
+
+
 class Message(NamedTuple):
     """Message of one line, and its action."""
 
     text: str
     colour: str = "secondary"
     """Name of a palette colour."""
-    action: str = ""
-    """`trust`, `cancel`, `again` or empty."""
+    action: Action | None = None
+    """Action of its button; None: no button."""
     button: str = ""
     tip: str = ""
 
@@ -81,7 +91,7 @@ def message_of(state: PreviewState) -> Message:
     """Return the most important message about `state`."""
     if state.error:
         text = f"✕ No preview: {state.error}"
-        return Message(text, "bad", "again", "Try &again", "Look at machine, code and data again")
+        return Message(text, "bad", Action.REFRESH, "Try &again", "Look at machine, code and data again")
     if state.stale and state.problems:
         first, *others = state.problems
         more = f", and {len(others):,} more" if others else ""
@@ -91,21 +101,23 @@ def message_of(state: PreviewState) -> Message:
         return _of_held(state.held)
     if state.tracing:
         tip = "Go on without knowing how much memory the model needs"
-        return Message(f"◷ {state.tracing} …", "secondary", "cancel", "Ca&ncel", tip)
+        return Message(f"◷ {state.tracing} …", "secondary", Action.CANCEL, "Ca&ncel", tip)
     if state.waiting:
         return Message(f"◷ {state.waiting} …")
     if state.cancelled:
-        return Message("Memory is not known: tracing was cancelled", "secondary", "again", "&Trace it", "")
+        return Message(
+            "Memory is not known: tracing was cancelled", "secondary", Action.REFRESH, "&Trace it", ""
+        )
     return NOTHING
 
 
 def _of_held(held: Held) -> Message:
     if not held.can_be_trusted:
-        return Message(f"✕ {held}", "bad", "again", "Try &again", "Look again, once that is done")
+        return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", "Look again, once that is done")
     return Message(
         f"? Code in {held.folder} is not trusted yet, and was not run",
         "warn",
-        "trust",
+        Action.TRUST,
         "&Trust …",
         f"{held.folder}: from now on its code runs when a model is traced and in every rank",
     )

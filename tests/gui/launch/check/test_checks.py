@@ -15,7 +15,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.plan.check import PreflightError, failed, ok, warning
 from torchdeck.plan.plan_changes import LIMIT, plan_changes
-from torchdeck_app.launch.check.check_rows import by_node, check_rows, refusal_rows, verdict
+from torchdeck_app.launch.check.check_rows import Remedy, by_node, check_rows, refusal_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.theme.theme import Theme
 
@@ -28,7 +28,7 @@ def test_what_stops_comes_first() -> None:
     ]
     rows = check_rows(checks, (Problem("training.lr", "", None, "wrong", "right"),))
     assert [row.name for row in rows] == ["training.lr", "home", "room", "reach"]
-    assert rows[0].remedy == "problem"
+    assert rows[0].remedy is Remedy.GO_TO_KEY
     assert verdict(rows) == "2 problems block the launch"
     assert verdict(rows[2:]) == "All checks passed with 1 warning"
     assert verdict(rows[3:]) == "All checks passed. Ready to launch."
@@ -39,9 +39,9 @@ def test_the_window_says_what_can_be_done_in_it() -> None:
     rows = check_rows(
         [failed("trust", "n", "not trusted", "--trust"), failed("devices", "n", "held", "--queue")]
     )
-    assert [row.remedy for row in rows] == ["trust", "queue"]
+    assert [row.remedy for row in rows] == [Remedy.TRUST, Remedy.QUEUE]
     assert not any("--" in row.fix for row in rows)
-    assert check_rows([warning("devices", "n", "held", "waits")])[0].remedy == ""
+    assert check_rows([warning("devices", "n", "held", "waits")])[0].remedy is None
 
 
 def test_rows_stand_under_the_node_they_are_about() -> None:
@@ -128,4 +128,4 @@ def test_each_reason_is_a_row() -> None:
         ("home", "", "x", "y"),
     }
     (row,) = refusal_rows(ConfigError([Problem("training.lr", "", None, "wrong", "right")]))
-    assert (row.key, row.what, row.fix, row.remedy) == ("training.lr", "wrong", "right", "problem")
+    assert (row.key, row.what, row.fix, row.remedy) == ("training.lr", "wrong", "right", Remedy.GO_TO_KEY)

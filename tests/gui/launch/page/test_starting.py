@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from support.launch_place import SCRIPT, has_document, opened, press, write_script
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.launch.check.check_rows import CheckRow
+from torchdeck_app.launch.check.check_rows import CheckRow, Remedy
 from torchdeck_app.launch.launch_page import LaunchPage
 
 
@@ -141,7 +141,7 @@ def test_a_python_of_a_strange_folder_is_not_run_unasked(
     assert place.service.state.preview is not None
     place.control.check()
     qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=60_000)
-    assert place.control.panel.rows[0].remedy == "trust"
+    assert place.control.panel.rows[0].remedy is Remedy.TRUST
     assert not (tmp_path / "ran").exists()
 
 
@@ -196,7 +196,7 @@ def test_devices_that_are_held_can_be_waited_for(
 ) -> None:
     """The button beside the check writes launch.queue, as a step that can be undone, and launches."""
     opened(qtbot, place, write_script(tmp_path))
-    place.control.panel.show_rows((CheckRow("devices", "failed", "cuda:0 is held", "wait", "queue"),))
+    place.control.panel.show_rows((CheckRow("devices", "failed", "cuda:0 is held", "wait", Remedy.QUEUE),))
     with qtbot.waitSignal(place.run_started, timeout=60_000):
         place.control.panel.button(0).click()
     assert json.loads(started[0].plan.read_text())["policy"]["queue"] is True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPixmap
 
 from torchdeck.plan.preview.bars import VERDICT_SIGNS
 from torchdeck.plan.preview.headline import percent
@@ -52,10 +53,9 @@ class RankGridPainter:
         self._palette = palette
         self._model = model
         self._layout = layout
-        self._body, self._small = font(Type.BODY), font(Type.SMALL)
-        self._bold = font(Type.BODY)
-        self._bold.setWeight(self._bold.Weight.DemiBold)
-        self._metrics = {face: QFontMetrics(getattr(self, face)) for face in ("_body", "_small", "_bold")}
+        bold = font(Type.BODY)
+        bold.setWeight(QFont.Weight.DemiBold)
+        self._body, self._small, self._bold = map(_Face.of, (font(Type.BODY), font(Type.SMALL), bold))
         self._marker = MarkerShape(palette, model, layout)
         self._period = period_of(model, layout) if model.is_grouped else 1
         self._stripe = INSET if model.is_grouped else 0
@@ -171,15 +171,15 @@ class RankGridPainter:
         kind = (
             f"{count} × {node.kind}" if count else f"{node.ranks} on {node.kind}" if node.ranks else node.kind
         )
-        name = self._metrics["_bold"].horizontalAdvance(node.name)
+        name = self._bold.metrics.horizontalAdvance(node.name)
         group = group_words(self._model, node)
         for said in (f"{group} · {kind}", group) if group else (kind,):
-            width = self._metrics["_small"].horizontalAdvance(said)
+            width = self._small.metrics.horizontalAdvance(said)
             if name + width + 2 * _INSET <= room:
-                self._text(painter, "_small", "secondary", line, said, Qt.AlignmentFlag.AlignRight)
+                self._text(painter, self._small, "secondary", line, said, Qt.AlignmentFlag.AlignRight)
                 line = line._replace(width=room - width - _INSET)
                 break
-        self._text(painter, "_bold", "text" if node.is_on else "quiet", line, node.name)
+        self._text(painter, self._bold, "text" if node.is_on else "quiet", line, node.name)
 
     def _paint_switch(self, painter: QPainter, box: Box, *, is_on: bool) -> None:
         palette = self._palette
@@ -229,7 +229,7 @@ class RankGridPainter:
             cell.height - (_BAR if slot.need is not None else 0),
         )
         sign = "" if slot.need is None else SIGNS.get(slot.need.verdict, "")
-        self._text(painter, "_small", "text", line, f"{sign}{slot.rank}", Qt.AlignmentFlag.AlignHCenter)
+        self._text(painter, self._small, "text", line, f"{sign}{slot.rank}", Qt.AlignmentFlag.AlignHCenter)
 
     def _paint_words(self, painter: QPainter, spot: Spot, slot: Slot, cell: Box) -> None:
         height = (cell.height - _BAR - 6) // 2
@@ -241,16 +241,16 @@ class RankGridPainter:
             self._paint_switch(painter, switch, is_on=slot.rank is not None)
             first = first._replace(width=switch.left - 4 - first.left)
         if slot.rank is None:
-            self._text(painter, "_body", "quiet", first, slot.device)
-            self._text(painter, "_small", "quiet", second, "not used")
+            self._text(painter, self._body, "quiet", first, slot.device)
+            self._text(painter, self._small, "quiet", second, "not used")
             return
         title = f"rank {slot.rank}"
-        self._text(painter, "_bold", "text", first, title)
-        used = self._metrics["_bold"].horizontalAdvance(title) + _INSET
+        self._text(painter, self._bold, "text", first, title)
+        used = self._bold.metrics.horizontalAdvance(title) + _INSET
         beside = first._replace(left=first.left + used, width=first.width - used)
         # a truncated name is useless
-        if self._metrics["_small"].horizontalAdvance(slot.device) <= beside.width:
-            self._text(painter, "_small", "secondary", beside, slot.device)
+        if self._small.metrics.horizontalAdvance(slot.device) <= beside.width:
+            self._text(painter, self._small, "secondary", beside, slot.device)
         if slot.need is not None:
             self._paint_need(painter, slot.need, second)
 
@@ -258,29 +258,40 @@ class RankGridPainter:
         sign = SIGNS.get(need.verdict, "")
         share = "" if need.share is None else percent(need.share)
         text = sign + of_capacity(need)
-        metrics = self._metrics["_small"]
+        metrics = self._small.metrics
         width = metrics.horizontalAdvance(share)
         if metrics.horizontalAdvance(text) > line.width:
             text = sign + size(need.peak_bytes)
         if metrics.horizontalAdvance(text) + width + _INSET <= line.width:
-            self._text(painter, "_small", "secondary", line, share, Qt.AlignmentFlag.AlignRight)
-        self._text(painter, "_small", BAR_COLOURS[need.verdict] if sign else "text", line, text)
+            self._text(painter, self._small, "secondary", line, share, Qt.AlignmentFlag.AlignRight)
+        self._text(painter, self._small, BAR_COLOURS[need.verdict] if sign else "text", line, text)
 
     def _text(
         self,
         painter: QPainter,
-        face: str,
+        face: _Face,
         colour: str,
         box: Box,
         text: str,
         side: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
     ) -> None:
-        metrics, text = self._metrics[face], shown(text)
+        metrics, text = face.metrics, shown(text)
         if metrics.horizontalAdvance(text) > box.width:
             text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, box.width)
-        painter.setFont(getattr(self, face))
+        painter.setFont(face.font)
         painter.setPen(self._colour(colour))
         painter.drawText(QRect(*box), side | Qt.AlignmentFlag.AlignVCenter, text)
+
+
+class _Face(NamedTuple):
+    """Font with its metrics."""
+
+    font: QFont
+    metrics: QFontMetrics
+
+    @classmethod
+    def of(cls, made: QFont) -> _Face:
+        return cls(made, QFontMetrics(made))
 
 
 def _pen(colour: str, *, dashed: bool = False) -> QPen:
