@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli import docs
 from torchdeck.cli.main import main
+from torchdeck.use_cases import docs
 
 
 def fetched(address: str) -> str:

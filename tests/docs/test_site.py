@@ -10,7 +10,6 @@ from pkgutil import walk_packages
 import pytest
 
 import torchdeck
-from torchdeck.cli.docs import find_page, pages
 from torchdeck.cli.main import COMMANDS
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import Problem
@@ -21,6 +20,7 @@ from torchdeck.distributed import HOMES as DISTRIBUTED_NAMES
 from torchdeck.plan.check import PAGES as CHECK_PAGES
 from torchdeck.plan.check import failed
 from torchdeck.runs.troubleshooting import chapter
+from torchdeck.use_cases.docs import find_page, pages
 
 pytestmark = pytest.mark.processes
 

@@ -10,6 +10,7 @@ from PySide6.QtGui import QFont, QPainter, QResizeEvent, QTextLayout, QTextOptio
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
+    QHBoxLayout,
     QListView,
     QListWidget,
     QListWidgetItem,
@@ -24,6 +25,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID
 
@@ -40,6 +42,8 @@ class ProblemList(QWidget):
         self._rows: tuple[ProblemRow, ...] = ()
         self.header = ElidedLabel()
         self.header.setContentsMargins(GRID, 0, GRID, 0)
+        self.help = HelpLink()
+        """About the current problem, or the first one."""
         self.list = QListWidget()
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setAccessibleName("List of problems")
@@ -51,11 +55,16 @@ class ProblemList(QWidget):
         self.list.setItemDelegate(self._delegate)
         self.list.itemClicked.connect(lambda _item: self._choose())
         self.list.itemActivated.connect(lambda _item: self._choose())
+        self.list.currentRowChanged.connect(self._show_help)
         self.setMinimumHeight(72)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         layout.setSpacing(4)
-        layout.addWidget(self.header)
+        top = QHBoxLayout()
+        top.setContentsMargins(0, 0, GRID, 0)
+        top.addWidget(self.header, 1)
+        top.addWidget(self.help)
+        layout.addLayout(top)
         layout.addWidget(self.list, 1)
         layout.addStretch(0)
         theme.changed.connect(self._draw)
@@ -92,6 +101,10 @@ class ProblemList(QWidget):
         if 0 <= index < len(self._rows):
             self.chosen.emit(self._rows[index])
 
+    def _show_help(self) -> None:
+        at = max(0, self.list.currentRow())
+        self.help.set_page(self._rows[at].page if at < len(self._rows) else "")
+
     def _draw(self) -> None:
         some = bool(self._rows)
         text = headline(self._rows)
@@ -109,6 +122,7 @@ class ProblemList(QWidget):
             item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
             item.setToolTip(plain_tip(f"{wrong_text(row)}\n{right_text(row)}"))
             self.list.addItem(item)
+        self._show_help()
 
 
 # Delegate for a problem: its key and line, the error, the expected value.
@@ -212,6 +226,8 @@ class ProblemRow(NamedTuple):
     """Line of this text; None if it is elsewhere."""
     file: str
     """Other file that this one extends; else empty."""
+    page: str = ""
+    """Page of the documentation that helps."""
 
 
 def problem_rows(
@@ -236,5 +252,10 @@ def headline(rows: tuple[ProblemRow, ...]) -> str:
 def _row(problem: Problem, checked: CheckedDocument) -> ProblemRow:
     own = checked.is_own(problem) or not problem.file
     return ProblemRow(
-        problem.path, problem.wrong, problem.right, problem.line if own else None, "" if own else problem.file
+        problem.path,
+        problem.wrong,
+        problem.right,
+        problem.line if own else None,
+        "" if own else problem.file,
+        problem.page,
     )

@@ -26,6 +26,7 @@ from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.run_configuration import clone_text
+from torchdeck_app.widgets.help import page_of
 
 ORIGIN = "window"
 
@@ -46,8 +47,8 @@ class RunCommands(QObject):
     """Emitted with the text of a run file and its source."""
     deleted = Signal(object)
     """Emitted with a Deleted."""
-    failed = Signal(str, str)
-    """Emitted with a run's id and why the command failed."""
+    failed = Signal(str, str, str)
+    """Emitted with a run's id, why the command failed, and the page of the documentation that helps."""
     reported = Signal(str, str)
     """Emitted with a run's id and what came of a command whose effect its page does not show."""
     under_way_changed = Signal()
@@ -127,7 +128,7 @@ class RunCommands(QObject):
             f"reading the configuration of {layout.root.name}",
             lambda _progress, _cancel: clone_text(layout, checkpoint),
             done=lambda found: self.clone_ready.emit(*found),
-            failed=lambda error: self.failed.emit(layout.root.name, str(error)),
+            failed=lambda error: self.failed.emit(layout.root.name, str(error), page_of(error)),
         )
 
     def delete(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
@@ -149,7 +150,7 @@ class RunCommands(QObject):
             if aside.folders:
                 self.deleted.emit(aside)
             for run_id, why in errors:
-                self.failed.emit(run_id, why)
+                self.failed.emit(run_id, why, "")
             self.runs_touched.emit()
 
         self._operations.run("deleting runs", call, done=done)
@@ -160,7 +161,7 @@ class RunCommands(QObject):
             "putting runs back",
             lambda _progress, _cancel: [put_back(folder) for folder in aside.folders],
             done=lambda _layouts: self.runs_touched.emit(),
-            failed=lambda error: self.failed.emit("", f"a run cannot be put back: {error}"),
+            failed=lambda error: self.failed.emit("", f"a run cannot be put back: {error}", page_of(error)),
         )
 
     def remove(self, aside: Deleted) -> None:
@@ -177,13 +178,15 @@ class RunCommands(QObject):
         def done(told: list[NodeDeletion]) -> None:
             left = [str(each) for each in told if each.why]
             if left:
-                self.failed.emit("", "\n".join(left))
+                self.failed.emit("", "\n".join(left), "")
 
         self._operations.run(
             "removing deleted runs",
             call,
             done=done,
-            failed=lambda error: self.failed.emit("", f"a deleted run cannot be removed entirely: {error}"),
+            failed=lambda error: self.failed.emit(
+                "", f"a deleted run cannot be removed entirely: {error}", page_of(error)
+            ),
         )
 
     def go_on_deleting(self) -> None:
@@ -196,7 +199,7 @@ class RunCommands(QObject):
             left = {run_of(aside.name): nodes for aside, nodes in removed.items() if nodes}
             for run_id, nodes in left.items():
                 later = f"`torchdeck runs delete {run_id} --node {' '.join(nodes)}` removes it there"
-                self.failed.emit("", f"deleted run {run_id} may be left on {', '.join(nodes)}: {later}")
+                self.failed.emit("", f"deleted run {run_id} may be left on {', '.join(nodes)}: {later}", "")
 
         self._operations.run("removing deleted runs", call, done=done)
 
@@ -234,7 +237,7 @@ class RunCommands(QObject):
 
         def failed(error: Exception) -> None:
             over()
-            self.failed.emit(layout.root.name, str(error))
+            self.failed.emit(layout.root.name, str(error), page_of(error))
 
         name = layout.root.name
         operation = self._operations.run(
@@ -252,7 +255,7 @@ class RunCommands(QObject):
 
     def _take_carried(self, carried: Carried) -> None:
         for run_id, why in carried.errors:
-            self.failed.emit(run_id, why)
+            self.failed.emit(run_id, why, "")
         self.under_way_changed.emit()
         self.runs_touched.emit()
 

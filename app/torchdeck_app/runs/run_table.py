@@ -35,6 +35,7 @@ from torchdeck_app.runs.run_columns import COLUMNS, KEYS, LOSS, NAME, STATE, Row
 from torchdeck_app.runs.run_filter import FilterBar, RunFilter, counts
 from torchdeck_app.runs.run_model import ROW, ArrangedRuns, RunModel
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import ErrorLine
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.row_tree import RowDelegate, RowTree
 
@@ -63,9 +64,7 @@ class RunTable(QWidget):
         self.notice = label("", role="warning", wrap=True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
         self.notice.hide()
-        self.problem = label("", role="error", wrap=True)
-        self.problem.setTextFormat(Qt.TextFormat.PlainText)
-        self.problem.hide()
+        self.problem = ErrorLine()
         self._nothing = label("No run fits this filter.", role="secondary", wrap=True)
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.setObjectName("nothing fits")
@@ -103,10 +102,9 @@ class RunTable(QWidget):
         self.notice.setText(text)
         self.notice.setVisible(bool(text))
 
-    def say_problem(self, text: str) -> None:
-        """Show why a command failed; empty: none."""
-        self.problem.setText(text)
-        self.problem.setVisible(bool(text))
+    def say_problem(self, text: str, page: str = "") -> None:
+        """Show why a command failed, and the page that helps; empty: none."""
+        self.problem.say(text, page)
 
     def set_waiting(self, seconds: float) -> None:
         """Show that a poll takes long."""

@@ -273,12 +273,12 @@ class RunsPage(Page):
         elif self.page is not None:
             self.page.say_failed(f"{run_id} is not in the list any more: it was deleted, or lies elsewhere")
 
-    def _say_failed(self, run_id: str, why: str) -> None:
+    def _say_failed(self, run_id: str, why: str, help_page: str = "") -> None:
         page = self.page
         if page is not None and page.run_layout.root.name == run_id:
-            page.say_failed(why)
+            page.say_failed(why, help_page)
         else:
-            self.table.say_problem(f"{run_id}: {why}" if run_id else why)
+            self.table.say_problem(f"{run_id}: {why}" if run_id else why, help_page)
 
     def _under_way(self) -> None:
         self._enable()

@@ -22,6 +22,7 @@ from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
 from torchdeck_app.settings.settings import Settings, SettingsStore, read_settings, settings_file
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpPages
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
 from torchdeck_app.window.error_report import ErrorReports
@@ -193,6 +194,7 @@ class WindowApplication(QObject):
         self._later: LaterParts | None = None
         self._own = own
         self.idle_monitor = IdleMonitor(self)
+        self.help_pages = HelpPages(self.operations, self)
         self._keeper = SessionWriter(session_file(home), self._writer, self._session, self.idle_monitor, self)
         self._reports = ErrorReports(self.window)
         self._connect()
@@ -209,6 +211,7 @@ class WindowApplication(QObject):
         self._importer.close(_PATIENCE)
         looks_no_more = self._run_list is None or self._run_list.stop(_PATIENCE)
         have_ended = self.operations.close()
+        self.help_pages.close()
         self._writer.close(_LAST_WRITE)
         self._reports.uninstall()
         return looks_no_more and have_ended
@@ -277,6 +280,7 @@ class WindowApplication(QObject):
         self._own.palette_asked.connect(later.palette.open)
         self._own.answer_asked.connect(later.notices.answer_newest)
         self._writer.failed.connect(later.warn)
+        self.help_pages.failed.connect(later.warn)
         for sentence in (*self._kept.said, self._passed_over):
             if sentence:
                 later.warn(sentence)

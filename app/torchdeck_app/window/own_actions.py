@@ -25,6 +25,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.help import open_page
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.main_window import OwnActions as Menus
@@ -71,6 +72,7 @@ class OwnActions(QObject):
             ),
             "View": self._view(),
             "Help": (
+                make("&Documentation", "", "Open the documentation in the browser", open_page),
                 make("&Keyboard shortcuts", ("F1", "Ctrl+/"), "All shortcuts", self._shortcuts),
                 make("&About Torchdeck", "", "Version and licence", self._about),
             ),

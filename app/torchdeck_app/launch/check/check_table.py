@@ -33,6 +33,7 @@ from torchdeck.plan.check import Status
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.check.check_rows import CheckRow, Grid, Remedy
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.row_tree import InkDelegate
@@ -105,6 +106,7 @@ class CellDetail(QFrame):
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.button = QPushButton()
         self.button.clicked.connect(self._press)
+        self.help = HelpLink()
         words = QWidget()
         column = QVBoxLayout(words)
         column.setContentsMargins(0, 4, 0, 4)
@@ -125,6 +127,7 @@ class CellDetail(QFrame):
         row.setSpacing(GRID)
         row.addWidget(scroll, 1)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.help, 0, Qt.AlignmentFlag.AlignVCenter)
         self.setFixedHeight(_DETAIL)
         theme.changed.connect(self._colour)
 
@@ -138,6 +141,7 @@ class CellDetail(QFrame):
         self.text.setText(in_words(rows))
         remedy = next((row.remedy for row in rows if row.remedy), None)
         self.button.setVisible(remedy is not None)
+        self.help.set_page(next((row.page for row in rows if row.page), ""))
         if remedy is not None:
             self.button.setText(REMEDIES[remedy])
             self.button.setAccessibleName(REMEDIES[remedy].replace("&", ""))

@@ -23,6 +23,7 @@ from torchdeck_app.launch.check.check_table import LOOKS, REMEDIES, CellDetail, 
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -147,7 +148,7 @@ class CheckPanel(QFrame):
         line = 0
         for node, rows in grouped.items():
             if len(grouped) > 1:
-                grid.addWidget(_heading(node, rows), line, 0, 1, 4)
+                grid.addWidget(_heading(node, rows), line, 0, 1, 5)
                 line += 1
             line = self._add_rows(grid, line, rows)
         return line
@@ -158,10 +159,10 @@ class CheckPanel(QFrame):
         """
         line = self._add_rows(grid, 0, [row for row in found.others if row.status != "ok"])
         self.table = CheckTable(self._theme)
-        grid.addWidget(self.table, line, 0, 1, 4)
+        grid.addWidget(self.table, line, 0, 1, 5)
         fine = [row for row in found.others if row.status == "ok"]
         if fine:
-            grid.addWidget(label("Beside the nodes", Type.HEADING), line + 1, 0, 1, 4)
+            grid.addWidget(label("Beside the nodes", Type.HEADING), line + 1, 0, 1, 5)
         return self._add_rows(grid, line + 2, fine)
 
     def _add_rows(self, grid: QGridLayout, line: int, rows: Iterable[CheckRow]) -> int:
@@ -181,7 +182,6 @@ class CheckPanel(QFrame):
         text = label(f"{row.what}\n→ {row.fix}" if row.fix else row.what, wrap=True)
         text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        text.setToolTip(f"Help: torchdeck docs {row.page}" if row.page else "")
         for column, cell in enumerate((mark, name, text)):
             cell.setTextFormat(Qt.TextFormat.PlainText)
             grid.addWidget(
@@ -194,6 +194,8 @@ class CheckPanel(QFrame):
             button.setToolTip(plain_tip(row.fix))
             button.clicked.connect(lambda: self.remedy_wanted.emit(row))
             grid.addWidget(button, line, 3, Qt.AlignmentFlag.AlignTop)
+        if row.page:
+            grid.addWidget(HelpLink(row.page), line, 4, Qt.AlignmentFlag.AlignTop)
 
 
 def _heading(node: str, rows: list[CheckRow]) -> QLabel:

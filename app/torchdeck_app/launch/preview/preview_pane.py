@@ -36,6 +36,7 @@ from torchdeck_app.launch.preview.preview_state import (
 from torchdeck_app.launch.preview.preview_tab import line_label, wrapped_label
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
@@ -243,6 +244,7 @@ class MessageBar(QWidget):
         self.whole.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self.button = QPushButton()
         self.button.clicked.connect(lambda: self.pressed.emit(self.message.action))
+        self.help = HelpLink()
         self.notes_button = QToolButton()
         self.notes_button.setCheckable(True)
         self.notes_button.toggled.connect(self._show_notes)
@@ -254,6 +256,7 @@ class MessageBar(QWidget):
         row.addWidget(self.text, 1)
         row.addWidget(self.whole, 1)
         row.addWidget(self.button)
+        row.addWidget(self.help)
         row.addWidget(self.notes_button)
         line = QWidget()
         line.setLayout(row)
@@ -276,6 +279,7 @@ class MessageBar(QWidget):
         self.text.setVisible(not waits)
         self.whole.setVisible(waits)
         self.whole.setText(text)
+        self.help.set_page(self.message.page)
         self.button.setVisible(self.message.action is not None)
         self.button.setText(self.message.button)
         self.button.setToolTip(plain_tip(self.message.tip))

@@ -11,7 +11,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
-from torchdeck.trust.trust_list import Held
+from torchdeck.trust.trust_list import Held, TrustError
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 
 
@@ -82,6 +82,8 @@ class Message(NamedTuple):
     """Action of its button; None: no button."""
     button: str = ""
     tip: str = ""
+    page: str = ""
+    """Page of the documentation that helps."""
 
 
 NOTHING = Message("")
@@ -91,7 +93,8 @@ def message_of(state: PreviewState) -> Message:
     """Return the most important message about `state`."""
     if state.error:
         text = f"✕ No preview: {state.error}"
-        return Message(text, "bad", Action.REFRESH, "Try &again", "Look at machine, code and data again")
+        tip = "Look at machine, code and data again"
+        return Message(text, "bad", Action.REFRESH, "Try &again", tip, state.error.page)
     if state.stale and state.problems:
         first, *others = state.problems
         more = f", and {len(others):,} more" if others else ""
@@ -113,13 +116,15 @@ def message_of(state: PreviewState) -> Message:
 
 def _of_held(held: Held) -> Message:
     if not held.can_be_trusted:
-        return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", "Look again, once that is done")
+        tip = "Look again, once that is done"
+        return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", tip, TrustError.page)
     return Message(
         f"? Code in {held.folder} is not trusted yet, and was not run",
         "warn",
         Action.TRUST,
         "&Trust …",
         f"{held.folder}: from now on its code runs when a model is traced and in every rank",
+        TrustError.page,
     )
 
 

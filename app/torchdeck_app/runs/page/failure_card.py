@@ -18,10 +18,11 @@ from PySide6.QtWidgets import (
 
 from torchdeck.runs.failure import FailureReport
 from torchdeck.shown_text import shown
-from torchdeck_app.runs.abilities import Abilities
+from torchdeck_app.runs.abilities import Abilities, RunCommand
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, PlainLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_enabled
@@ -43,8 +44,9 @@ _GONE = "the run's directory was removed"
 class FailureCard(QFrame):
     """Card that shows a FailureReport and can be collapsed to its headline."""
 
-    asked = Signal(str)
-    """Emitted with `resume`, `clone` or `log`."""
+    command_asked = Signal(object)
+    """Emitted with a RunCommand."""
+    log_asked = Signal()
     folded = Signal(bool)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -72,6 +74,7 @@ class FailureCard(QFrame):
         self._advice_title = label("", Type.HEADING)
         self._advice_line = _plain("secondary")
         self._advice = _plain()
+        self.help = HelpLink()
         self.buttons = {
             "resume": self._button("Resume", _TIPS["resume"]),
             "clone": self._button("Clone", _TIPS["clone"]),
@@ -151,7 +154,7 @@ class FailureCard(QFrame):
 
     def _show_advice(self, report: FailureReport) -> None:
         advice = report.advice
-        for widget in (self._advice_title, self._advice_line, self._advice):
+        for widget in (self._advice_title, self._advice_line, self._advice, self.help):
             widget.setVisible(advice is not None)
         if advice is not None:
             self._advice_title.setText(f"What to do: {advice.advice.title}")
@@ -160,7 +163,7 @@ class FailureCard(QFrame):
             self._advice_line.setVisible(advice.line not in report.message)
             paragraphs = advice.advice.text.replace("`", "").split("\n\n")
             self._advice.setText("\n\n".join(" ".join(each.split()) for each in paragraphs))
-            self._advice.setToolTip(f"Help: torchdeck docs {advice.advice.page}")
+            self.help.set_page(advice.advice.page)
 
     def _fold_away(self, folded: bool) -> None:  # noqa: FBT001 - a slot of Qt's
         self._body.setVisible(not folded)
@@ -188,6 +191,7 @@ class FailureCard(QFrame):
             self._advice_title,
             self._advice_line,
             self._advice,
+            self.help,
             self.traceback,
             self._others_title,
             self._others,
@@ -208,12 +212,12 @@ class FailureCard(QFrame):
         head.setSpacing(GRID)
         head.addWidget(self._sign)
         head.addWidget(self._headline, 1)
-        for what, button in self.buttons.items():
+        for button in self.buttons.values():
             head.addWidget(button)
-            if what == "copy":
-                button.clicked.connect(self._copy)
-            else:
-                button.clicked.connect(lambda _checked=False, what=what: self.asked.emit(what))
+        self.buttons["resume"].clicked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
+        self.buttons["clone"].clicked.connect(lambda: self.command_asked.emit(RunCommand.CLONE))
+        self.buttons["log"].clicked.connect(self.log_asked)
+        self.buttons["copy"].clicked.connect(self._copy)
         head.addWidget(self._fold)
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)

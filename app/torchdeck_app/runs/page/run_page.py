@@ -31,7 +31,8 @@ from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.runs.run_watch import RunSeen, RunWatch
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.help import ErrorLine
+from torchdeck_app.widgets.panel import GRID
 
 _MOST = 1 << 20
 """Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
@@ -79,8 +80,7 @@ class RunPage(QWidget):
         self.header = RunHeader(theme)
         self.card = FailureCard(theme)
         self.replay = ReplayBar(theme)
-        self.problem = label("", role="error", wrap=True)
-        self.problem.hide()
+        self.problem = ErrorLine()
         self.plots = PlotGrid(theme, layout)
         self.logs = LogView(theme, layout)
         self.ranks = RankHeatMap(theme, layout)
@@ -128,10 +128,9 @@ class RunPage(QWidget):
         """Set the other runs available for comparing the configuration."""
         self.configuration.set_runs(entries)
 
-    def say_failed(self, why: str) -> None:
-        """Show why a command for the run failed; empty: nothing."""
-        self.problem.setText(why)
-        self.problem.setVisible(bool(why))
+    def say_failed(self, why: str, page: str = "") -> None:
+        """Show why a command for the run failed, and the page that helps; empty: nothing."""
+        self.problem.say(why, page)
 
     def update_under_way(self) -> None:
         """Update the pending requests of the run."""
@@ -216,7 +215,8 @@ class RunPage(QWidget):
         self._watch.waiting.connect(self._say_waiting)
         self.header.asked.connect(self.command_asked)
         self.header.origin_asked.connect(self.run_asked)
-        self.card.asked.connect(self._from_card)
+        self.card.command_asked.connect(self.command_asked)
+        self.card.log_asked.connect(self._show_first_error)
         self.card.folded.connect(lambda _folded: self._arrange())
         self.checkpoints.resume_asked.connect(lambda: self.command_asked.emit(RunCommand.RESUME))
         self.checkpoints.clone_asked.connect(self.clone_from_asked)
@@ -282,13 +282,10 @@ class RunPage(QWidget):
             self._covers = covers
             self._upper.setStretchFactor(self.card, 1 if covers else 0)
 
-    def _from_card(self, what: str) -> None:
-        if what == "log":
-            self.tabs.setCurrentWidget(self.logs)
-            report = self.card.report
-            self.logs.show_first_error(None if report is None else report.rank)
-        else:
-            self.command_asked.emit(RunCommand(what))
+    def _show_first_error(self) -> None:
+        self.tabs.setCurrentWidget(self.logs)
+        report = self.card.report
+        self.logs.show_first_error(None if report is None else report.rank)
 
     def _turn_to(self, _index: int) -> None:
         if self._is_entered:

@@ -18,6 +18,7 @@ from torchdeck.plan.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.check_rows import Remedy, by_node, check_rows, refusal_rows, verdict
 from torchdeck_app.launch.check.checks_panel import CheckPanel
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.help import HelpLink
 
 
 def test_what_stops_comes_first() -> None:
@@ -83,15 +84,13 @@ def make_plan(folder: Path, steps: int = 5, nproc: int = 2) -> LaunchPlan:
 
 
 def test_what_is_to_be_done_names_its_page(theme: Theme, qtbot: QtBot) -> None:
-    """In the tooltip; what is fine has none."""
+    """As a link; what is fine has none."""
     panel = CheckPanel(theme)
     qtbot.addWidget(panel)
     checks = [failed("memory", "localhost", "does not fit", "shard it"), ok("home", "localhost", "writable")]
     panel.show_rows(check_rows(checks, (Problem("training.lr", "", None, "wrong", "right"),)))
-    tips = {each.text(): each.toolTip() for each in panel.findChildren(QLabel)}
-    assert tips["does not fit\n→ shard it"] == "Help: torchdeck docs trouble/does-not-fit#make-it-fit"
-    assert tips["wrong\n→ right"] == "Help: torchdeck docs reference/run-toml#training"
-    assert not tips.get("writable", "")
+    pages = {link.page for link in panel.findChildren(HelpLink) if not link.isHidden()}
+    assert pages == {"trouble/does-not-fit#make-it-fit", "reference/run-toml#training"}
 
 
 def test_what_differs_between_plans(tmp_path: Path) -> None:
