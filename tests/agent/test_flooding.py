@@ -12,10 +12,10 @@ import pytest
 from support.agent_run import AgentRun, Maker
 from support.waiting import wait_until
 from torchdeck.agent.ranks import observation as printed_numbers
-from torchdeck.agent.ranks import stdout_series
+from torchdeck.agent.ranks import printed_series
 from torchdeck.agent.ranks.observation import PrintedNumbers
+from torchdeck.agent.ranks.printed_series import KEPT, PrintedSeries, written_position
 from torchdeck.agent.ranks.rank_watch import ScriptProgress
-from torchdeck.agent.ranks.stdout_series import KEPT, StdoutSeries, written_position
 from torchdeck.contract.layout import RankLayout
 
 FLOOD = """
@@ -184,16 +184,16 @@ def test_a_minute_of_eight_ranks_is_finished_when_they_are(make_run: Maker) -> N
 @pytest.fixture
 def own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets are of this thread's processor time, so that a busy machine changes nothing."""
-    for module in (printed_numbers, stdout_series):
+    for module in (printed_numbers, printed_series):
         monkeypatch.setattr(module, "monotonic", time.thread_time)
 
 
-def series_of(folder: Path, lines: int) -> StdoutSeries:
+def series_of(folder: Path, lines: int) -> PrintedSeries:
     """A log with so many lines, and what follows it."""
     rank = RankLayout(folder)
     folder.mkdir(parents=True)
     rank.stdout.write_text("".join(LINE.format(number) for number in range(lines)))
-    return StdoutSeries(rank, ())
+    return PrintedSeries(rank, ())
 
 
 @pytest.mark.usefixtures("own_time")
@@ -246,5 +246,5 @@ def test_blank_lines_hold_nothing_up(tmp_path: Path) -> None:
     """More of them than are read at a time."""
     rank = RankLayout(tmp_path)
     rank.stdout.write_bytes(b"\n" * (16 * KEPT) + b"step 7: loss 1.5\n")
-    StdoutSeries(rank, ()).follow(float("inf"))
+    PrintedSeries(rank, ()).follow(float("inf"))
     assert written_position(rank.metrics) == (rank.stdout.stat().st_size, 7)

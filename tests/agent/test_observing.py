@@ -20,8 +20,8 @@ from torchdeck.agent.housekeeping import Syncer
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.ranks.printed_series import PrintedSeries, written_position
 from torchdeck.agent.ranks.rank_watch import ScriptProgress
-from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
 from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.telemetry.writer import MetricsWriter
@@ -115,14 +115,14 @@ def test_stdout_is_followed_to_the_byte(tmp_path: Path) -> None:
     rank = RankLayout(tmp_path)
     with rank.stdout.open("ab", buffering=0) as file:
         file.write(b"step 1: loss 3.5\nstep 2: lo")
-        series = StdoutSeries(rank, ())
+        series = PrintedSeries(rank, ())
         assert not series.follow(EVER)
         file.write(b"ss 2.5\nnothing here\n")
         assert not series.follow(EVER)
         offset = len(b"step 1: loss 3.5\nstep 2: loss 2.5\n")
         assert written_position(rank.metrics) == (offset, 2)
         file.write(b"loss: 1.5\n")
-        StdoutSeries(rank, ()).follow(EVER)
+        PrintedSeries(rank, ()).follow(EVER)
         assert written_position(rank.metrics) == (offset + len(b"nothing here\nloss: 1.5\n"), 3)
         assert ScriptProgress(rank.metrics).look() is not None
 

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from support import hostile
 from support.fuzzing import read_all
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.log_times import ROW
+from torchdeck.contract.log_times import ROW, LogClock
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.metrics.segment_format import SegmentError, decode_header
 from torchdeck.metrics import Grid, RunMetrics, rows_between, sampled
-from torchdeck.runs.logs.clock import LogClock
 from torchdeck.runs.training_progress import ProgressReader
 from torchdeck.runs.training_progress_estimates import seconds_a_step
 

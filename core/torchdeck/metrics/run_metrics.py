@@ -82,7 +82,7 @@ class RunMetrics:
             for segment in self._believed(name, owner)
             if segment.last is not None
         ]
-        return max(rows, key=lambda row: (row.attempt, row.time), default=None)
+        return max(rows, key=lambda row: (row.attempt, row.time, row.step), default=None)
 
     def series(self, name: str, owner: Owner, *, effective: bool = False) -> Series:
         """Read every row of a metric from the files.

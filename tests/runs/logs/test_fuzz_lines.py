@@ -12,7 +12,7 @@ from torchdeck.runs.logs.merged import MergedLog
 from torchdeck.runs.logs.search import ERRORS, LineSearch
 from torchdeck.runs.output import OutputFollower
 from torchdeck.shown_text import shown
-from torchdeck.telemetry.stdout_patterns import parse_line
+from torchdeck.trainers.text.line import parse_line
 
 PIECES = st.sampled_from(
     [
@@ -70,7 +70,7 @@ def read_lines(content: bytes, place: Path) -> None:
         search.step()
     for printed in OutputFollower(layout).read_rest():
         found = parse_line(printed.text)
-        assert found is None or all(isinstance(number, float) for number in found[1].values())
+        assert found is None or all(isinstance(number, float) for number in found.values.values())
 
 
 def test_any_output() -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from torchdeck.agent.ranks.observation import LogTimes
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.log_times import ROW
-from torchdeck.runs.logs.clock import LogClock
+from torchdeck.contract.log_times import ROW, LogClock
 from torchdeck.runs.logs.line_index import LineIndex
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError, SlowPatternError
 from torchdeck.runs.logs.merged import MergedLog, as_shown

@@ -17,8 +17,8 @@ from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.ranks.hang import HangWatch
+from torchdeck.agent.ranks.printed_series import PrintedSeries
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
-from torchdeck.agent.ranks.stdout_series import StdoutSeries
 from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
@@ -138,7 +138,10 @@ class Observation:
         stdout = self._plan.stdout
         followed = self._ranks if stdout.enabled else []
         self._printed = PrintedNumbers(
-            {rank: StdoutSeries(layout.rank(rank), stdout.patterns) for rank in followed}
+            {
+                rank: PrintedSeries(layout.rank(rank), stdout.patterns, self._watch.scripts[rank])
+                for rank in followed
+            }
         )
         self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
         self._house.watch(layout.ranks)
@@ -188,9 +191,10 @@ class Observation:
         if self._watch is None:
             return []
         self.look("")
+        self._note_log_times()
         self._note_left_out(self._printed.end())
         self._printed = PrintedNumbers({})
-        self._note_log_times()
+        self.look("")  # progress by the last lines
         events = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
         self._watch = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
@@ -306,9 +310,9 @@ PATIENCE = 10.0
 
 
 class PrintedNumbers:
-    """The ranks' stdout, followed in turn. Logs are never touched, whatever is left out of the numbers."""
+    """The ranks' output, followed in turn. Logs are never touched, whatever is left out of the numbers."""
 
-    def __init__(self, ranks: Mapping[int, StdoutSeries]) -> None:
+    def __init__(self, ranks: Mapping[int, PrintedSeries]) -> None:
         self._ranks = dict(ranks)
         self._behind: dict[int, float] = {}
         """rank → monotonic seconds since when lines wait to be parsed."""
@@ -332,6 +336,8 @@ class PrintedNumbers:
         self._follow(begun, begun + END_BUDGET)
         found = self._leave_out(set(self._behind))
         self._follow(begun, monotonic() + LAST_BUDGET)
+        for series in self._ranks.values():
+            series.close()
         return found
 
     def _follow(self, now: float, until: float) -> None:

@@ -283,7 +283,7 @@ class ScriptProgress:
             if rows > 0:
                 last = table.length + (rows - 1) * table.row_bytes
                 step, time = _ROW.unpack(os.pread(descriptor, _ROW.size, last))
-                if time > 0 and (self.newest is None or time >= self.newest.time):
+                if time > 0 and (self.newest is None or (time, step) >= (self.newest.time, self.newest.step)):
                     self.newest = ScriptStep(step, time, table)
         except (OSError, SegmentError, struct.error):
             return

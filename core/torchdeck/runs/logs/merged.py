@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.logs.clock import LogClock
+from torchdeck.contract.log_times import LogClock
 from torchdeck.runs.logs.line_index import LineIndex
 from torchdeck.shown_text import shown_log
 

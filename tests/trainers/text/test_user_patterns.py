@@ -8,22 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.telemetry.user_patterns import LineParser, PatternError, compile_pattern
+from torchdeck.trainers.text.line import Line
+from torchdeck.trainers.text.user_patterns import LineParser, PatternError, compile_pattern
 
 
 def test_users_pattern_comes_first() -> None:
     """Where a user's pattern finds a number, the known formats are not asked."""
     parser = LineParser([r"it=(?P<step>\d+) nll=(?P<nll>[-\d.e]+)"])
-    assert parser.parse("it=7 nll=1.5 loss: 3.0") == (7, {"nll": 1.5})
-    assert parser.parse("loss: 3.0 step=2") == (2, {"loss": 3.0})
+    assert parser.parse("it=7 nll=1.5 loss: 3.0") == Line({"nll": 1.5}, 7)
+    assert parser.parse("loss: 3.0 step=2") == Line({"loss": 3.0}, 2)
 
 
 def test_first_of_several_that_finds_a_number() -> None:
     """Patterns are tried in their order; a group that is no number is left out."""
     parser = LineParser([r"a (?P<a>\S+)", r"b (?P<b>\S+) (?P<step>\S+)?"])
-    assert parser.parse("a 1,000 b 2 3") == (None, {"a": 1000.0})
-    assert parser.parse("a none b 2 3") == (3, {"b": 2.0})
-    assert parser.parse("b 2 x") == (None, {"b": 2.0})
+    assert parser.parse("a 1,000 b 2 3") == Line({"a": 1000.0}, None)
+    assert parser.parse("a none b 2 3") == Line({"b": 2.0}, 3)
+    assert parser.parse("b 2 x") == Line({"b": 2.0}, None)
     assert parser.parse("b none x") is None
 
 
@@ -78,17 +79,17 @@ def test_rules_and_bars_do_not_hold_up_the_agent(text: str, unit: str) -> None:
 def test_long_rule_beside_a_number() -> None:
     """A long rule in a line is seen shorter, the rest as it is."""
     parser = LineParser([r"-+ nll (?P<nll>\d+\.\d+) -+$"])
-    assert parser.parse("-" * 400 + " nll 1.25 " + "-" * 400) == (None, {"nll": 1.25})
+    assert parser.parse("-" * 400 + " nll 1.25 " + "-" * 400) == Line({"nll": 1.25}, None)
 
 
 def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern that took long for a line is said and given up; the known formats continue."""
-    monkeypatch.setattr("torchdeck.telemetry.user_patterns.SLOW_MATCH", -1.0)
+    monkeypatch.setattr("torchdeck.trainers.text.user_patterns.SLOW_MATCH", -1.0)
     parser = LineParser([r"x (?P<x>\d+)"])
-    assert parser.parse("x 1") == (None, {"x": 1.0})
+    assert parser.parse("x 1") == Line({"x": 1.0}, None)
     assert parser.parse("x 1") is None
     assert "used no more" in caplog.text
-    assert parser.parse("loss: 1.0") == (None, {"loss": 1.0})
+    assert parser.parse("loss: 1.0") == Line({"loss": 1.0}, None)
 
 
 @settings(deadline=None)
@@ -103,7 +104,7 @@ def test_any_text_is_taken_or_refused(text: str, line: str) -> None:
 def test_parser_leaves_out_what_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """An agent with a pattern it cannot use says so and reads on with the others."""
     parser = LineParser([r"(?P<x>", r"x (?P<x>\d+)"])
-    assert parser.parse("x 1") == (None, {"x": 1.0})
+    assert parser.parse("x 1") == Line({"x": 1.0}, None)
     assert "not a regular expression" in caplog.text
 
 

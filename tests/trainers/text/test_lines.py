@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.telemetry.stdout_lines import UNENDED_LIMIT, split_lines
+from torchdeck.trainers.text.lines import UNENDED_LIMIT, split_lines
 
 
 def test_lines_and_where_they_end() -> None:

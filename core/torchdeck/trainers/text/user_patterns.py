@@ -1,4 +1,4 @@
-"""User-defined regular expressions for stdout, with limited cost per line.
+"""User-defined regular expressions for output, with limited cost per line.
 
 Standard library, Python 3.10: checked with the config, used by the agent.
 """
@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, parse_line
+from torchdeck.trainers.text.line import NAME_LIMIT, Line, number_in, parse_line
 
 LINE_LIMIT = 1024
 """Maximum number of characters of a line that users' patterns see; the cost grows with a power of it."""
@@ -49,8 +49,8 @@ class LineParser:
         """
         self._patterns = [pattern for text in patterns if (pattern := _usable(text)) is not None]
 
-    def parse(self, line: str) -> Reading | None:
-        """Return the step and the metrics in one printed line; None if there are none. Never raises."""
+    def parse(self, line: str) -> Line | None:
+        """Return what one printed line says; None if nothing. Never raises."""
         text = _shortened(line) if self._patterns else ""
         for pattern in tuple(self._patterns):
             begun = time.thread_time()
@@ -107,13 +107,13 @@ def _shortened(line: str) -> str:
     return text if len(text) <= _RUN else _RUNS.sub(lambda run: run[0][:_RUN], text)
 
 
-def _reading_of(match: re.Match[str]) -> Reading | None:
+def _reading_of(match: re.Match[str]) -> Line | None:
     found = {name: _number_or_none(text) for name, text in match.groupdict().items()}
     step = found.pop("step", None)
     metrics = {name: value for name, value in found.items() if value is not None}
     if not metrics:
         return None
-    return (int(step) if step is not None and math.isfinite(step) else None), metrics
+    return Line(metrics, int(step) if step is not None and math.isfinite(step) else None)
 
 
 def _number_or_none(text: str | None) -> float | None:

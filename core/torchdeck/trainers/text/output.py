@@ -1,0 +1,383 @@
+"""A rank's output, read as moments of training. Lines that name no step get it from the bars and lines around
+them.
+
+Standard library, Python 3.10: the agent reads output with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from torchdeck.contract.run_states import RankPhase
+from torchdeck.trainers.reading import Reading
+from torchdeck.trainers.text.bars import is_cleared
+from torchdeck.trainers.text.line import Line
+from torchdeck.trainers.text.training_bar import BarPosition, TrainingBar
+from torchdeck.trainers.text.user_patterns import LineParser
+
+SLACK = 2.5
+"""Seconds by which the recorded times of two streams may differ."""
+PATIENCE = 5.0
+"""Seconds that a record waits for a bar before the newest bar's step is taken."""
+MOST_HELD = 20_000
+"""Records without a step that are kept until the step is known."""
+MOST_MARKS = 4096
+BAR = "progress bar"
+LINES = "printed lines"
+_GLUED = re.compile(r"(?:it/s|s/it)\](?=[^\s,\x1b])")
+"""A bar, and a line that was written without clearing it."""
+THOUSANDTHS = 1000
+"""Steps per epoch for records of which nothing but the epoch is ever known."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A moment of training in the output."""
+
+    reading: Reading
+    stream: str
+    """`stdout` or `stderr`."""
+    end: int
+    """Byte after the line in its stream."""
+    origin: str
+    """`BAR` or `LINES`: where its step comes from."""
+    has_own_step: bool = True
+    """The line names its step. Otherwise it is the bar's, or that of the line before plus one."""
+
+
+class _Mark(NamedTuple):
+    time: float
+    position: BarPosition
+
+
+class _Held(NamedTuple):
+    line: Line
+    stream: str
+    end: int
+    time: float
+
+
+class OutputReader:
+    """Reads the lines of one rank, in the order of each stream. `end` gives what waited."""
+
+    def __init__(self, parser: LineParser, last_step: int | None = None) -> None:
+        """Create a reader.
+
+        Args:
+            parser: parses single lines.
+            last_step: step of the last row that an earlier reader returned.
+        """
+        self._parser = parser
+        self._bars = TrainingBar()
+        self._epochs = _Epochs()
+        self._cleared: set[str] = set()
+        self._marks: deque[_Mark] = deque(maxlen=MOST_MARKS)
+        """Positions of the bar each time that a line was written above it."""
+        self._drawn: deque[_Mark] = deque(maxlen=MOST_MARKS)
+        """Positions of the bar whenever it moved."""
+        self._held: deque[_Held] = deque()
+        self._pending: Printed | None = None
+        """The newest drawing of the bar: its values may still be those of the step before."""
+        self._pending_age = 0
+        self._ahead = False
+        self._last_values: Mapping[str, float] = {}
+        self._last_step = last_step
+        self._planned: int | None = None
+        """Number of steps, as the program announced it."""
+        self._heading: BarPosition | None = None
+        """Position that a line without values named, for the lines below it."""
+
+    def read(
+        self, text: str, stream: str, end: int, time: float, known_total: int | None = None
+    ) -> Iterator[Printed]:
+        """Yield the moments that a line completes.
+
+        Args:
+            text: the line.
+            stream: `stdout` or `stderr`.
+            end: byte after the line in its stream.
+            time: unix seconds at which it was printed.
+            known_total: number of steps, by a source other than the output.
+        """
+        if is_cleared(text):
+            self._cleared.add(stream)
+            return
+        glued = _GLUED.search(text)
+        if glued is not None:
+            yield from self.read(text[: glued.end()], stream, end, time, known_total)
+            yield from self.read(text[glued.end() :], stream, end, time, known_total)
+            return
+        line = self._parser.parse(text)
+        if line is None:
+            return
+        known_total = known_total or self._planned
+        if line.total is not None and line.step is None and line.bar is None:
+            self._planned = line.total
+            yield Printed(Reading(total=line.total, time=time), stream, end, LINES)
+        elif line.bar is not None:
+            yield from self._bar(line, stream, end, time, known_total)
+        elif line.is_record:
+            if len(self._held) < MOST_HELD:
+                self._held.append(_Held(line, stream, end, time))
+            if "train_runtime" in line.values:
+                yield from self._by_totals(line, known_total)
+        else:
+            yield from self._line(line, stream, end, time)
+
+    def settle(self, now: float) -> Iterator[Printed]:
+        """Yield what need not wait any longer; call it after each round of `read`.
+
+        Args:
+            now: unix seconds.
+        """
+        yield from self._match(now)
+        if self._pending is not None:
+            self._pending_age += 1
+            if self._pending_age > 1:
+                yield from self._flush()
+
+    def end(self) -> Iterator[Printed]:
+        """Yield all that still waits: no more output will come."""
+        yield from self._match(math.inf)
+        for held in self._held:
+            step = round((held.line.epoch or 0.0) * THOUSANDTHS)
+            yield self._placed(held, BarPosition(step, None, held.line.epoch))
+        self._held.clear()
+        yield from self._flush()
+
+    def _bar(
+        self, line: Line, stream: str, end: int, time: float, known_total: int | None
+    ) -> Iterator[Printed]:
+        bar = line.bar
+        assert bar is not None  # noqa: S101 - the caller's promise
+        position = self._bars.take(line, known_total)
+        if position is None:
+            if (line.stage or self._bars.phase(line) is RankPhase.EVALUATING) and bar.done == bar.total:
+                yield from self._held_out_bar(line, stream, end, time)
+            else:
+                phase = self._bars.phase(line)
+                if phase is not None:
+                    yield Printed(Reading(time=time, phase=phase), stream, end, BAR)
+            return
+        if stream in self._cleared:
+            self._cleared.discard(stream)
+            self._marks.append(_Mark(time, position))
+        if not self._drawn or self._drawn[-1].position != position:
+            self._drawn.append(_Mark(time, position))
+        yield from self._drawing(line, position, stream, end, time)
+
+    def _held_out_bar(self, line: Line, stream: str, end: int, time: float) -> Iterator[Printed]:
+        stage = line.stage or "eval"
+        values = {
+            name if name.startswith((stage, "val", "eval", "test")) else f"{stage}_{name}": value
+            for name, value in line.values.items()
+            if name != "epoch"
+        }
+        step = self._newest.step if self._newest is not None else self._last_step
+        if values and step is not None:
+            reading = Reading(values, step, time=time, phase=RankPhase.TRAINING)
+            yield Printed(reading, stream, end, BAR)
+
+    def _drawing(
+        self, line: Line, position: BarPosition, stream: str, end: int, time: float
+    ) -> Iterator[Printed]:
+        values = dict(line.values)
+        bar = line.bar
+        if bar is not None and position.step == 0 and any("loss" in name for name in values):
+            self._ahead = True  # the program sets the values before it counts the step
+        before = self._pending
+        if before is not None and before.reading.step != position.step + self._ahead:
+            yield from self._flush()
+            before = None
+        step = position.step
+        if self._ahead:
+            step += 1
+            if values == self._last_values or (position.total is not None and step > position.total):
+                values = {}
+        known = {} if before is None else before.reading.values
+        if before is not None and (not values or _without_epoch(values) == _without_epoch(known)):
+            return
+        reading = Reading(values, step, position.total, position.epoch, time, RankPhase.TRAINING)
+        if not values:  # nothing to wait for
+            yield Printed(replace(reading, step=position.step), stream, end, BAR)
+            return
+        self._pending = Printed(reading, stream, end, BAR)
+        self._pending_age = 0
+
+    def _flush(self) -> Iterator[Printed]:
+        found, self._pending = self._pending, None
+        if found is None:
+            return
+        values = found.reading.values
+        # held-out values stay in the bar until the next evaluation
+        fresh = {
+            name: value
+            for name, value in values.items()
+            if not (_is_held_out(name) and self._last_values.get(name) == value)
+        }
+        self._last_values = values
+        self._last_step = found.reading.step
+        yield replace(found, reading=replace(found.reading, values=fresh))
+
+    def _line(self, line: Line, stream: str, end: int, time: float) -> Iterator[Printed]:
+        yield from self._flush()
+        named = self._epochs.take(line)
+        if named is not None or not line.values:
+            self._heading = named if not line.values else None
+        position = named or self._heading or self._beside_bar(line, time) or self._counted(line)
+        if line.values or named is not None:
+            self._last_step = position.step
+            reading = Reading(
+                line.values, position.step, position.total, position.epoch, time, RankPhase.TRAINING
+            )
+            yield Printed(reading, stream, end, LINES, named is not None)
+
+    def _beside_bar(self, line: Line, time: float) -> BarPosition | None:
+        """Return the position of the bar at that time."""
+        newest = self._at(time)
+        if newest is None or line.epoch is None:
+            return newest
+        return newest._replace(epoch=line.epoch)
+
+    def _counted(self, line: Line) -> BarPosition:
+        """Return the position after the last one; held-out values are of the step before them."""
+        step = -1 if self._last_step is None else self._last_step
+        return BarPosition(max(0, step if line.is_held_out else step + 1), None, line.epoch)
+
+    @property
+    def _newest(self) -> BarPosition | None:
+        return self._drawn[-1].position if self._drawn else None
+
+    def _at(self, time: float) -> BarPosition | None:
+        """Return the position of the bar at a time."""
+        found = None
+        for mark in reversed(self._drawn):
+            found = mark.position
+            if mark.time <= time:
+                break
+        return found
+
+    def _match(self, now: float) -> Iterator[Printed]:
+        """Give records their steps: the bar is redrawn below each of them."""
+        while self._held:
+            held = self._held[0]
+            while self._marks and self._marks[0].time < held.time - SLACK:
+                self._marks.popleft()
+            if self._marks and self._marks[0].time <= held.time + SLACK:
+                self._bars.confirm()
+                position = self._marks.popleft().position
+            elif self._drawn and now - held.time > PATIENCE:
+                position = self._at(held.time) or self._drawn[-1].position
+            else:
+                return
+            self._held.popleft()
+            yield self._placed(held, position)
+            while self._held and _is_repeated(held.line, self._held[0].line):
+                again = self._held.popleft()
+                rest = {
+                    name: value for name, value in again.line.values.items() if name not in held.line.values
+                }
+                yield self._placed(again._replace(line=replace(again.line, values=rest)), position)
+
+    def _by_totals(self, last: Line, known_total: int | None) -> Iterator[Printed]:
+        """Give records their steps by the program's last line, if there never was a bar."""
+        values = last.values
+        steps = known_total or values.get("train_runtime", 0.0) * values.get("train_steps_per_second", 0.0)
+        if self._drawn or not last.epoch or steps < 1:
+            return
+        for held in self._held:
+            step = round((held.line.epoch or 0.0) / last.epoch * steps)
+            yield self._placed(held, BarPosition(step, round(steps), held.line.epoch), named=True)
+        self._held.clear()
+
+    def _placed(self, held: _Held, position: BarPosition, *, named: bool = False) -> Printed:
+        self._last_step = position.step
+        line, phase = held.line, RankPhase.TRAINING
+        reading = Reading(line.values, position.step, position.total, line.epoch, held.time, phase)
+        return Printed(reading, held.stream, held.end, LINES, named)
+
+
+def _is_repeated(line: Line, other: Line) -> bool:
+    """Return whether two records are of one moment: LLaMA-Factory prints its own before the Trainer's."""
+    shared = [name for name in line.values if "loss" in name and name in other.values]
+    return (
+        line.values.keys() != other.values.keys()
+        and bool(shared)
+        and all(math.isclose(line.values[name], other.values[name], rel_tol=1e-3) for name in shared)
+        and abs((line.epoch or 0.0) - (other.epoch or 0.0)) < 0.01
+    )
+
+
+def _without_epoch(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if name != "epoch"}
+
+
+def _is_held_out(name: str) -> bool:
+    return name.startswith(("val", "eval", "test", "dev"))
+
+
+class _Epochs:
+    """Makes one rising step of the steps of epochs."""
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._epochs: int | None = None
+        self._from_zero = False
+        self._first: float | None = None
+        self._last = -1
+        self._last_epoch: float | None = None
+        self._length: int | None = None
+        self._global = False
+        self._offset = 0
+
+    def take(self, line: Line) -> BarPosition | None:
+        """Return the position that a line names; None if it names no step."""
+        if line.epoch is not None and not line.stage:
+            self._epoch = line.epoch
+            if self._first is None:
+                self._first = 0.0 if line.from_zero or line.epoch == 0 else 1.0
+        if line.epochs is not None:
+            self._epochs = line.epochs
+        if line.step is None:
+            return None
+        if line.stage:
+            return BarPosition(line.step + self._offset, None, self._epoch)
+        if line.restarts and line.total:
+            return self._of_epoch(line, line.total)
+        if line.total and self._epoch is not None and line.epoch is None:
+            return self._below_heading(line, line.total)
+        self._last = line.step
+        return BarPosition(line.step, line.total, line.epoch)
+
+    def _of_epoch(self, line: Line, length: int) -> BarPosition:
+        """Return the position of "Epoch [2/5], Step [100/600]"."""
+        step, epoch = line.step or 0, line.epoch or 0.0
+        passed = self._last_epoch is not None and epoch > self._last_epoch
+        if passed and step > self._last:
+            self._global = True  # it continues to rise across epochs
+        self._last, self._last_epoch = step, epoch
+        if self._global or step > length:
+            return BarPosition(step, length, epoch)
+        before = max(0, int(epoch - (self._first or 0.0)))
+        total = self._epochs * length if self._epochs else None
+        return BarPosition(before * length + step, total, epoch)
+
+    def _below_heading(self, line: Line, length: int) -> BarPosition:
+        """Return the position of "iter 10/100" below "Epoch 2"."""
+        step = line.step or 0
+        if self._epoch != self._last_epoch:
+            if self._last_epoch is not None and step <= self._last:
+                self._offset += self._length or self._last
+            elif self._last_epoch is not None:
+                self._global = True
+            self._last_epoch = self._epoch
+        self._last, self._length = step, length
+        if self._global:
+            return BarPosition(step, length, self._epoch)
+        total = self._epochs * length if self._epochs else None
+        return BarPosition(self._offset + step, total, self._epoch)
