@@ -11,7 +11,7 @@ import pytest
 
 from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
 from support.waiting import wait_until
-from torchdeck.agent.gpu_sampler import gone_devices
+from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import Leases, lease_holder
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter

@@ -13,8 +13,8 @@ from support.waiting import wait_until
 from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.launching.requests import Request, page_request
+from torchdeck.runs.failure import recognise
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory
-from torchdeck.runs.troubleshooting import recognise
 
 pytestmark = [pytest.mark.processes, pytest.mark.root]
 

@@ -15,7 +15,7 @@ from torchdeck.agent.attempt.attempt_plan import free_port, resume_from
 from torchdeck.agent.attempt.local_attempt import compose_environment
 from torchdeck.agent.attempt.resume_points import AttemptError
 from torchdeck.agent.disk import free_bytes, low_disk
-from torchdeck.agent.gpu_sampler import gpu_sampler, parse_smi
+from torchdeck.agent.gpus import gpu_sampler, parse_smi
 from torchdeck.agent.housekeeping import Syncer
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.machine import MachineSampler, rank_memory

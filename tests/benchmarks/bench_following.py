@@ -24,8 +24,7 @@ from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.launching.control.controller import TICK
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
-from torchdeck.launching.remote.link import Dial, LinkTarget, NodeLink
-from torchdeck.launching.remote.link_file import LinkFile
+from torchdeck.launching.remote.link import Dial, LinkFile, LinkTarget, NodeLink
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import ship

@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[1])
 
 import numpy as np
 
-from torchdeck.agent.gpu_sampler import SMI_FIELDS
+from torchdeck.agent.gpus import SMI_FIELDS
 from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.ranks.observation import LogTimes
 from torchdeck.agent.ranks.rank_watch import RankState

@@ -21,7 +21,7 @@ from torchdeck.distributed.recipe import Recipe, load_recipe
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import make_strategy
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
+from torchdeck.distributed.trainer.hooks import make_hooks
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.cli.plan.preview.placement import node_name, shortened
+from torchdeck.cli.plan.placement import node_name, shortened
 
 LONG = "a-machine-with-a-name-that-goes-on-{:04d}.rack{}.cluster.example.org"
 

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from support.command import COMMAND, Command
 from support.node_facts import GIB, gpu, node_facts, python
+from torchdeck.cli.console import GAP, FillingTable, bare_table, fitting, print_table
 from torchdeck.cli.nodes.monitor import MonitorTable
 from torchdeck.cli.nodes.probe import BY_WEIGHT, HEADINGS, _table, sheet
-from torchdeck.cli.tables import GAP, FillingTable, bare_table, fitting, print_table
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck.nodes.probe.monitoring import NodeNow, Sample
 from torchdeck.nodes.probe.probe_session import ClockOffset

@@ -3,7 +3,7 @@
 import pytest
 
 from support.machines import byte_gpt, node, plan
-from torchdeck.cli.plan.preview.view import checkpoint_lines, saving_times
+from torchdeck.cli.plan.whole import checkpoint_lines, saving_times
 from torchdeck.distributed.settings import CheckpointSettings
 
 AUTO = (

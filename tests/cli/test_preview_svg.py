@@ -7,9 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from support.previews import memory, preview, with_memory
-from torchdeck.cli.plan.svg.page import WIDTH, preview_svg
-from torchdeck.cli.plan.svg.style import BODY
-from torchdeck.cli.plan.svg.text import escaped, fitted, text_width, wrapped
+from torchdeck.cli.plan.svg_canvas import BODY, escaped, fitted, text_width, wrapped
+from torchdeck.cli.plan.svg_page import WIDTH, preview_svg
 from torchdeck.plan.preview import Preview
 
 SVG = "{http://www.w3.org/2000/svg}"

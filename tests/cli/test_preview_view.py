@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from support.previews import memory, preview, profile, with_memory
-from torchdeck.cli.plan.preview.rank import print_rank
-from torchdeck.cli.plan.preview.view import print_preview
+from torchdeck.cli.plan.rank import print_rank
+from torchdeck.cli.plan.whole import print_preview
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview

@@ -9,7 +9,7 @@ import pytest
 from torchdeck.config.chosen_nodes import node_names, wanted
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import ConfigError, Problem
-from torchdeck.config.values.ranges import CountRange, RangeError, parse_range
+from torchdeck.config.values.numbers import CountRange, RangeError, parse_range
 
 CLUSTER = {"nodes": [{"name": "gpu[0-2]", "gpus": 2, "gpu": "H100"}]}
 

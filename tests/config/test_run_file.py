@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.config.loader import config_from_dict, load_config
-from torchdeck.config.run_file import run_file_table, run_file_text
+from torchdeck.config.starting_files import run_file_table, run_file_text
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 

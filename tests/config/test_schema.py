@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from torchdeck.config.keys import all_keys
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.values.sizes import parse_rate, parse_size
+from torchdeck.config.values.numbers import parse_rate, parse_size
 
 SECTIONS = [
     "run", "model", "data", "training", "distributed", "cluster", "estimate", "checkpoint", "telemetry",

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.distributed.checksums import checksum
+from torchdeck.distributed.local_tensors import checksum
 
 SIZES = (1, 1023, 1025, 3 * 1024 + 7, (1 << 20) + 5)
 

@@ -15,8 +15,8 @@ from support.fuzzing import read_all
 from torchdeck.agent.store_order import StoreStrangers, order_from
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, entries_from_json
-from torchdeck.distributed.checkpoints.answers import by_name, count, file_name, listed, manifest_of, text
 from torchdeck.distributed.checkpoints.files.dcp import plan_from_json, results_from_json
+from torchdeck.distributed.checkpoints.peers import by_name, count, file_name, listed, manifest_of, text
 from torchdeck.distributed.store.proof import Sealing, StrangerError, demand_proof
 
 ITEM = ["shard", "weight", [0, 0], [0, 0], [2, 3], [4, 3], "float32", [True, False]]

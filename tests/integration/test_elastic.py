@@ -10,7 +10,7 @@ from support.training import Training, losses
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.layout import RunLayout
-from torchdeck.plan.torchrun import RANK_ORDER
+from torchdeck.plan.node_commands import RANK_ORDER
 
 SAMPLES = 252
 """An epoch of 21 steps of 12 samples."""

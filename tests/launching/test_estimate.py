@@ -18,9 +18,9 @@ from torchdeck.config.training import Training
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launching.facts.estimate import estimate_profile, estimated_config
 from torchdeck.launching.facts.profiling import profile_model
-from torchdeck.plan.memory.closed_form.model_shape import ModelShape
-from torchdeck.plan.memory.closed_form.profile import SOURCE, closed_form_profile
-from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError
+from torchdeck.plan.memory.closed_form_profile import SOURCE, closed_form_profile
+from torchdeck.plan.memory.model_shape import ModelShape
+from torchdeck.plan.memory.shape_derivation import EstimateError
 from torchdeck.trust.trust_list import TrustList
 
 SHARE = {"byte-gpt": 0.005, "llama": 0.025}

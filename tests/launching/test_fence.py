@@ -11,8 +11,7 @@ from support.histories import event
 from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.epoch import ControllerEpoch
-from torchdeck.launching.leader.fence import Fence
+from torchdeck.launching.epoch import ControllerEpoch, Fence
 from torchdeck.launching.requests import Request, page_request
 from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory

@@ -9,7 +9,7 @@ from support.fuzzing import read_all
 from support.refusals import refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.facts.estimate import estimate_profile
-from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError
+from torchdeck.plan.memory.shape_derivation import EstimateError
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

@@ -7,7 +7,7 @@ import pytest
 from support.histories import event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
-from torchdeck.launching.leader.leader_watch import LeaderWatch
+from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.runs.replay.history import RunHistory
 

@@ -11,8 +11,8 @@ from support import histories
 from support.inbox_node import InboxNode
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.epoch import ControllerEpoch
-from torchdeck.launching.leader.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory

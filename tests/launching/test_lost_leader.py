@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from torchdeck.launching.leader.leader_watch import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
+from torchdeck.launching.control.leader_watch import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
 
 GRACE = 120.0
 

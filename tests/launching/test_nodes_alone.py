@@ -14,8 +14,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import SmallerSize
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching import taking_over
+from torchdeck.launching.control.leaderless_nodes import Alone, nodes_alone, seen_alone
 from torchdeck.launching.launcher import LaunchError
-from torchdeck.launching.leader.leaderless_nodes import Alone, nodes_alone, seen_alone
 from torchdeck.launching.taking_over import NotResumableError, RequestCarrier, resume
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState, write_links

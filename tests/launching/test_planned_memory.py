@@ -13,8 +13,8 @@ from torchdeck.contract.plan.model_profile import Event
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.launching.prepare import cluster_facts, plan_from, with_model
+from torchdeck.plan.fitting import heavy_microbatches
 from torchdeck.plan.known import Known
-from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.trust.trust_list import TrustList
 
 pytestmark = pytest.mark.processes

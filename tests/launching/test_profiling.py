@@ -16,7 +16,7 @@ from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launching.facts import profiling
 from torchdeck.launching.facts.profiling import ProfilingError, profile_model, wanted_traces
-from torchdeck.plan.memory.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
+from torchdeck.plan.fitting import heaviest_microbatch, heavy_microbatches
 from torchdeck.tracing.request import PlannedBatch, WantedTrace
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.waiting import wait_until
 from torchdeck.launching.code import digests as times
-from torchdeck.launching.facts.remembered_digests import RememberedDigests
+from torchdeck.launching.facts.remembered_profiles import RememberedDigests
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.plan.memory.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
+from torchdeck.plan.fitting import heaviest_microbatch, heavy_microbatches
 
 
 @pytest.mark.parametrize("seed", range(5))

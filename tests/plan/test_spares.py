@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.machines import byte_gpt, config, node, plan
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster, smaller_plan
 from torchdeck.contract.plan.launch_plan import AbsentNode, LaunchPlan
-from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.check import PlanError
+from torchdeck.plan.sizes import begun_without
 
 NAMES = ["n0", "n1", "n2", "s0", "s1"]
 CLUSTER: dict[str, Any] = {"cluster": {"nodes": [{"name": "n[0-2]"}, {"name": "s[0-1]"}]}}

@@ -18,7 +18,7 @@ from support.histories import (
 )
 from support.made_runs import IDS, line, make_run
 from support.metrics import write_rows
-from torchdeck.runs import shared_follower
+from torchdeck.runs import follower as shared_follower
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_list import RunList
 from torchdeck.runs.state import RunState

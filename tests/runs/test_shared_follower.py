@@ -9,9 +9,8 @@ from support.histories import agent_started, controller_journal, ended, finished
 from support.made_runs import IDS, line, make_run
 from support.metrics import write_rows
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.follower import AS_GOOD, RunFollower, SharedFollower, SharedFollowers
 from torchdeck.runs.run_list import RunList
-from torchdeck.runs.shared_follower import AS_GOOD, SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 

@@ -7,9 +7,8 @@ import pytest
 
 from support.histories import controller_journal, ended, event, failure, finished, running_run
 from support.made_runs import make_run
-from torchdeck.runs.failure import read_failure
+from torchdeck.runs.failure import chapter, read_failure, recognise
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.troubleshooting import chapter, recognise
 
 LINES = {
     "Out of memory on a GPU": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
-from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.background_loop import Poller
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.folders.origin import Origin, origin_of
+from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.links import Links, LinkState
-from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.attach import wants_controller

@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QStackedWidget, QWidget
 
+from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.comparison import CompareView
 from torchdeck_app.runs.page.run_page import RunPage

@@ -16,10 +16,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the sh
 
 from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
-from torchdeck.agent.command_line import PREPARED, PROCESS_NAME, agent_argv
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
-from torchdeck.agent.supervisor_process import log_to_standard_error, set_process_name
+from torchdeck.agent.supervisor_process import (
+    PREPARED,
+    PROCESS_NAME,
+    agent_argv,
+    log_to_standard_error,
+    set_process_name,
+)
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
-from torchdeck.agent.gpu_sampler import Sampler, gpu_sampler
+from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.telemetry.writer import MetricsWriter

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli import exit_codes
+from torchdeck.cli import output as exit_codes
 from torchdeck.cli.output import json_text
 from torchdeck.cli.refusals import print_pages, print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, TRUST_HELP, add_run_source, load_run_source

@@ -7,7 +7,7 @@ import threading
 import webbrowser
 from typing import Any
 
-from torchdeck.cli.exit_codes import SUCCEEDED
+from torchdeck.cli.output import SUCCEEDED
 from torchdeck.cli.refusals import report
 from torchdeck.use_cases.docs import INDEX, DocsError, DocsServer
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.cli.exit_codes import STOPPED, USAGE
-from torchdeck.cli.output import BROKEN_PIPE_EXIT, guard, is_unread, silence
+from torchdeck.cli.output import BROKEN_PIPE_EXIT, STOPPED, USAGE, guard, is_unread, silence
 from torchdeck.contract.package import VERSION
 
 if TYPE_CHECKING:

@@ -115,3 +115,15 @@ def json_text(value: Any, **options: Any) -> str:
         options: of `json.dumps`.
     """
     return shown_json(json.dumps(value, **{"ensure_ascii": False, **options}))
+
+
+# Exit codes of the commands.
+
+SUCCEEDED = 0
+RUN_FAILED = 1
+USAGE = 2
+"""A bad config, a bad command line, or a run that does not exist."""
+REFUSED = 3
+"""Nothing was started."""
+STOPPED = 130
+"""By the user."""

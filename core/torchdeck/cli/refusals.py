@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from torchdeck.cli import exit_codes
+from torchdeck.cli import output as exit_codes
 from torchdeck.cli.output import json_text
 from torchdeck.contract.refusal import Refusal
 

@@ -105,7 +105,7 @@ def _contradiction(args: argparse.Namespace) -> Exception | None:
 
 def _written_config(kind: str, target: str, arguments: list[str], overrides: list[str]) -> LoadedConfig:
     from torchdeck.config.loader import LoadedConfig, config_from_dict
-    from torchdeck.config.run_file import run_file_table, run_file_text
+    from torchdeck.config.starting_files import run_file_table, run_file_text
 
     folder = Path.cwd()
     name = (Path(target).stem if kind == "script" else target) or "run"

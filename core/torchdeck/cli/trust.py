@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli import exit_codes
+from torchdeck.cli import output as exit_codes
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.values.node_names import expand_all
-from torchdeck.config.values.ranges import parse_range
+from torchdeck.config.values.numbers import parse_range
 from torchdeck.contract.inventory import LOCALHOST
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from torchdeck.config.values.node_names import RIGHT_RANGE
-from torchdeck.config.values.sizes import ByteRate, ByteSize
+from torchdeck.config.values.numbers import ByteRate, ByteSize
 from torchdeck.options import Section, option
 
 GpuIndex = Annotated[int, Field(ge=0, le=1023)]

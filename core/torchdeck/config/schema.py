@@ -13,7 +13,7 @@ from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, R
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import shown
 from torchdeck.config.training import Training
-from torchdeck.config.values.sizes import ByteSize
+from torchdeck.config.values.numbers import ByteSize
 from torchdeck.options import Section, option, table
 from torchdeck.recipes.bdh.settings import BdhModel
 from torchdeck.recipes.byte_finetune.settings import ByteFinetuneModel, PairsData

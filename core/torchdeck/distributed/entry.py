@@ -19,8 +19,7 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.error_file import torchrun_error_file, write_error
-from torchdeck.distributed.process_end import leave
+from torchdeck.distributed.process_end import leave, torchrun_error_file, write_error
 from torchdeck.distributed.recipe import RecipeError, RecipeImportError
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
@@ -79,7 +78,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     from torchdeck.distributed.precision import Precision
     from torchdeck.distributed.recipe import load_recipe
     from torchdeck.distributed.strategies.base import make_strategy
-    from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
+    from torchdeck.distributed.trainer.hooks import make_hooks
     from torchdeck.distributed.trainer.setup import recipe_callbacks
     from torchdeck.distributed.trainer.trainer import Trainer
 

@@ -25,10 +25,10 @@ from torchdeck.launching.facts.model_and_data import (
 )
 from torchdeck.launching.facts.probed_nodes import NodeReport, placeholder_nodes
 from torchdeck.nodes.described import inventory_from
-from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
+from torchdeck.plan.sizes import begun_without
 from torchdeck.trust.trust_list import Held
 
 Locate = Callable[[str], tuple[str, int | None]]

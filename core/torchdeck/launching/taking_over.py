@@ -19,9 +19,9 @@ from torchdeck.contract.lock_file import locked
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
+from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
-from torchdeck.launching.leader.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState

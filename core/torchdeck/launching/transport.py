@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from torchdeck.agent.attempt.handover import HandoverAsk
-from torchdeck.agent.command_line import agent_argv
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
+from torchdeck.agent.supervisor_process import agent_argv
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from torchdeck.agent.gpu_sampler import Sampler, gpu_sampler
+from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.leases import lease_holder
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from torchdeck.agent.nvidia_smi import listed_gpus
+from torchdeck.agent.gpus import listed_gpus
 from torchdeck.agent.probe.system import main_memory, system_facts, usable_cores
 from torchdeck.contract.inventory import Device, NodeInfo
 

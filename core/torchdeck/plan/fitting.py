@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.prediction import PredictedMemory
@@ -13,12 +15,16 @@ from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
 from torchdeck.plan.memory.fullness import MemoryPreview
-from torchdeck.plan.memory.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.memory.spec import FULLY_SHARDED
 from torchdeck.plan.memory.suggest import Suggestion, suggest
 from torchdeck.plan.memory.timeline import Term
 from torchdeck.plan.placement import NodeShare
 from torchdeck.quantities import size
+
+if TYPE_CHECKING:
+    from torchdeck.data.batch_plan import BatchPlan
+    from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
+
 
 _SUGGESTED = 3
 Sizes = list[int | None]
@@ -130,3 +136,51 @@ def free_bytes(shares: Sequence[NodeShare]) -> Sizes:
 
 def _part(size: int | None, ranks: int) -> int | None:
     return None if size is None else size // ranks
+
+
+# Microbatch of a batch plan that takes the most memory.
+
+
+def heaviest_microbatch(plan: BatchPlan) -> Microbatch | None:
+    """Return the microbatch with the most tokens, padding counted, and of these the one with the longest
+    rows.
+
+    Returns:
+        The first such one; None if the plan is empty.
+    """
+    return _first_largest(plan, lambda columns: (columns.padded_tokens, columns.max_len))
+
+
+def heavy_microbatches(plan: BatchPlan) -> tuple[Microbatch, ...]:
+    """Return candidates, one of which takes the most memory.
+
+    Activations grow with tokens, and attention's scores, in models that keep them, with tokens times length.
+
+    Returns:
+        `heaviest_microbatch`, and the one with the most scores if it is another; () for an empty plan.
+    """
+    found = (
+        heaviest_microbatch(plan),
+        _first_largest(
+            plan, lambda columns: (columns.padded_tokens * columns.max_len, columns.padded_tokens)
+        ),
+    )
+    distinct = {(one.rows, one.max_len): one for one in found if one is not None}
+    return tuple(distinct.values())
+
+
+def _first_largest(
+    plan: BatchPlan, weights: Callable[[EpochColumns], tuple[Ints, Ints]]
+) -> Microbatch | None:
+    """Return the first with the largest weight, and among equals the one with the largest second weight."""
+    best: tuple[tuple[int, int], int, int] | None = None
+    for epoch in range(plan.epochs):
+        columns = plan.epoch_columns(epoch)
+        if not len(columns):
+            continue
+        first, second = weights(columns)
+        index = int(np.argmax(np.where(first == first.max(), second, -1)))
+        weight = (int(first[index]), int(second[index]))
+        if best is None or weight > best[0]:
+            best = (weight, epoch, index)
+    return None if best is None else plan.microbatch(best[1], best[2])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchdeck.config.chosen_nodes import most_taken, wanted
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
-from torchdeck.config.values.ranges import count_range
+from torchdeck.config.values.numbers import count_range
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import LaunchPlan, RankPlacement
 from torchdeck.plan.check import problem

@@ -19,10 +19,9 @@ from torchdeck.plan.check import PlanError, problem
 from torchdeck.plan.code_paths import run_from_copy
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
-from torchdeck.plan.node_plans import node_plans
+from torchdeck.plan.node_commands import RANK_ORDER, node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
-from torchdeck.plan.torchrun import RANK_ORDER
 
 
 def make_plan(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
+from torchdeck.plan.node_commands import by_its_own_name
 from torchdeck.plan.shell_script import (
     CODE_PLACE,
     PREPARE,
@@ -23,7 +24,6 @@ from torchdeck.plan.shell_script import (
     torchdeck_needed,
     word,
 )
-from torchdeck.plan.torchrun import by_its_own_name
 
 NODE_RANK = '"$SLURM_NODEID"'
 ADDRESS = '"$ADDRESS"'

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import escape, slot, split
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
-from torchdeck.plan.torchrun import DEFAULT_PORT, by_its_own_name
+from torchdeck.plan.node_commands import DEFAULT_PORT, by_its_own_name
 from torchdeck.shown_text import shown_line
 
 _FREE_PORT = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.values.ranges import count_range
-from torchdeck.contract.plan.launch_plan import Batch, SmallerSize
+from torchdeck.config.values.numbers import count_range
+from torchdeck.contract.plan.elastic import Elastic, Place, smaller_plan
+from torchdeck.contract.plan.launch_plan import AbsentNode, Batch, LaunchPlan, SmallerSize
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.plan.batch import other_batch, smaller_batch
 from torchdeck.plan.check import PlanError, problem
+from torchdeck.plan.node_commands import rank_environment
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.torchrun import rank_environment
 
 MOST = 64
 """Largest number of sizes in a plan: the largest, and the smallest."""
@@ -204,3 +206,37 @@ def _left_out(
 def _shortened(said: Sequence[str]) -> list[str]:
     more = len(said) - SAID
     return [*said[:SAID], f"and so on at {more} more sizes"] if more > 0 else list(said)
+
+
+def begun_without(plan: LaunchPlan, absent: Sequence[AbsentNode], missing: Sequence[str]) -> LaunchPlan:
+    """Return `plan` without the absent nodes.
+
+    Args:
+        plan: plan of the requested size.
+        absent: nodes that do not answer.
+        missing: those of them that have ranks in `plan`.
+
+    Raises:
+        PlanError: it has no size for so few nodes.
+    """
+    said = tuple(f"node {node.name} is left out: {node.why}" for node in absent)
+    roster = Elastic.of_plan(plan).without([Place(name, None) for name in missing])
+    if roster is None:
+        wrong = f"no size of the range goes without {', '.join(missing)}, which did not answer"
+        raise PlanError(
+            [problem("distributed.nodes", wrong, "a range with smaller sizes, or nodes that answer")]
+        )
+    begun = smaller_plan(plan, roster) if missing else plan
+    own = tuple(text for text in begun.warnings if text not in plan.warnings)
+    nodes, nproc = len(begun.nodes), begun.nodes[0].nproc
+    smaller = [
+        size
+        for size in plan.smaller
+        if size.nodes <= nodes and size.nproc <= nproc and size.world_size < begun.world_size
+    ]
+    return dataclasses.replace(
+        begun,
+        warnings=(*plan.warnings, *said, *own),
+        smaller=tuple(smaller) if missing else plan.smaller,
+        absent=tuple(absent),
+    )

@@ -10,10 +10,9 @@ from pathlib import Path
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.directory import open_run_directory
-from torchdeck.runs.follower import JournalFingerprints
+from torchdeck.runs.follower import JournalFingerprints, SharedFollower, SharedFollowers
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable
-from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView

@@ -6,9 +6,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
 
 from torchdeck.distributed.recipe import RecipeError, RecipeImportError
-from torchdeck.tracing.no_gpu import GpuNeededError
 
 
 class TracingError(Exception):
@@ -156,3 +159,28 @@ def _own_frames(frames: Sequence[traceback.FrameSummary], recipe: str) -> list[t
         return list(frames)
     folder = f"{Path(recipe).resolve().parent}/"
     return [frame for frame in frames if str(Path(frame.filename).resolve()).startswith(folder)]
+
+
+# Block GPU use while a model is traced: it would need a GPU, or abort the process if torch has no CUDA.
+
+
+class GpuNeededError(RuntimeError):
+    """A recipe requested a GPU itself."""
+
+
+class WithoutGpu(TorchFunctionMode):
+    """Mode in which a request for a CUDA device raises GpuNeededError at its own line."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda or _is_gpu(kwargs.get("device")) or any(map(_is_gpu, args)):
+            raise GpuNeededError("asks for a CUDA device")
+        return func(*args, **kwargs)
+
+
+def _is_gpu(value: Any) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))

@@ -27,9 +27,8 @@ from torchdeck.distributed.trainer.setup import build_heldout_data, build_model,
 from torchdeck.distributed.trainer.training_data import check_collate
 from torchdeck.distributed.units import blocks_of, checkpoint_blocks
 from torchdeck.environment import Place
-from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_fault
+from torchdeck.tracing.faults import TracingError, ValuesNeededError, WithoutGpu, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
-from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from torchdeck.agent.processes.child_process import ChildProcess
-from torchdeck.config.run_file import run_file_table, run_file_text
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.starting_files import run_file_table, run_file_text
 from torchdeck.contract.refusal import Refusal
 
 RECIPE = "byte-finetune"

@@ -14,8 +14,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
 from torchdeck.launching.facts.fact_sources import CachedFactSources
 from torchdeck.launching.facts.model_and_data import OnProgress
-from torchdeck.launching.facts.remembered_digests import RememberedDigests
-from torchdeck.launching.facts.remembered_profiles import RememberedProfiles
+from torchdeck.launching.facts.remembered_profiles import RememberedDigests, RememberedProfiles
 from torchdeck.launching.gate import resolved
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from, with_model
 from torchdeck.plan.check import PlanError

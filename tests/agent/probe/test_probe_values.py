@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent import nvidia_smi as gpus
+from torchdeck.agent import gpus
 from torchdeck.agent.probe import pythons, system
 
 

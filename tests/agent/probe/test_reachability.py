@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from torchdeck.agent.probe.reachability import WORD_LENGTH, Listener, reach
+from torchdeck.agent.probe.network import WORD_LENGTH, Listener, reach
 
 WORD = "w" * WORD_LENGTH
 

@@ -18,7 +18,7 @@ from torchdeck.contract.plan.elastic import Elastic, Place, Roster, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.check import PlanError
-from torchdeck.plan.torchrun import RANK_ORDER
+from torchdeck.plan.node_commands import RANK_ORDER
 
 NAMES = ["n0", "n1", "n2"]
 MACHINES = [{"name": "n[0-2]", "cores": 12}]

@@ -7,7 +7,7 @@ import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.store import BackgroundWriter
-from torchdeck.distributed.checkpoints.tensors.staging import Staging
+from torchdeck.distributed.checkpoints.tensors.training_tensors import Staging
 
 
 def test_one_work_at_a_time_and_its_failure_is_heard_once() -> None:

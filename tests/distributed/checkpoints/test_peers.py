@@ -3,8 +3,7 @@
 import pytest
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.answers import count
-from torchdeck.distributed.checkpoints.peers import Peers, sentence
+from torchdeck.distributed.checkpoints.peers import Peers, count, sentence
 
 
 def test_alone_a_step_is_just_done() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchdeck.distributed.checkpoints.refusal import refusal
+from torchdeck.distributed.checkpoints.peers import refusal
 
 
 class Asking:

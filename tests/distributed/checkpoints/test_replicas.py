@@ -10,7 +10,7 @@ from support.checkpoint_files import manifest_of
 from support.ranked_scenario import scenario
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.disks import Disks
+from torchdeck.distributed.checkpoints.parts import Disks
 from torchdeck.distributed.checkpoints.saving import copyings
 
 A, B = "node 0 (a)", "node 1 (b)"

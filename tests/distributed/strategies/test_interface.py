@@ -20,8 +20,8 @@ from torchdeck.distributed.strategies.base import (
     on_device,
     register_strategy,
 )
+from torchdeck.distributed.strategies.ddp import SingleStrategy
 from torchdeck.distributed.strategies.fsdp import HsdpStrategy
-from torchdeck.distributed.strategies.single import SingleStrategy
 from torchdeck.environment import DistributedConfig, Place
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return

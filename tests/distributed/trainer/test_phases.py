@@ -2,7 +2,7 @@
 
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.trainer.monitoring.hooks import Phases
+from torchdeck.distributed.trainer.hooks import Phases
 
 
 class Heard(Callback):

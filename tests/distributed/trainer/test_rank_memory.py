@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchdeck.distributed.trainer.monitoring import hooks as rank_memory
-from torchdeck.distributed.trainer.monitoring.hooks import RankMemory
+from torchdeck.distributed.trainer import hooks as rank_memory
+from torchdeck.distributed.trainer.hooks import RankMemory
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.order import Position, SampleOrder
 from torchdeck.data.sample_log import SampleLog
 from torchdeck.data.step_order import SeededSteps
-from torchdeck.distributed.trainer.monitoring.hooks import SamplesHook
+from torchdeck.distributed.trainer.hooks import SamplesHook
 from torchdeck.distributed.trainer.step import StepResult
 
 ORDER = SeededSteps(SampleOrder(20, 0), microbatch=2, accumulation=2, world_size=3)

@@ -15,7 +15,7 @@ from support.machines import plan
 from support.waiting import wait_until
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.remote.code import CodeSending
-from torchdeck.launching.remote.link_file import LinkFile
+from torchdeck.launching.remote.link import LinkFile
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.runs.links import LinkState, read_links
 

@@ -10,8 +10,7 @@ from support.linked import NODE, LinkedRun, linked
 from support.metrics import write_rows
 from support.small_disk import mounted
 from support.waiting import wait_until
-from torchdeck.agent.link.growth import GrowingFile, Put
-from torchdeck.agent.link.mirrored_file import Have
+from torchdeck.agent.link.mirrored_file import GrowingFile, Have, Put
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, mirrored
 from torchdeck.launching.remote.mirror import UNFINISHED_LIMIT, Mirror, MirrorRefusedError
 from torchdeck.launching.remote.session import DiskRoom

@@ -19,8 +19,7 @@ from support.slow_stream import SlowStream
 from support.waiting import wait_until
 from torchdeck.contract.frames import encode
 from torchdeck.contract.node_requests import LinkRequest
-from torchdeck.launching.remote.link import LinkTarget, NeedsLoginError, NodeLink, RefusedError
-from torchdeck.launching.remote.link_file import LinkFile
+from torchdeck.launching.remote.link import LinkFile, LinkTarget, NeedsLoginError, NodeLink, RefusedError
 from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.runs.links import read_links

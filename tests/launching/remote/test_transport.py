@@ -15,7 +15,7 @@ from support.linked import LinkedRun
 from support.open_files import open_files
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, handover_from
-from torchdeck.agent.command_line import PROCESS_NAME
+from torchdeck.agent.supervisor_process import PROCESS_NAME
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.plan.launch_plan import LaunchPlan

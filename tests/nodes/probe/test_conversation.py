@@ -16,8 +16,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, PythonEndedError
-from torchdeck.nodes.probe.sent_code import ARGUMENTS
+from torchdeck.nodes.probe.probe_session import ARGUMENTS, ProbeError, ProbeSession, PythonEndedError
 
 pytestmark = pytest.mark.processes
 

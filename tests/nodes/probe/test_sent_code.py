@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from torchdeck.nodes.probe.sent_code import LOADER, payload
+from torchdeck.nodes.probe.probe_session import LOADER, payload
 
 pytestmark = pytest.mark.processes
 

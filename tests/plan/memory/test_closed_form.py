@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from torchdeck.config.estimate import Estimate
 from torchdeck.contract.plan.model_profile import Event, ModelProfile, Trace
-from torchdeck.plan.memory.closed_form.model_shape import ModelShape
-from torchdeck.plan.memory.closed_form.profile import Activations, closed_form_profile
-from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError, derive_shape
+from torchdeck.plan.memory.closed_form_profile import Activations, closed_form_profile
+from torchdeck.plan.memory.model_shape import ModelShape
+from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 
 SIX_TRACES = [(size, cast, again) for size in (4, 2) for cast in (False, True) for again in (False, True)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torchdeck.plan.memory.closed_form.shape_derivation import UnknownModelError, shape_from_config
+from torchdeck.plan.memory.shape_derivation import UnknownModelError, shape_from_config
 
 LLAMA_2_7B: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

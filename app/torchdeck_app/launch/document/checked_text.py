@@ -11,7 +11,7 @@ from torchdeck.config.keys import Key
 from torchdeck.config.loader import UNNAMED, Draft, LoadedConfig, draft_config
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.toml.document import Document, KeyPath, parse, scan
-from torchdeck.config.values.sizes import parse_rate, parse_size
+from torchdeck.config.values.numbers import parse_rate, parse_size
 
 
 @dataclass(frozen=True)

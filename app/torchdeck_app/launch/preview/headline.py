@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.bars import VERDICT_SIGNS
-from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED
 

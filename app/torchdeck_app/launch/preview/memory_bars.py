@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVB
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview.bars import TERMS, VERDICT_SIGNS, by_family, family_of
-from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type

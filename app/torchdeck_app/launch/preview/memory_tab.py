@@ -24,7 +24,7 @@ from torchdeck.plan.preview.bars import (
     most_needed,
     scale_of,
 )
-from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.preview import percent
 from torchdeck.plan.preview.strategies import StrategyRow, compare_strategies, strategy_change
 from torchdeck.quantities import brief, size
 from torchdeck_app.bridge.operations import Operations

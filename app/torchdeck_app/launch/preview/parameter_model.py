@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from torchdeck.plan.preview.data import counted
-from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.tensors import HeldRows
+from torchdeck.plan.preview.preview import percent
+from torchdeck.plan.preview.rank import HeldRows
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.parameter_tree import (

@@ -11,7 +11,7 @@ from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.preview import percent
 from torchdeck.plan.preview.rank_grid import RankGridNode
 from torchdeck.quantities import size
 

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failure import FailureReport, read_failure
+from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.timeline import Happening
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, choose_port, prepare_attempt
 from torchdeck.agent.attempt.resume_points import AttemptError, resume_points
 from torchdeck.agent.gang.events import Offered, ResumePoint
-from torchdeck.agent.gpu_sampler import gone_devices
+from torchdeck.agent.gpus import gone_devices
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.attempt_state import AttemptState, Ending, Escalation
+from torchdeck.agent.gang.attempt_state import AttemptState, Ending, Escalation, ReadyBarrier, refusal_text
 from torchdeck.agent.gang.events import StopRequested
-from torchdeck.agent.gang.ready_barrier import ReadyBarrier, refusal_text
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang.recovery import Recovery, Restart
 from torchdeck.agent.gang.verdict import describe_failure, final_state, not_answering, ranks_on

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from torchdeck.agent.command_line import PREPARED, agent_argv
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
+from torchdeck.agent.supervisor_process import PREPARED, agent_argv
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables

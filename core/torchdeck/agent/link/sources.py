@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from torchdeck.agent.link.finding import RECENT, Finder
-from torchdeck.agent.link.growth import Cut, GrowingFile, Put
-from torchdeck.agent.link.mirrored_file import ChangeWatch, Have, NotPlainError, digest, open_plain
+from torchdeck.agent.link.mirrored_file import (
+    ChangeWatch,
+    Cut,
+    GrowingFile,
+    Have,
+    NotPlainError,
+    Put,
+    digest,
+    open_plain,
+)
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way
 from torchdeck.contract.byte_size import size
 from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header

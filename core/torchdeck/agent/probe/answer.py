@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from torchdeck.agent.nvidia_smi import gpu_facts
+from torchdeck.agent.gpus import gpu_facts
 from torchdeck.agent.probe import network, pythons, run_folders, run_stop, runs, system
 from torchdeck.agent.probe import run_folders as files
-from torchdeck.agent.probe.reachability import Listener, reach
+from torchdeck.agent.probe.network import Listener, reach
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.supervisor_process import set_process_title
@@ -117,7 +117,7 @@ class Sampling:
         """Series of the machine and its GPUs, owners of leased devices, runs with processes here."""
         home = _home(question)
         if self._machine is None:
-            from torchdeck.agent.gpu_sampler import gpu_sampler
+            from torchdeck.agent.gpus import gpu_sampler
             from torchdeck.agent.machine import MachineSampler
 
             self._machine = MachineSampler(system.nearest(home))

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchdeck.cli.batchplan.data_source import in_options
-from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.output import is_unread
+from torchdeck.cli.output import USAGE, is_unread
 
 _DATASET_HELP = (
     "a text file (one sample per line), a folder of text files (one sample each), .jsonl with text, prompt "

@@ -19,8 +19,7 @@ from torchdeck.cli.ckpt.lookup import (
     on_a_node,
     retention_of,
 )
-from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import USAGE, json_text
 from torchdeck.cli.refusals import print_pages, report
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal, refusal_of
@@ -324,7 +323,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> dict[str, Any]:
-    from torchdeck.config.values.sizes import parse_size
+    from torchdeck.config.values.numbers import parse_size
 
     try:
         largest = int(parse_size(args.max_shard_size))

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 
 if TYPE_CHECKING:
     from torchdeck.nodes.ssh.credentials import Asker, Credentials

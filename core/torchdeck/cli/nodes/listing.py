@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.cli.console import bare_table, fitting, print_table, room, told
 from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
 from torchdeck.cli.output import json_text
-from torchdeck.cli.tables import bare_table, fitting, print_table, room, told
 
 if TYPE_CHECKING:
     from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory

@@ -11,7 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.cli.exit_codes import REFUSED, USAGE
+from torchdeck.cli.output import REFUSED, USAGE
 from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import SUCCEEDED
+from torchdeck.cli.console import bare_table, fitting, told, width_of
 from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
-from torchdeck.cli.output import json_text
-from torchdeck.cli.tables import bare_table, fitting, told, width_of
+from torchdeck.cli.output import SUCCEEDED, json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -101,8 +100,7 @@ def _show(
     """A live table; off a terminal a table for every interval."""
     from rich.live import Live
 
-    from torchdeck.cli.console import make_console
-    from torchdeck.cli.tables import ENDLESS, room
+    from torchdeck.cli.console import ENDLESS, make_console, room
 
     console = make_console()
     table = MonitorTable()

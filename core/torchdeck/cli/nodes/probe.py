@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.console import bare_table, fitting, room, told
 from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
-from torchdeck.cli.output import json_text
-from torchdeck.cli.tables import bare_table, fitting, room, told
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
 
 def _shown(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
     """Show a table that fills as nodes answer, or one node in full; off a terminal only the final result."""
-    from torchdeck.cli.console import make_console
-    from torchdeck.cli.tables import FillingTable
+    from torchdeck.cli.console import FillingTable, make_console
     from torchdeck.nodes.probe.probing import probe_nodes
 
     console = make_console()

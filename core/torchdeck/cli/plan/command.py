@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.cli import exit_codes
+from torchdeck.cli import output as exit_codes
 from torchdeck.cli.output import json_text, write_document
 from torchdeck.cli.refusals import report
 from torchdeck.cli.run_source import TRUST_HELP, add_run_source, load_run_source
@@ -132,24 +132,24 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
         print(json_text(value, indent=1, sort_keys=True))
         return exit_codes.SUCCEEDED
     if args.svg is not None:
-        from torchdeck.cli.plan.svg.page import preview_svg
+        from torchdeck.cli.plan.svg_page import preview_svg
 
         return write_file(args.svg, preview_svg(preview))
-    from torchdeck.cli.plan.preview.glyphs import make_wide_console
+    from torchdeck.cli.plan.lines import make_wide_console
 
     if args.commands:
-        from torchdeck.cli.plan.preview.commands import command_lines
+        from torchdeck.cli.plan.node_commands import command_lines
 
         for line in command_lines(preview.plan):
             print(line)
         return exit_codes.SUCCEEDED
     if args.files:
-        from torchdeck.cli.plan.preview.commands import file_lines
+        from torchdeck.cli.plan.node_commands import file_lines
 
         for line in file_lines(preview.plan.code):
             print(line)
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.plan.preview.view import print_preview
+    from torchdeck.cli.plan.whole import print_preview
 
     print_preview(preview, make_wide_console())
     return exit_codes.SUCCEEDED
@@ -165,8 +165,8 @@ def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
     if as_json:
         print(json_text(rank.document(), indent=1))
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.plan.preview.glyphs import make_wide_console
-    from torchdeck.cli.plan.preview.rank import print_rank
+    from torchdeck.cli.plan.lines import make_wide_console
+    from torchdeck.cli.plan.rank import print_rank
 
     print_rank(rank, make_wide_console())
     return exit_codes.SUCCEEDED
@@ -182,8 +182,8 @@ def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
     if as_json:
         print(json_text([row.document() for row in rows], indent=1))
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.plan.preview.glyphs import make_wide_console
-    from torchdeck.cli.plan.preview.strategies import print_strategies
+    from torchdeck.cli.plan.lines import make_wide_console
+    from torchdeck.cli.plan.strategies import print_strategies
 
     print_strategies(preview, rows, make_wide_console())
     return exit_codes.SUCCEEDED

@@ -6,9 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs import delete as runs_delete
 from torchdeck.cli.runs import listing as runs_list

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, USAGE, json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal

@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.output import json_text, write_log_line
+from torchdeck.cli.output import USAGE, json_text, write_log_line
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower

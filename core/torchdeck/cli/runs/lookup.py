@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 
-from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.output import USAGE
 from torchdeck.cli.refusals import print_pages
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal

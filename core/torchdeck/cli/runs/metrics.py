@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import USAGE
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import USAGE, json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 

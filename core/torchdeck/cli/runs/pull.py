@@ -10,8 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size

@@ -18,13 +18,13 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import DEFECT, table_lines
+from torchdeck.runs.failure import Recognised, diagnose
 from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
-from torchdeck.runs.troubleshooting import Recognised, diagnose
 from torchdeck.runs.view import RunView
 
 POLL = 0.5

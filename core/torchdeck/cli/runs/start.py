@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import SUCCEEDED, USAGE, json_text
 from torchdeck.cli.refusals import print_pages, refuse, report
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals

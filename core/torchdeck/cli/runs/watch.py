@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
-from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
-from torchdeck.cli.output import BROKEN_PIPE_EXIT, is_unread, silence
+from torchdeck.cli.output import BROKEN_PIPE_EXIT, RUN_FAILED, STOPPED, is_unread, silence
 from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout

@@ -13,7 +13,7 @@ from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.gpu_models import gpu_model, gpu_names
 from torchdeck.config.values.node_names import NodeNameError, expand
-from torchdeck.config.values.ranges import RangeError, count_range, parse_range
+from torchdeck.config.values.numbers import RangeError, count_range, parse_range
 from torchdeck.contract.inventory import LOCALHOST
 
 _STRATEGY: KeyPath = ("distributed", "strategy")

@@ -9,13 +9,12 @@ import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.distributed.checkpoints.answers import manifest_of, number, optional
 from torchdeck.distributed.checkpoints.files import dcp
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.files.rank_file import derive_rank, rank_file_name, restore_rank
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 from torchdeck.distributed.checkpoints.parts import Parts, gathered
-from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.peers import Peers, manifest_of, number, optional
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX, LoadedState, TrainState
 from torchdeck.distributed.checkpoints.tensors.model_state import first_difference, model_fingerprint
 

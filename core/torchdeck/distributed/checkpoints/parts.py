@@ -8,19 +8,32 @@ node with a copy.
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import shutil
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import torch
+import torch.distributed as dist
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.distributed.checkpoints.answers import listed, text
-from torchdeck.distributed.checkpoints.disks import Disks, find_disks
-from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.transfer import receive, send
+from torchdeck.distributed.checkpoints.directory import MARK_PREFIX
+from torchdeck.distributed.checkpoints.peers import (
+    Peers,
+    count,
+    file_name,
+    listed,
+    optional,
+    sentence,
+    text,
+    truth,
+)
 
 CHECKPOINTS = "checkpoints"
 """The folder's name in a run's directory."""
@@ -174,3 +187,161 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
         if folder.name == CHECKPOINTS:
             folder.parent.rmdir()
+
+
+# Transfers a file from one rank to another, in chunks over the checkpoints' own process group.
+#
+# Both ends process all chunks whatever happens to the file at either: neither waits for one that gave up.
+# The caller checks the received file.
+
+_PIECE = 16 << 20
+"""Bytes of a file in memory at a time."""
+
+
+def send(path: Path, size: int, receiver: int, peers: Peers) -> None:
+    """Send `size` bytes of a file; unreadable parts are sent as zeros, so that its hash is wrong there.
+
+    Raises:
+        CheckpointError: the other rank is gone.
+    """
+    with _opened(path, "rb") as (file, _):
+        for content in _pieces(size):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    read = file.read(len(content))
+                    content[: len(read)] = read
+            with _peer_there(path):
+                dist.send(torch.frombuffer(content, dtype=torch.uint8), dst=receiver, group=peers.group)
+
+
+def receive(path: Path, size: int, sender: int, peers: Peers) -> str:
+    """Write `size` bytes received from another rank to a file; return the reason if that failed, otherwise
+    empty.
+
+    Raises:
+        CheckpointError: the other rank is gone.
+    """
+    with _opened(path, "wb") as (file, why):
+        for content in _pieces(size):
+            with _peer_there(path):
+                dist.recv(torch.frombuffer(content, dtype=torch.uint8), src=sender, group=peers.group)
+            if file is not None and not why:
+                try:
+                    file.write(content)
+                except OSError as error:
+                    why = sentence(error)
+        if file is not None and not why:
+            try:
+                file.flush()
+            except OSError as error:
+                why = sentence(error)
+    return why
+
+
+@contextlib.contextmanager
+def _opened(path: Path, mode: str) -> Iterator[tuple[IO[bytes] | None, str]]:
+    """Yield the file, or the reason why it cannot be opened."""
+    try:
+        file: IO[bytes] = path.open(mode)
+    except OSError as error:
+        yield None, sentence(error)
+        return
+    try:
+        yield file, ""
+    finally:
+        with contextlib.suppress(OSError):  # full disk: already reported by the write
+            file.close()
+
+
+def _pieces(size: int) -> Iterator[bytearray]:
+    while size:
+        length = min(size, _PIECE)
+        yield bytearray(length)
+        size -= length
+
+
+@contextlib.contextmanager
+def _peer_there(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise CheckpointError(f"{path.name}: another rank is gone ({sentence(error)})") from error
+
+
+# Which ranks share the folder of the checkpoints: all of them, or those of one node each.
+
+
+@dataclass(frozen=True)
+class Disks:
+    """By rank, the lowest rank that sees the same folder: the leader there."""
+
+    leaders: tuple[int, ...]
+    nodes: tuple[str, ...] = ()
+    """By rank, the name of its node in manifests."""
+
+    @property
+    def shared(self) -> bool:
+        """Return whether there is one folder for all."""
+        return len(set(self.leaders)) == 1
+
+    def leads(self, rank: int) -> bool:
+        return self.leaders[rank] == rank
+
+    def beside(self, rank: int) -> list[int]:
+        """Return the ranks that share the folder of `rank`, including itself."""
+        return [other for other, leader in enumerate(self.leaders) if leader == self.leaders[rank]]
+
+    def node(self, rank: int) -> str | None:
+        """Return the node of `rank`; None if all share one folder."""
+        return None if self.shared else self.nodes[rank]
+
+
+def find_disks(folder: Path, peers: Peers) -> Disks:
+    """Determine with a file which ranks see the same `folder`; it is created if absent.
+
+    Raises:
+        CheckpointError: on every rank: a rank cannot write there.
+    """
+    if peers.world_size == 1:
+        return Disks((0,))
+    what = f"looking at {folder} from every rank"
+    rank = peers.rank
+    first = peers.first(what, lambda: _leave_mark(folder), _mark)
+    sees = peers.together(what, (folder / first).exists, truth)
+    marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder), optional(_mark))
+
+    def leader() -> int:
+        # retried: a network file system may have cached that the folder did not exist yet
+        if sees[rank] or (folder / first).exists():
+            return 0
+        return next(other for other, mark in enumerate(marks) if mark and (folder / mark).exists())
+
+    leaders = tuple(peers.together(what, leader, lambda value: _rank(value, peers.world_size)))
+    for mark in (first if rank == 0 else None, marks[rank]):
+        if mark:
+            (folder / mark).unlink(missing_ok=True)
+    if len(set(leaders)) == 1:
+        return Disks(leaders)
+    hosts = peers.together(what, socket.gethostname, text)
+    order = sorted(set(leaders))
+    return Disks(leaders, tuple(f"node {order.index(leads)} ({hosts[leads]})" for leads in leaders))
+
+
+def _mark(value: Any) -> str:
+    name = file_name(value)
+    if not name.startswith(MARK_PREFIX):
+        raise ValueError(f"{name!r} is no mark of a rank")
+    return name
+
+
+def _rank(value: Any, world_size: int) -> int:
+    if (rank := count(value)) >= world_size:
+        raise ValueError(f"there is no rank {rank} of {world_size}")
+    return rank
+
+
+def _leave_mark(folder: Path) -> str:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{MARK_PREFIX}{secrets.token_hex(8)}"
+    os.close(os.open(folder / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return name

@@ -14,10 +14,9 @@ from torch.optim import Optimizer
 from torchdeck.contract.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.distributed.checkpoints.answers import count, file_name, listed, text
 from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
 from torchdeck.distributed.checkpoints.parts import gathered
-from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.peers import Peers, count, file_name, listed, text
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing, TrainState
 from torchdeck.distributed.group import processes
 

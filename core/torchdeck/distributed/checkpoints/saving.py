@@ -17,14 +17,13 @@ from torchdeck.contract.checkpoints.manifest import (
     entries_to_json,
 )
 from torchdeck.contract.checkpoints.verification import hash_file
-from torchdeck.distributed.checkpoints.disks import Disks
 from torchdeck.distributed.checkpoints.files import dcp
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.files.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME
+from torchdeck.distributed.checkpoints.parts import Disks, receive, send
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.snapshot import Snapshot
-from torchdeck.distributed.checkpoints.transfer import receive, send
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from torchdeck.distributed.checkpoints.files.rank_file import render_rank_file
 from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
-from torchdeck.distributed.checkpoints.tensors.staging import Staging
-from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, Staging, TrainingTensors
 
 MODEL_PREFIX = "model."
 

@@ -34,15 +34,14 @@ from torchdeck.contract.checkpoints.manifest import (
     checkpoint_name,
 )
 from torchdeck.contract.inodes import inodes_left
-from torchdeck.distributed.checkpoints.answers import by_name, manifest_of, nothing
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.disks import Disks, find_disks
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.parts import Disks, find_disks
+from torchdeck.distributed.checkpoints.peers import Peers, by_name, manifest_of, nothing
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Snapshot, TrainState, take_snapshot
-from torchdeck.distributed.checkpoints.tensors.staging import Staging
+from torchdeck.distributed.checkpoints.tensors.training_tensors import Staging
 
 __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]
 

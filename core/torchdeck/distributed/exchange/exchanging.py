@@ -21,7 +21,7 @@ from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointErr
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
-from torchdeck.distributed.checkpoints.refusal import refusal
+from torchdeck.distributed.checkpoints.peers import refusal
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, model_fingerprint
 from torchdeck.distributed.exchange.safetensors_file import SafetensorsFile

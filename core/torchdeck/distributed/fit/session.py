@@ -14,8 +14,8 @@ from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.trainer.monitoring.hooks import LinesHook, make_hooks
-from torchdeck.distributed.trainer.monitoring.profiling import ProfileHook
+from torchdeck.distributed.trainer.hooks import LinesHook, make_hooks
+from torchdeck.distributed.trainer.profiling import ProfileHook
 from torchdeck.distributed.trainer.setup import build_parts
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.environment import RunContext

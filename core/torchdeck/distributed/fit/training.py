@@ -15,7 +15,7 @@ from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
-from torchdeck.distributed.checkpoints.saved_training import load_training
+from torchdeck.distributed.checkpoints.manager import load_training
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.session import Session
 from torchdeck.distributed.group.agreement import check_agreement
@@ -24,7 +24,7 @@ from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.monitoring.hooks import Phases
+from torchdeck.distributed.trainer.hooks import Phases
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.distributed.trainer.stopping import StopFlag
 from torchdeck.distributed.trainer.trainer import Trainer

@@ -5,5 +5,4 @@ Importing a strategy here registers it.
 
 from torchdeck.distributed.strategies import ddp as _ddp  # noqa: F401
 from torchdeck.distributed.strategies import fsdp as _fsdp  # noqa: F401
-from torchdeck.distributed.strategies import single as _single  # noqa: F401
 from torchdeck.distributed.strategies.deepspeed import strategy as _deepspeed  # noqa: F401

@@ -250,7 +250,7 @@ class DistributedStrategy(Membership, ABC):
         Raises:
             CheckpointError: on every rank; earlier checkpoints are unchanged.
         """
-        from torchdeck.distributed.checkpoints.saved_training import save_training
+        from torchdeck.distributed.checkpoints.manager import save_training
 
         return save_training(
             self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
@@ -270,7 +270,7 @@ class DistributedStrategy(Membership, ABC):
             CheckpointError: on every rank: there is none, it is damaged, or it is of another model or
                 optimizer.
         """
-        from torchdeck.distributed.checkpoints.saved_training import load_training
+        from torchdeck.distributed.checkpoints.manager import load_training
 
         return load_training(self, Path(folder), model, optimizer)
 

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import DistributedSettings
@@ -178,3 +179,22 @@ def has_sparse_gradients(model: nn.Module) -> bool:
 def _flat(name: str) -> str:
     """Return `name` without dots, which the name of a module's own parameter must not contain."""
     return name.replace(".", "/")
+
+
+@register_strategy
+class SingleStrategy(DistributedStrategy):
+    """Training in this process alone."""
+
+    name = "single"
+
+    def _join(self) -> ProcessGroup:
+        if self.world_size != 1:
+            raise RecipeError(
+                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
+                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
+            )
+        settings = self.settings
+        return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        return model.to(self.device)

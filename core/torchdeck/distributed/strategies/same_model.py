@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from torchdeck.distributed.checksums import checksum
 from torchdeck.distributed.group.agreement import Group, check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.local_tensors import checksum
 
 _ADVICE = "Build the same model on every rank, from the same seed"
 

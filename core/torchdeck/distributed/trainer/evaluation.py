@@ -10,8 +10,7 @@ import torch
 
 from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches, samples_of
 from torchdeck.distributed.checkpoints.files.rank_file import restore_rng, rng_state
-from torchdeck.distributed.trainer.faults import raise_for_bad_loss
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
+from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
 from torchdeck.distributed.trainer.step import TrainingParts
 
 

@@ -13,15 +13,14 @@ from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.optimizers import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.callback import Callback, Counts
+from torchdeck.distributed.trainer.callback import Callback, Counts, Throughput
+from torchdeck.distributed.trainer.divergence import DivergenceCheck
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
-from torchdeck.distributed.trainer.monitoring.hooks import Phases
+from torchdeck.distributed.trainer.hooks import Phases
 from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
 from torchdeck.distributed.trainer.stopping import EarlyStopping, StopSource
-from torchdeck.distributed.trainer.throughput import Throughput
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,13 @@ from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
-from torchdeck.distributed.trainer.faults import raise_for_bad_gradient, raise_for_bad_loss
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
+from torchdeck.distributed.trainer.losses import (
+    WeightedSum,
+    checked_loss,
+    global_mean,
+    raise_for_bad_gradient,
+    raise_for_bad_loss,
+)
 from torchdeck.distributed.trainer.statistics import tensor_statistics
 
 

@@ -20,10 +20,10 @@ from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback, Counts
+from torchdeck.distributed.trainer.divergence import DivergenceCheck
 from torchdeck.distributed.trainer.evaluation import Evaluation
+from torchdeck.distributed.trainer.hooks import Phases
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
-from torchdeck.distributed.trainer.monitoring.divergence import DivergenceCheck
-from torchdeck.distributed.trainer.monitoring.hooks import Phases
 from torchdeck.distributed.trainer.save_schedule import SaveSchedule
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import Datasets, build_datasets, build_parts, loader_workers

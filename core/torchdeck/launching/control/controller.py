@@ -25,12 +25,11 @@ from torchdeck.contract.processes import ProcessIdentity, make_private
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError, Handovers
 from torchdeck.launching.control.gang_token import GangToken
+from torchdeck.launching.control.leader_watch import LeaderWatch
+from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes, Streams
 from torchdeck.launching.control.run_secrets import Entrusted, keep_memory_private, read_entrusted
-from torchdeck.launching.epoch import ControllerEpoch, SupersededError
-from torchdeck.launching.leader.fence import Fence
-from torchdeck.launching.leader.leader_watch import LeaderWatch
-from torchdeck.launching.leader.leaderless_nodes import LeaderlessNodes
+from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
 from torchdeck.launching.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import BundleError, ship

@@ -119,7 +119,7 @@ def main() -> int:
         from torchdeck.launching.control.controller import gets_its_name, run_controller
 
         if streams:
-            from torchdeck.launching.remote import code, link, link_file, transport  # noqa: F401 - as above
+            pass
         order = _value(pipe.readline())
     layout = RunLayout(Path(str(order.get("run", ""))))
     if "run" not in order or not gets_its_name(layout):

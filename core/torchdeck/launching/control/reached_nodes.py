@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from torchdeck.launching.remote.code import CodeSending
-    from torchdeck.launching.remote.link import NodeLink
-    from torchdeck.launching.remote.link_file import LinkFile
+    from torchdeck.launching.remote.link import LinkFile, NodeLink
     from torchdeck.launching.remote.stream import ByteStream
     from torchdeck.launching.remote.transport import SshTransport
     from torchdeck.nodes.connector import Connector
@@ -87,7 +86,7 @@ class ReachedNodes:
         ]
         self._file: LinkFile | None = None
         if links:
-            from torchdeck.launching.remote.link_file import LinkFile
+            from torchdeck.launching.remote.link import LinkFile
 
             self._file = LinkFile(layout, list(links.values()), self._with_code)
 

@@ -12,9 +12,9 @@ from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launching.facts.profiling import wanted_traces
-from torchdeck.plan.memory.closed_form.model_shape import ModelShape
-from torchdeck.plan.memory.closed_form.profile import closed_form_profile
-from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError, derive_shape
+from torchdeck.plan.memory.closed_form_profile import closed_form_profile
+from torchdeck.plan.memory.model_shape import ModelShape
+from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 
 _MOST_SCALED = 2.0
 """Maximum ratio between the given parameter count and that of the shape."""

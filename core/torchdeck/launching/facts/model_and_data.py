@@ -165,7 +165,7 @@ def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ..
 def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None, tuple[Problem, ...]]:
     """Return the profile that [estimate] describes, and how a script trains as far as configured."""
     from torchdeck.launching.facts.estimate import estimate_profile, estimated_config
-    from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError
+    from torchdeck.plan.memory.shape_derivation import EstimateError
 
     training = estimated_config(config).training if config.run.recipe is None else None
     try:

@@ -19,7 +19,7 @@ from torchdeck.launching.facts.tracing_process import TracingFailedError, trace_
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
+from torchdeck.plan.fitting import heavy_microbatches
 from torchdeck.tracing.request import REQUEST_VERSION, PlannedBatch, WantedTrace
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from torchdeck.launching.preflight.disk_space import (
 )
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
-from torchdeck.launching.preflight.resume import check_resume
-from torchdeck.launching.preflight.sources import check_sources, check_trust
+from torchdeck.launching.preflight.sources import check_resume, check_sources, check_trust
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
 

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
 from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.runtime_bundle import BundleError
-from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState, write_links
 
 
 class SharedToken:
@@ -283,3 +283,36 @@ class NodeLink:
             self._up.set()
         else:
             self._up.clear()
+
+
+INTERVAL = 1.0
+
+
+class LinkFile:
+    """Writes the state of one run's links.
+
+    Args:
+        layout: layout of the run.
+        links: links to its nodes.
+        with_code: adds to a link's state the progress of code sent over it.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        links: Sequence[NodeLink],
+        with_code: Callable[[LinkState], LinkState] = lambda state: state,
+    ) -> None:
+        self._layout = layout
+        self._links = tuple(links)
+        self._with_code = with_code
+        self._due = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Write it if it is due, or `at_once`. A full disk skips one write."""
+        now = time.monotonic()
+        if at_once or now >= self._due:
+            self._due = now + INTERVAL
+            with contextlib.suppress(OSError):
+                states = {link.node: self._with_code(link.state) for link in self._links}
+                write_links(self._layout, states, time.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from torchdeck.config.values.node_names import NodeNameError, expand
-from torchdeck.config.values.ranges import parse_range
+from torchdeck.config.values.numbers import parse_range
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeInventory

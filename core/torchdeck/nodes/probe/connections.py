@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from torchdeck.agent.probe.reachability import WORD_LENGTH
+from torchdeck.agent.probe.network import WORD_LENGTH
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 

@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
-from torchdeck.nodes.probe.sent_code import ARGUMENTS
+from torchdeck.nodes.probe.probe_session import ARGUMENTS, ProbeError, ProbeSession
 from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.login_shell import start_in_shell
 from torchdeck.nodes.start_line import python_line

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.config.values.node_names import host_fault, user_fault
+from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import other_writers
 
@@ -62,3 +64,21 @@ class CommandGate:
             return ""
         again = f" ({standing.changed})" if standing is not None and standing.changed else ""
         return f"{file} is not trusted yet{again}: read it, then `torchdeck trust add {file}`"
+
+
+def check_names(name: str, host: str, user: str, port: object = 22) -> None:
+    """Raise TargetError if host, user or port is not allowed in a command.
+
+    Args:
+        name: display name of the host.
+        host: its name or address.
+        user: login user.
+        port: port of its sshd, as written.
+    """
+    for what, value, fault in (
+        ("host name", host, host_fault(host)),
+        ("user's name", user, user_fault(user)),
+        ("port", port, "" if str(port).isdecimal() else "it is not a number"),
+    ):
+        if fault:
+            raise TargetError(name, f"{value!r} is no {what}: {fault}")

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.bounded_file import read_bounded
-from torchdeck.nodes.ssh.config_commands import MATCH_EXEC, CommandGate
+from torchdeck.nodes.ssh.config_commands import MATCH_EXEC, CommandGate, check_names
 from torchdeck.nodes.ssh.errors import TargetError
-from torchdeck.nodes.ssh.host_names import check_names
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko, run_commands
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")

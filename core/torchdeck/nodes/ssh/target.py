@@ -15,10 +15,9 @@ from typing import Any
 from torchdeck.contract.layout import Home
 from torchdeck.nodes.inventory.address import RIGHT_HOP, hop_fault, jump_parts
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
-from torchdeck.nodes.ssh.config_commands import REFUSED
+from torchdeck.nodes.ssh.config_commands import REFUSED, check_names
 from torchdeck.nodes.ssh.config_file import SshConfig, config_words
 from torchdeck.nodes.ssh.errors import TargetError
-from torchdeck.nodes.ssh.host_names import check_names
 
 DEFAULT_PORT = 22
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")

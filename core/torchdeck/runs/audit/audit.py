@@ -9,10 +9,9 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, Prediction
 from torchdeck.metrics import RunMetrics
-from torchdeck.runs.audit.kept_steps import RecordedAttempt, ended_early, recorded_attempts
-from torchdeck.runs.audit.planned_order import read_plan
 from torchdeck.runs.audit.result import Audit, RankAudit, SamplesCheck
 from torchdeck.runs.audit.samples import Limits, SampleAudit, Totals
+from torchdeck.runs.audit.steps import RecordedAttempt, ended_early, read_plan, recorded_attempts
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 

@@ -14,9 +14,15 @@ import numpy.typing as npt
 from torchdeck.contract.layout import RunLayout
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleRecord
 from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
-from torchdeck.runs.audit.kept_steps import KeptSteps, RecordedAttempt, kept_steps
-from torchdeck.runs.audit.planned_order import CannotRecomputeError, PlannedAttempt, planned_attempt
 from torchdeck.runs.audit.result import SamplesCheck
+from torchdeck.runs.audit.steps import (
+    CannotRecomputeError,
+    KeptSteps,
+    PlannedAttempt,
+    RecordedAttempt,
+    kept_steps,
+    planned_attempt,
+)
 
 SENTENCES = 8
 """Number of defects reported in full; a faulty run may have one per step."""

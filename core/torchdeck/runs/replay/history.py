@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping
 from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.replay.hangs_seen import HangsSeen
-from torchdeck.runs.replay.nodes_seen import LostNodes, NodesSeen
-from torchdeck.runs.replay.requests_seen import RequestsSeen
+from torchdeck.runs.replay.seen import HangsSeen, LostNodes, NodesSeen, RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}

@@ -12,7 +12,7 @@ from support.fuzzing import read_all
 from support.machines import config, node, plan
 from support.saying_process import SayingProcess
 from torchdeck.launching.preflight.remote.nodes import check_connections, check_leases
-from torchdeck.launching.preflight.remote.parts import disks_of
+from torchdeck.launching.preflight.remote.shared import disks_of
 from torchdeck.launching.preflight.remote.trial import MARK, Limits, run_trial
 from torchdeck.nodes.probe.connections import connect_all
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession

@@ -15,7 +15,7 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
+from torchdeck.launching.preflight.remote.shared import check_parts, disks_of
 from torchdeck.launching.prepare import ClusterFacts, plan_from
 from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession

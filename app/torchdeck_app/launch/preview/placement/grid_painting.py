@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPixmap
 
 from torchdeck.plan.preview.bars import VERDICT_SIGNS
-from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS

@@ -9,12 +9,16 @@ import numpy as np
 
 from torchdeck.data.batch_plan.balance import Balance, check_world_size
 from torchdeck.data.batch_plan.columns import BatchPlanError, Column
-from torchdeck.data.batch_plan.files.folders import check_place, written_whole
 from torchdeck.data.batch_plan.files.length_files import Progress
-from torchdeck.data.batch_plan.files.loading import Layout, load_batch_plan, write_plan
-from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.batch_plan.files.loading import (
+    Layout,
+    check_place,
+    load_batch_plan,
+    write_plan,
+    written_whole,
+)
+from torchdeck.data.batch_plan.plan import BatchPlan, repeated
 from torchdeck.data.batch_plan.sharding import all_shards
-from torchdeck.data.batch_plan.verify import repeated
 
 
 def save_shards(

@@ -25,11 +25,10 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.storage import WriteResult
 
-from torchdeck.distributed.checkpoints.answers import count, listed, text, truth
 from torchdeck.distributed.checkpoints.files.inert_pickle import Name
 from torchdeck.distributed.checkpoints.files.metadata import CheckedReader
 from torchdeck.distributed.checkpoints.files.tensor_archive import is_dtype
-from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.peers import Peers, count, listed, text, truth
 
 
 def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[str]:

@@ -16,7 +16,7 @@ import torch
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
-from torchdeck.distributed.checkpoints.refusal import refusal
+from torchdeck.distributed.checkpoints.peers import refusal
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from torchdeck.agent.probe.reachability import WORD_LENGTH
+from torchdeck.agent.probe.network import WORD_LENGTH
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo, major_minor
 from torchdeck.contract.node_requests import ProbeRequest
@@ -22,9 +22,8 @@ from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_i
 from torchdeck.launching.preflight.devices import Holder, check_held, check_precision
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.remote.machine import check_disks, check_machine
-from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launching.preflight.remote.probe_sessions import ProbeSessions, probe_sessions_with
-from torchdeck.launching.preflight.remote.shared import check_shared, needs_sharing
+from torchdeck.launching.preflight.remote.shared import check_parts, check_shared, disks_of, needs_sharing
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.connections import Connected, connect_all

@@ -1,0 +1,227 @@
+"""NVIDIA GPUs by nvidia-smi: what they are, the driver, and which processes use them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+LIMIT = 8.0
+"""Seconds; a driver in trouble makes nvidia-smi hang."""
+_USER_FIELDS = "gpu_uuid,pid,used_memory"
+_LISTED_FIELDS = "index,uuid,memory.total,memory.free,driver_version,name"
+_MIB = 2**20
+_CUDA = re.compile(r"CUDA Version:\s*([0-9.]+)")
+
+
+class ListedGpu(NamedTuple):
+    """A GPU as nvidia-smi lists it."""
+
+    number: int
+    """Its index, by which nvidia-smi knows it: a tuple has a method of that name."""
+    uuid: str
+    memory: int
+    """Bytes in all; 0 where unknown."""
+    free: int | None
+    """Bytes; None where the driver does not tell."""
+    driver: str
+    """Its version, the same for all of them."""
+    name: str
+
+
+def gpu_facts(program: str = "nvidia-smi", limit: float = LIMIT) -> dict[str, Any]:
+    """`devices` (index, uuid, name, memory, free, users), `driver` and the newest `cuda` that it can.
+
+    Nothing but empty fields where there is no driver; `error` says when it did not answer.
+    """
+    facts: dict[str, Any] = {"devices": [], "driver": "", "cuda": "", "error": ""}
+    path = shutil.which(program)
+    if path is None:
+        return facts
+    try:
+        listed = listed_gpus(path, limit)
+        # what no process uses has no row in the second answer
+        facts["devices"] = [_device(gpu) for gpu in listed]
+        if not listed:
+            return facts
+        facts["driver"] = listed[0].driver
+        for user in users(_query(path, "compute-apps", _USER_FIELDS, limit)):
+            for device in facts["devices"]:
+                if device["uuid"] == user["uuid"]:
+                    device["users"].append({"pid": user["pid"], "memory": user["memory"]})
+        match = _CUDA.search(_ask([path], limit))
+        facts["cuda"] = match.group(1) if match else ""
+    except subprocess.TimeoutExpired:
+        facts["error"] = f"nvidia-smi did not answer within {limit:g} s"
+    except (OSError, subprocess.CalledProcessError) as error:
+        facts["error"] = f"nvidia-smi failed: {error}"
+    return facts
+
+
+def listed_gpus(program: str = "nvidia-smi", limit: float = LIMIT) -> list[ListedGpu]:
+    """GPUs in the driver's order; none where there is no such program.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.SubprocessError: it fails, or takes more than `limit` seconds.
+    """
+    path = shutil.which(program)
+    return [] if path is None else parse_listed(_query(path, "gpu", _LISTED_FIELDS, limit))
+
+
+def parse_listed(text: str) -> list[ListedGpu]:
+    """The GPUs in nvidia-smi's CSV of `_LISTED_FIELDS`; what is no row of it is passed over."""
+    return [
+        ListedGpu(
+            number=int(cells[0]),
+            uuid=cells[1],
+            memory=_bytes(cells[2]) or 0,
+            free=_bytes(cells[3]),
+            driver=cells[4],
+            name=", ".join(cells[5:]),
+        )
+        for cells in _rows(text)
+        if len(cells) >= 6 and cells[0].isdecimal()
+    ]
+
+
+def users(text: str) -> list[dict[str, Any]]:
+    """Rows of nvidia-smi's CSV of processes as uuid, pid and memory in bytes (None where it may not tell)."""
+    return [
+        {"uuid": cells[0], "pid": int(cells[1]), "memory": _bytes(cells[2])}
+        for cells in _rows(text)
+        if len(cells) >= 3 and cells[1].isdecimal()
+    ]
+
+
+def _device(gpu: ListedGpu) -> dict[str, Any]:
+    return {
+        "index": gpu.number,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "memory": gpu.memory,
+        "free": gpu.free,
+        "users": [],
+    }
+
+
+def _query(path: str, what: str, fields: str, limit: float) -> str:
+    return _ask([path, f"--query-{what}={fields}", "--format=csv,noheader,nounits"], limit)
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        yield [cell.strip() for cell in row]
+
+
+def _ask(argv: Sequence[str], limit: float) -> str:
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=True, errors="replace")
+    return result.stdout
+
+
+def _bytes(text: str) -> int | None:
+    """Bytes of a number of MiB; None for "[N/A]"."""
+    return int(text) * _MIB if text.isdecimal() else None
+
+
+# GPUs' numbers: by NVML where the node's Python has it, else by nvidia-smi, else none.
+
+SMI_TIMEOUT = 5.0
+"""Seconds; a driver in trouble makes nvidia-smi hang."""
+SMI_FIELDS = (
+    ("utilization.gpu", "util", 1.0),
+    ("memory.used", "memory_used_bytes", 2.0**20),
+    ("memory.total", "memory_total_bytes", 2.0**20),
+    ("temperature.gpu", "temperature_c", 1.0),
+    ("power.draw", "power_w", 1.0),
+)
+"""nvidia-smi's field, our series, and what its unit is multiplied by to get ours."""
+
+Sampler = Callable[[], "dict[str, float]"]
+
+
+def gpu_sampler() -> Sampler | None:
+    """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c and
+    power_w.
+
+    None if the node has no NVIDIA GPU that can be queried. The first use may take seconds: not for the loop.
+    """
+    return _nvml_sampler() or _smi_sampler()
+
+
+def parse_smi(text: str) -> dict[str, float]:
+    """Rows of `nvidia-smi --query-gpu=index,...` as CSV without header and units; "[N/A]" is left out."""
+    values = {}
+    for line in text.splitlines():
+        index, *words = [word.strip() for word in line.split(",")]
+        if not index.isdecimal():
+            continue
+        for (_, name, factor), word in zip(SMI_FIELDS, words, strict=False):  # a driver may answer less
+            with contextlib.suppress(ValueError):
+                values[f"gpu{index}_{name}"] = float(word) * factor
+    return values
+
+
+def gone_devices(devices: Sequence[str]) -> list[str]:
+    """Those of `devices`, by UUID or index, that nvidia-smi lists no more; none where it cannot be asked."""
+    if not devices:
+        return []
+    try:
+        found = listed_gpus(limit=SMI_TIMEOUT)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    listed = {key for gpu in found for key in (gpu.uuid, str(gpu.number))}
+    return [device for device in devices if device not in listed] if listed else []
+
+
+def _smi_sampler() -> Sampler | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    fields = ",".join(("index", *(field for field, _, _ in SMI_FIELDS)))
+    argv = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+
+    def sample() -> dict[str, float]:
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
+        return parse_smi(result.stdout) if result.returncode == 0 else {}
+
+    return sample
+
+
+def _nvml_sampler() -> Sampler | None:
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    except Exception:  # noqa: BLE001 - no package, no driver, no permission: there is nothing to ask
+        return None
+    if not handles:
+        return None
+
+    def sample() -> dict[str, float]:
+        values: dict[str, float] = {}
+        for index, handle in enumerate(handles):
+            values.update(_nvml_values(nvml, index, handle))
+        return values
+
+    return sample
+
+
+def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
+    readings: dict[str, Callable[[], float]] = {
+        "util": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        "memory_used_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
+        "memory_total_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0,
+    }
+    values = {}
+    for name, read in readings.items():
+        with contextlib.suppress(nvml.NVMLError):  # this device does not tell it
+            values[f"gpu{index}_{name}"] = float(read())
+    return values

@@ -1,1 +1,0 @@
-"""Preview on a terminal."""

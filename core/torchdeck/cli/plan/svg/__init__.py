@@ -1,1 +1,0 @@
-"""Preview as a picture: handwritten SVG for any browser, light and dark."""

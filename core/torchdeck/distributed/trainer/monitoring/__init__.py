@@ -1,1 +1,0 @@
-"""Reporting and monitoring of a training."""

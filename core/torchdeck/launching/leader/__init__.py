@@ -1,1 +1,0 @@
-"""The leader node as the controller sees it: lost, detached, fenced."""

@@ -1,1 +1,0 @@
-"""Model described by only a few numbers: its weights exactly, its activations by formula."""

@@ -1,0 +1,205 @@
+"""Nodes according to a run's journals: leader, silent nodes, clock offsets, leases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from torchdeck.contract.journal import Event
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.state import Hang
+
+
+class NodesSeen:
+    """Nodes in a run's history.
+
+    Attributes:
+        followers: nodes whose agent follows another node's.
+        departed: followers for which the run is over.
+        silent: nodes that the leader has not heard for a while → its `node_silent` or `node_lost`.
+        leaderless: nodes that have given up the leader → the launch.unattended setting of their ranks.
+        gave_up_leader: nodes that last reported the leader as given up; their agent may have ended.
+        leader_lost: nodes → time of that last report, by their own clocks.
+        clocks: seconds that a node's clock is ahead of the leader's, and the error margin.
+    """
+
+    def __init__(self) -> None:
+        self.followers: set[str] = set()
+        self.departed: set[str] = set()
+        self.silent: dict[str, Event] = {}
+        self.leaderless: dict[str, str] = {}
+        self.gave_up_leader: set[str] = set()
+        self.leader_lost: dict[str, float] = {}
+        self._deserted: dict[str, float] = {}
+        """Nodes on which nothing lives that could say more → their `leader_lost` that this ends."""
+        self.clocks: dict[str, tuple[float, float]] = {}
+        self._devices: dict[str, tuple[str, ...]] = {}
+        self._asked: Event | None = None
+        self._last_agent = 0.0
+
+    @property
+    def go_on_alone(self) -> tuple[str, ...]:
+        """Nodes whose ranks are detached: they continue without the leader, and after its end."""
+        going = (node for node, unattended in self.leaderless.items() if unattended == "continue")
+        return tuple(node for node in going if self._deserted.get(node) != self.leader_lost[node])
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Nodes with live agents that have not reported the gang's token, for which a missing agent waits.
+
+        An agent that has started received it; that may be in another journal, which is read later.
+        """
+        asked = self._asked
+        return () if asked is None or self._last_agent > asked.time else read.texts(asked.fields, "nodes")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All leased devices."""
+        return tuple(device for devices in self._devices.values() for device in devices)
+
+    def agent_started(self, node: str, event: Event) -> None:
+        self._last_agent = max(self._last_agent, event.time)
+        if event.fields.get("part") == "follower":
+            self.followers.add(node)
+        elif event.fields.get("part") == "lead":
+            self.silent.clear()  # a leader begins to listen again
+            self.followers.discard(node)  # it may have followed in an earlier session
+        self.departed.discard(node)
+        self.gave_up_leader.discard(node)
+        self.leaderless.pop(node, None)
+
+    def agent_departed(self, node: str) -> None:
+        """Record that the run is over for a follower."""
+        self.departed.add(node)
+        self.leaderless.pop(node, None)
+
+    def leader_sentence(self, node: str, event: Event) -> None:
+        """Record a follower's report on the leader."""
+        if event.name == "lead_lost":
+            self.leaderless[node] = read.text(event.fields, "unattended", "stop")
+            self.leader_lost[node] = event.time
+            self.gave_up_leader.add(node)
+        else:
+            self.leaderless.pop(node, None)
+            self.gave_up_leader.discard(node)
+
+    def uses(self, node: str, event: Event) -> None:
+        """Record that a node leased devices, or began an attempt with them."""
+        self._devices[node] = read.texts(event.fields, "devices") or self._devices.get(node, ())
+
+    def leased(self, node: str, event: Event) -> None:
+        self._devices[node] = read.texts(event.fields, "devices")
+
+    def taking_part(self, event: Event) -> None:
+        """Record that an attempt begins on these nodes and no others."""
+        nodes = set(read.texts(event.fields, "nodes"))
+        self.silent = {node: said for node, said in self.silent.items() if node in nodes}
+        self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
+
+    def said(self, event: Event) -> None:
+        """Record the leader's report on a node, or a controller's on the token or on a deserted node."""
+        if event.name in ("token_asked", "token_settled"):
+            self._asked = event if event.name == "token_asked" else None
+            return
+        node = read.text(event.fields, "node")
+        lost = read.number(event.fields, "lost")
+        if event.name == "deserted" and lost is not None:
+            self._deserted[node] = lost
+        elif event.name in ("node_silent", "node_lost"):
+            self.silent[node] = event
+        elif event.name == "node_back":
+            self.silent.pop(node, None)
+        elif event.name == "clock":
+            offset, error = read.number(event.fields, "offset"), read.number(event.fields, "error")
+            if offset is not None and error is not None:
+                self.clocks[node] = (offset, error)
+
+
+class LostNodes:
+    """Lost nodes according to the controller's journal. Sessions of a run are numbered as in `lost`."""
+
+    def __init__(self) -> None:
+        self._lost: dict[str, int] = {}
+        """Node → the last session that was given up while the node did not answer."""
+        self._fenced: dict[str, int] = {}
+        """Node → the session before which all agents there have ended."""
+
+    def given_up(self, event: Event) -> None:
+        """Record that a controller ended a session."""
+        session = read.whole(event.fields, "life") or 0
+        for node in read.texts(event.fields, "nodes"):
+            self._lost[node] = max(session, self._lost.get(node, 0))
+
+    def fenced(self, event: Event) -> None:
+        """Record that a node has answered: nothing of earlier sessions is alive there."""
+        node = read.text(event.fields, "node")
+        self._fenced[node] = max(read.whole(event.fields, "life") or 0, self._fenced.get(node, 0))
+
+    def unfenced(self, agents: Mapping[str, int]) -> tuple[str, ...]:
+        """Return nodes on which an agent of a lost session may be alive; `agents`: node → session of its last
+        agent.
+
+        There is one agent per node: one of a later session has replaced it.
+        """
+        return tuple(
+            node
+            for node, session in self._lost.items()
+            if self._fenced.get(node, 0) <= session and agents.get(node, 0) <= session
+        )
+
+
+class RequestsSeen:
+    """Requests in a run's history; forwarding and taking are recorded in different journals."""
+
+    def __init__(self) -> None:
+        self._forwarded: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Kinds of those that the controller forwarded and no agent has taken yet."""
+        return tuple(kind for id_, kind in self._forwarded.items() if id_ not in self._taken)
+
+    def has_taken(self, request_id: str) -> bool:
+        """Return whether an agent has taken it."""
+        return request_id in self._taken
+
+    def forwarded(self, event: Event) -> None:
+        self._forwarded[read.text(event.fields, "id")] = read.text(event.fields, "kind")
+
+    def taken(self, event: Event) -> None:
+        self._taken.add(read.text(event.fields, "id"))
+
+
+class HangsSeen:
+    """Hung ranks in a run's history, in the run's current session."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int, dict[int, Hang]] = {}
+        """rank → attempt → hang."""
+
+    def of(self, attempt: int, exited: Iterable[int]) -> dict[int, Hang]:
+        """Return rank → its hang in `attempt`, without ranks that have exited."""
+        gone = set(exited)
+        return {
+            rank: hangs[attempt]
+            for rank, hangs in self._by_rank.items()
+            if attempt in hangs and rank not in gone
+        }
+
+    def flagged(self, event: Event, current: int) -> None:
+        """Record a hung rank: in the attempt that `event` names, else in the `current` one."""
+        rank = read.whole(event.fields, "rank")
+        number = read.whole(event.fields, "attempt") or current
+        if rank is not None:
+            self._by_rank.setdefault(rank, {})[number] = Hang(
+                rank,
+                read.text(event.fields, "phase"),
+                read.whole(event.fields, "step"),
+                read.number(event.fields, "still"),
+                read.number(event.fields, "limit"),
+                read.text(event.fields, "detail"),
+            )
+
+    def over(self, event: Event) -> None:
+        """Record that the rank makes progress again."""
+        self._by_rank.pop(read.whole(event.fields, "rank") or 0, None)
