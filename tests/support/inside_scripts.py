@@ -92,3 +92,43 @@ def torchrun_environment() -> dict[str, str]:
     """Variables for a torchrun that Torchdeck does not start."""
     ours = ("TORCHDECK_", "PYTHONPATH")
     return {**{k: v for k, v in os.environ.items() if not k.startswith(ours)}, "HF_HUB_OFFLINE": "1"}
+
+
+LIGHTNING = """
+import sys, time
+import torch
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import CSVLogger
+
+STEPS, PACE = int(sys.argv[1]), float(sys.argv[2])
+
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch, index):
+        time.sleep(PACE)
+        loss = (self.layer(batch) - batch.sum(1, keepdim=True)).square().mean()
+        self.log("train_loss", loss)
+        return loss
+
+    def validation_step(self, batch, index):
+        self.log("val_loss", (self.layer(batch) - 1).square().mean(), sync_dist=True)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+
+pl.seed_everything(0)
+torch.set_num_threads(1)
+rows = torch.randn(4096, 4)
+trainer = pl.Trainer(
+    max_steps=STEPS, accelerator="cpu", devices=2, strategy="ddp", logger=CSVLogger("logs", version=0),
+    log_every_n_steps=3, val_check_interval=5, limit_val_batches=2, enable_progress_bar=False,
+    enable_checkpointing=False,
+)
+trainer.fit(Model(), torch.utils.data.DataLoader(rows, 2), torch.utils.data.DataLoader(rows[:16], 2))
+print("ended at step", trainer.global_step, flush=True)
+"""

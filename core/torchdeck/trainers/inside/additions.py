@@ -13,17 +13,23 @@ from torchdeck.trainers.inside.report import Report
 _HERE = __name__.rpartition(".")[0]
 MODULES: Mapping[str, str] = {
     "transformers.trainer": "hugging_face",
+    "lightning.pytorch.trainer.trainer": "lightning",
+    "pytorch_lightning.trainer.trainer": "lightning",
 }
 """Module of a trainer → module here whose `add` adds callbacks to it. Imported when the trainer is."""
 
 
-def additions_here(environ: Mapping[str, str] = os.environ) -> dict[str, Callable[[ModuleType], None]]:
-    """Return what to do after the import of each trainer, in the rank that this process is."""
+def report_here(environ: Mapping[str, str] = os.environ) -> Report | None:
+    """Return the report of the rank that this process is; None outside a run."""
     layout = rank_layout(environ)
     if layout is None:
-        return {}
+        return None
     context = RunContext.from_env(environ)
-    report = Report(layout, stop_file=context.stop_file, resume=context.resume)
+    return Report(layout, stop_file=context.stop_file, resume=context.resume)
+
+
+def additions(report: Report) -> dict[str, Callable[[ModuleType], None]]:
+    """Return what to do after the import of each trainer."""
 
     def addition(name: str) -> Callable[[ModuleType], None]:
         def add(module: ModuleType) -> None:

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchdeck.trainers.inside.report import Report
 
-Addition = Callable[[ModuleType, "Report"], None]
-"""Adds callbacks to the trainer in a module that has just been imported."""
-
 
 class ImportHook:
     """Finder on `sys.meta_path` that finds nothing itself: it adds a call after the import of modules."""
 
-    def __init__(self, additions: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    def __init__(
+        self, additions: Mapping[str, Callable[[ModuleType], None]], report: Report | None = None
+    ) -> None:
         """Wait for modules.
 
         Args:
             additions: name of a module → function that is called once with the module; it must not raise.
+            report: of this rank, for callbacks that a trainer finds by itself.
         """
+        self.report = report
         self._additions = dict(additions)
 
     def find_spec(
@@ -62,6 +63,13 @@ def install() -> None:
     """Install the hook in this rank, once."""
     if any(isinstance(finder, ImportHook) for finder in sys.meta_path):
         return
-    from torchdeck.trainers.inside.additions import additions_here
+    from torchdeck.trainers.inside.additions import additions, report_here
 
-    sys.meta_path.insert(0, ImportHook(additions_here()))
+    report = report_here()
+    if report is not None:
+        sys.meta_path.insert(0, ImportHook(additions(report), report))
+
+
+def installed_report() -> Report | None:
+    """Return the report of this rank; None in any other process."""
+    return next((hook.report for hook in sys.meta_path if isinstance(hook, ImportHook)), None)

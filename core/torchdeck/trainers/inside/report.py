@@ -48,6 +48,11 @@ class Report:
         self._off = False
         os.register_at_fork(after_in_child=self._switch_off)
 
+    @property
+    def phase(self) -> RankPhase:
+        """The last one that was reported."""
+        return self._phase
+
     def guarded(self, what: str, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
         """Call a function that must not disturb the program: after an exception the callbacks are off.
 
