@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["__version__", "launch", "log"]
+__all__ = ["__version__", "clone", "launch", "log", "resume"]
 
 
 def launch(
@@ -55,16 +55,70 @@ def launch(
         PlanError: it does not fit this machine (a ConfigError too).
         PreflightError: a check failed; `.checks` lists the results.
     """
+    launched = _api("launch").launch
+    run: Run = launched(config, overrides=overrides, trust=trust, home=home, ask=ask, on_warning=on_warning)
+    return run
+
+
+def resume(
+    run: str,
+    *,
+    arguments: Sequence[str] = (),
+    home: str | os.PathLike[str] | None = None,
+    ask: Callable[[str], str | None] | None = None,
+) -> Run:
+    """Continue a run that is over from its newest complete checkpoint, in its own directory.
+
+    Args:
+        run: its id, a unique prefix of it, its name, or `latest`.
+        arguments: with which a script continues, `@{checkpoint}` in them is the checkpoint's path. Default:
+            `run.resume_args`, or as known of its trainer.
+        home: TORCHDECK_HOME. Default: the usual one.
+        ask: as for `launch`.
+
+    Raises:
+        Refusal: there is no such run, or it cannot be resumed.
+    """
+    resumed: Run = _api("resume").resume(run, arguments=arguments, home=home, ask=ask)
+    return resumed
+
+
+def clone(
+    run: str,
+    *,
+    overrides: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    home: str | os.PathLike[str] | None = None,
+    ask: Callable[[str], str | None] | None = None,
+) -> Run:
+    """Start a new run with the run file of an earlier one, from the beginning.
+
+    Args:
+        run: the earlier one: its id, a unique prefix of it, its name, or `latest`.
+        overrides: overrides such as `training.lr=3e-4`.
+        arguments: appended to those of its script.
+        home: TORCHDECK_HOME. Default: the usual one.
+        ask: as for `launch`.
+
+    Raises:
+        Refusal: there is no such run, or nothing was started, as for `launch`.
+    """
+    api = _api("clone")
+    cloned: Run = api.clone(run, overrides=overrides, arguments=arguments, home=home, ask=ask)
+    return cloned
+
+
+def _api(verb: str) -> Any:
     try:
-        from torchdeck.use_cases.api import launch as launched
+        from torchdeck.use_cases import api
     except ModuleNotFoundError as error:
         if error.name not in ("torchdeck.use_cases", "torchdeck.launching", "torchdeck.config"):
             raise
         raise RuntimeError(
-            "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "
+            f"torchdeck.{verb} is not part of what is sent to nodes: call it where Torchdeck is installed, "
             "not from inside a rank"
         ) from None
-    return launched(config, overrides=overrides, trust=trust, home=home, ask=ask, on_warning=on_warning)
+    return api
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zipfile
 from pathlib import Path
 
@@ -26,61 +27,63 @@ def watch_of(folder: Path, since: float = 1000.0) -> TrainerCheckpointWatch:
     return TrainerCheckpointWatch([folder], [], since, {})
 
 
-def looked(watch: TrainerCheckpointWatch) -> list[str]:
-    """Two searches: content that is equal in both is not being written."""
-    watch._due = 0.0
-    watch.search()
-    watch._due = 0.0
-    watch.search()
+def looked(watch: TrainerCheckpointWatch, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two searches, a while apart: content that is equal in both is not being written."""
+    search_later(watch, monkeypatch)
+    search_later(watch, monkeypatch)
     return [Path(saved.path).name for saved in watch.changes().saved]
 
 
-def test_what_was_there_before_is_left_out(tmp_path: Path) -> None:
+def search_later(watch: TrainerCheckpointWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: clock + 10.0)
+    watch.search()
+
+
+def test_what_was_there_before_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "epoch_1.pt", 900.0)
     write(tmp_path / "epoch_2.pt", 1100.0)
-    assert looked(watch_of(tmp_path)) == ["epoch_2.pt"]
+    assert looked(watch_of(tmp_path), monkeypatch) == ["epoch_2.pt"]
 
 
-def test_a_file_rewritten_in_place_is_another_checkpoint(tmp_path: Path) -> None:
+def test_a_file_rewritten_in_place_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the step that the ranks had reported when it was written."""
     watch = watch_of(tmp_path)
     watch.progress(1090.0, 10)
     watch.progress(1190.0, 20)
     path = write(tmp_path / "ckpt.pt", 1100.0)
-    assert looked(watch) == ["ckpt.pt"]
+    assert looked(watch, monkeypatch) == ["ckpt.pt"]
     newest = watch.newest
     assert newest is not None
     assert (newest.kind, newest.step, newest.about) == (CheckpointKind.NANOGPT, 10, True)
-    assert looked(watch) == []
+    assert looked(watch, monkeypatch) == []
     write(path, 1200.0)
-    assert looked(watch) == ["ckpt.pt"]
+    assert looked(watch, monkeypatch) == ["ckpt.pt"]
     assert watch.newest is not None
     assert watch.newest.step == 20
 
 
-def test_a_file_that_grows_waits_until_it_is_settled(tmp_path: Path) -> None:
+def test_a_file_that_grows_waits_until_it_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "weights_1.pt"
     path.write_bytes(bytes(20_000))  # an old format without an end record
     os.utime(path, (1100.0, 1100.0))
     watch = watch_of(tmp_path)
-    watch.search()
+    search_later(watch, monkeypatch)
     path.write_bytes(bytes(30_000))
     os.utime(path, (1100.0, 1100.0))
-    watch._due = 0.0
-    watch.search()
+    search_later(watch, monkeypatch)
     assert watch.changes().saved == ()
-    assert looked(watch) == ["weights_1.pt"]
+    assert looked(watch, monkeypatch) == ["weights_1.pt"]
 
 
-def test_deleted_ones_are_told_and_no_more_the_newest(tmp_path: Path) -> None:
+def test_deleted_ones_are_told_and_not_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = write(tmp_path / "epoch_1.pt", 1100.0), write(tmp_path / "epoch_2.pt", 1200.0)
     watch = watch_of(tmp_path)
-    looked(watch)
+    looked(watch, monkeypatch)
     second.unlink()
     assert watch.newest is not None
     assert watch.newest.path == str(first)
-    watch._due = 0.0
-    watch.search()
+    search_later(watch, monkeypatch)
     assert watch.changes().gone == (str(second),)
 
 

@@ -228,6 +228,9 @@ class LocalNode:
         """Journal the attempt whose torchrun is up."""
         assert self.local is not None  # noqa: S101 - for the type checker: someone just found it running
         prepared, holder = self.prepared, self.local.holder
+        fields = describe_size(self._attempt_plan, self._plan, self._name)
+        if prepared is not None and prepared.from_scratch:
+            fields["from_scratch"] = prepared.from_scratch
         self._journal.append(
             "attempt_started",
             attempt=self.local.number,
@@ -236,7 +239,7 @@ class LocalNode:
             resume_step=prepared.resume_step if prepared is not None else None,
             reason=reason,
             holder=None if holder is None else holder.to_json(),
-            **describe_size(self._attempt_plan, self._plan, self._name),
+            **fields,
         )
 
     def _poll_preparation(self) -> list[on.Event]:

@@ -36,7 +36,7 @@ def add_run_source(parser: argparse.ArgumentParser) -> None:
         "--nproc", metavar="N", help="ranks per node, or a range such as 2:3 to continue with fewer"
     )
     parser.set_defaults(script_args=[])
-    _split_at_dashes(parser)
+    split_at_dashes(parser)
 
 
 def load_run_source(args: argparse.Namespace) -> LoadedConfig:
@@ -60,8 +60,8 @@ def load_run_source(args: argparse.Namespace) -> LoadedConfig:
     return _written_config("script", args.script, args.script_args, overrides)
 
 
-def _split_at_dashes(parser: argparse.ArgumentParser) -> None:
-    """Take everything after the first `--` unchanged.
+def split_at_dashes(parser: argparse.ArgumentParser) -> None:
+    """Take everything after the first `--` unchanged, as `script_args`.
 
     argparse drops every further `--` from it on Python 3.11, but a script's arguments must arrive unchanged.
     """

@@ -69,6 +69,12 @@ class Run(Section):
         right='a dotted module name, such as "mypackage.train"',
     )
     args: list[str] = option("Arguments of the script or module.", default=[], right="a list of strings")
+    resume_args: list[str] = option(
+        "Arguments with which the script or module continues from its own newest checkpoint, in addition to "
+        "args. @{checkpoint} stands for that checkpoint's path. Default: as known of its trainer.",
+        default=[],
+        right='a list of strings, such as ["--resume", "@{checkpoint}"]',
+    )
     env: dict[str, str] = option(
         "Environment variables of the ranks.",
         default={},

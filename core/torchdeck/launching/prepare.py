@@ -10,6 +10,7 @@ from pathlib import Path
 from torchdeck.config.chosen_nodes import is_here_alone, node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.code.secret_contents import secrets_in_settings
@@ -29,10 +30,13 @@ from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.sizes import begun_without
+from torchdeck.trainers.resume import Program, ResumeRule, rule_of_program
 from torchdeck.trust.trust_list import Held
 
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""
+SOURCE_LIMIT = 1 << 20
+"""Most bytes of a script that are searched for how it resumes."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class ClusterFacts:
     """Facts of nodes reached over SSH."""
     tracer: InterpreterFacts | None = None
     """This machine's Python in which a model is traced; None: the first node's."""
+    resuming: ResumeRule | None = None
+    """How the script or module continues from its own checkpoint; None if unknown."""
     held: tuple[Held, ...] = ()
     """Code that would be executed but is not trusted yet: nothing is known about it."""
 
@@ -103,7 +109,26 @@ def cluster_facts(
         problems=(*problems, *remote.in_the_way),
         remote=remote,
         tracer=interpreter,
+        resuming=how_it_resumes(config),
         held=looks.gate.held(config, files),
+    )
+
+
+def how_it_resumes(config: RunConfig) -> ResumeRule | None:
+    """Return how the script or module continues from its own checkpoint, as far as its source shows; it is
+    not executed.
+    """
+    run = config.run
+    if run.recipe is not None:
+        return None
+    source = ""
+    if run.script is not None:
+        try:
+            source = read_bounded(Path(run.script), SOURCE_LIMIT).decode(errors="replace")
+        except (OSError, UnreadableFileError):
+            source = ""  # another check reports it
+    return rule_of_program(
+        Program(run.module or "", run.script or "", source, tuple(run.args), config.telemetry.inside)
     )
 
 
@@ -217,6 +242,7 @@ def _made(config: RunConfig, found: ClusterFacts) -> LaunchPlan:
         environ=found.environ,
         known=found.known,
         warnings=found.warnings,
+        resuming=found.resuming,
     )
     return begun_without(plan, found.remote.absent, of.missing) if found.remote.absent else plan
 

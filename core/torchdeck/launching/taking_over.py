@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torchdeck.agent.attempt.script_resume import SCRIPTS, asked_arguments, continued
 from torchdeck.agent.disk import low_disk
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.atomic import read_json
@@ -126,7 +127,11 @@ class RequestCarrier:
 
 
 def resume(
-    layout: RunLayout, origin: str, logins: Logins = dict, say: Callable[[str], None] = lambda _text: None
+    layout: RunLayout,
+    origin: str,
+    logins: Logins = dict,
+    say: Callable[[str], None] = lambda _text: None,
+    arguments: Sequence[str] = (),
 ) -> DetachedProcess:
     """Begin another session of a finished run: a new attempt from the newest complete checkpoint.
 
@@ -135,6 +140,7 @@ def resume(
         origin: origin of the request: `terminal`, `api`.
         logins: called before it begins.
         say: called with what is being waited for.
+        arguments: with which a script continues; empty: as known.
 
     Raises:
         NotResumableError: it is still running (possibly detached on a node), it has succeeded, there is no
@@ -144,6 +150,7 @@ def resume(
     """
     asked = cache(logins)
     _check(layout, read_run(layout))
+    _check_script(layout, arguments)
     _check_room(layout)
     _check_trust(layout)
     _check_alone(layout, asked, say)
@@ -157,7 +164,8 @@ def resume(
             found = read_run(layout)
         _forget_requests(layout)
         with JournalWriter(layout.journal) as journal:
-            journal.append("resumed", finished=found.finishes, origin=origin)
+            told: dict[str, Any] = {"arguments": list(arguments)} if arguments else {}
+            journal.append("resumed", finished=found.finishes, origin=origin, **told)
     return start_controller(layout, logins=given)
 
 
@@ -171,11 +179,34 @@ def _check(layout: RunLayout, found: RunView) -> None:
     if not found.resumable and not _has_checkpoint(layout, found):
         raise NotResumableError(
             f"run {found.id} ({found.state}) has no checkpoint to resume from",
-            fix=f"start it again{_anew(found)}",
+            fix=f"start it again{_start_again(found)}",
         )
 
 
-def _anew(found: RunView) -> str:
+def _check_script(layout: RunLayout, arguments: Sequence[str]) -> None:
+    """Check that it is known how a script continues from its checkpoint."""
+    plan = _plan(layout)
+    if plan.kind not in SCRIPTS:
+        if arguments:
+            raise NotResumableError("a recipe takes no arguments", fix="resume it without them")
+        return
+    if [node.name for node in plan.nodes] != [LOCALHOST]:
+        if arguments:
+            raise NotResumableError(
+                "arguments can be given only to a run on this machine alone",
+                fix="set run.resume_args in its run file and clone it",
+            )
+        return
+    how = continued(layout, plan, 2, arguments or asked_arguments(layout))
+    if how.from_scratch:
+        raise NotResumableError(
+            f"how {plan.target} continues from its checkpoint is not known",
+            fix=f"`torchdeck runs resume {layout.root.name} -- ARGS` gives the arguments with which it does; "
+            "@{checkpoint} in them stands for the checkpoint's path, and run.resume_args keeps them",
+        )
+
+
+def _start_again(found: RunView) -> str:
     return f" with torchdeck --no-gui {found.source}" if found.source else ""
 
 

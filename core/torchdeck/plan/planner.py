@@ -22,6 +22,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.node_commands import RANK_ORDER, node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
+from torchdeck.trainers.resume import ResumeBy, ResumeRule, written
 
 
 def make_plan(
@@ -33,6 +34,7 @@ def make_plan(
     environ: Mapping[str, str] | None = None,
     known: Known | None = None,
     warnings: Sequence[str] = (),
+    resuming: ResumeRule | None = None,
 ) -> LaunchPlan:
     """Plan a run. `torchdeck.launching.prepare` gathers the facts and calls this.
 
@@ -45,6 +47,7 @@ def make_plan(
             used.
         known: facts about model and data for the prediction; default: none.
         warnings: warnings from gathering facts and code.
+        resuming: how the script or module continues from its own checkpoint; None if unknown.
 
     Raises:
         PlanError: with every problem found.
@@ -56,7 +59,7 @@ def make_plan(
     batch = _batch(config, shares, known)
     predict = partial(_prediction, backend=backend, known=known)
     prediction = predict(config, shares)
-    checkpoint = checkpoint_policy(config)
+    checkpoint = checkpoint_policy(config, resuming)
     groups = _groups(config, shares)
     settings = _settings(config, batch, backend, checkpoint.directory, groups)
     parts = node_plans(config, shares, interpreters, environ, settings, spares)
@@ -82,6 +85,7 @@ def make_plan(
         warnings=(
             *warnings,
             *_noticed(config, shares, groups),
+            *_from_scratch(config, checkpoint, resuming),
             *weaker(shares, spares),
             *said,
             *beside_the_gang(config, smaller, spares),
@@ -215,15 +219,31 @@ def _rank_order(config: RunConfig) -> list[str]:
 # Policies of a run file for restarts, stops, limits, checkpoints and printed numbers, as agents read them.
 
 
-def checkpoint_policy(config: RunConfig) -> CheckpointPolicy:
+def checkpoint_policy(config: RunConfig, resuming: ResumeRule | None = None) -> CheckpointPolicy:
     """Return where checkpoints are stored, and which are made and kept."""
     directory, every = config.checkpoint.directory, config.checkpoint.every
+    own = tuple(map(written, config.run.resume_args))
     return CheckpointPolicy(
         directory=f"{slot('run_dir')}/checkpoints" if directory is None else escape(directory),
         resume=config.checkpoint.resume,
         every_steps=every if isinstance(every, int) else None,
         keep_last=config.checkpoint.keep_last,
+        resume_args=own or (resuming.arguments if resuming else ()),
+        resume_by=ResumeBy.ARGUMENTS if own else resuming.by if resuming else "",
     )
+
+
+def _from_scratch(config: RunConfig, checkpoint: CheckpointPolicy, resuming: ResumeRule | None) -> list[str]:
+    """Warn that restarts would begin from scratch."""
+    known = config.run.recipe is not None or resuming is not None or checkpoint.resume_args
+    if known or not config.launch.max_restarts:
+        return []
+    text = (
+        f"how {config.run.script or config.run.module} continues from a checkpoint is not known: after a "
+        "failure it would begin from scratch. Set run.resume_args, such as "
+        '["--resume", "@{checkpoint}"]'
+    )
+    return [text]
 
 
 def stdout_policy(config: RunConfig) -> StdoutPolicy:

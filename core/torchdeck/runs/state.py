@@ -81,6 +81,10 @@ class CheckpointSeen:
     time: float | None = None
     node: str = ""
     """Node whose agent saw it, under this path; empty if unknown."""
+    kind: str = ""
+    """`CheckpointKind` of one that a script wrote by itself; empty: one of Torchdeck's own."""
+    about: bool = False
+    """The step is the one that the ranks had reported at that time."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal
 
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
@@ -133,7 +134,9 @@ def _attempt_started(fields: Mapping[str, Any]) -> str:
     where = "" if step is None else f", from the checkpoint of step {step:,}"
     how_many = "" if ranks is None else f" with {ranks} rank{'' if ranks == 1 else 's'}"
     number = read.whole(fields, "attempt") or 1
-    return f"attempt {number} started{how_many}{reason.get(said, f', {said}')}{where}"
+    scratch = read.text(fields, "from_scratch")
+    begins = f", from the beginning: {scratch}" if scratch else ""
+    return f"attempt {number} started{how_many}{reason.get(said, f', {said}')}{where}{begins}"
 
 
 def _attempt_ended(
@@ -156,7 +159,11 @@ def _rank_exited(fields: Mapping[str, Any]) -> str:
 
 
 def _checkpoint(fields: Mapping[str, Any]) -> str:
-    parts = [f"checkpoint of step {read.whole(fields, 'step') or 0:,} is complete"]
+    step, kind = read.whole(fields, "step"), read.text(fields, "kind")
+    named = f"checkpoint {PurePath(read.text(fields, 'path')).name}" if kind else "checkpoint"
+    if step is not None or not kind:
+        named += f" of {'about ' * (fields.get('about') is True)}step {step or 0:,}"
+    parts = [f"{named} is complete"]
     bytes_, seconds = read.number(fields, "size"), read.number(fields, "seconds")
     parts += [] if bytes_ is None else [size(bytes_)]
     parts += [] if not seconds else [f"saved in {brief(seconds)}"]
@@ -262,6 +269,10 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "disk_low": ("problem", _disk_low),
     "attempt_ended": ("state", _attempt_ended),
     "checkpoint": ("checkpoint", _checkpoint),
+    "checkpoint_gone": (
+        "detail",
+        lambda fields: f"checkpoint {PurePath(read.text(fields, 'path')).name} was deleted by the program",
+    ),
     "checkpoint_damaged": (
         "problem",
         lambda fields: reasons.damaged(read.text(fields, "path"), read.text(fields, "why")),

@@ -122,6 +122,8 @@ class RunView:
         """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
         value = dataclasses.asdict(self)
         del value["unfenced"]  # for controllers; `runs show` has it as text
+        if self.checkpoint is not None and not self.checkpoint.kind:
+            del value["checkpoint"]["kind"], value["checkpoint"]["about"]
         value["state"] = self.state.value
         value["exit_code"] = self.exit_code if self.is_over else None
         return value
@@ -369,7 +371,8 @@ def _checkpoint(history: RunHistory, finished: Event | None) -> CheckpointSeen |
     seen = history.checkpoint
     path = read.text(finished.fields, "checkpoint") if finished else ""
     if path and (seen is None or seen.path != path):
-        return CheckpointSeen(None, path)
+        known = [each for each in history.of_script.values() if each.path == path]
+        return known[-1] if known else CheckpointSeen(None, path)
     return seen
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,51 @@ def launch(
         trust=trust,
         home=None if home is None else Path(home),
     )
-    started = start(request, QuietUi(None if ask is None else CallbackAsker(ask), _print_note))
+    started = start(request, _ui(ask))
     for warning in started.warnings:
         (on_warning or _print_warning)(warning)
     return Run(started.layout, started.controller)
+
+
+def resume(
+    run: str, *, arguments: Sequence[str], home: str | os.PathLike[str] | None, ask: Ask | None
+) -> Run:
+    """Implement `torchdeck.resume`, which documents arguments and errors."""
+    from torchdeck.use_cases import resume as verb
+
+    layout = _find(run, home)
+    controller = verb.resume(layout, "api", _ui(ask), arguments)
+    return Run(layout, controller)
+
+
+def clone(
+    run: str,
+    *,
+    overrides: Sequence[str],
+    arguments: Sequence[str],
+    home: str | os.PathLike[str] | None,
+    ask: Ask | None,
+) -> Run:
+    """Implement `torchdeck.clone`, which documents arguments and errors."""
+    from torchdeck.use_cases.resume import cloned
+
+    layout = _find(run, home)
+    request = replace(cloned(layout, overrides, arguments), home=layout.home.root)
+    started = start(request, _ui(ask))
+    for warning in started.warnings:
+        _print_warning(warning)
+    return Run(started.layout, started.controller)
+
+
+def _find(run: str, home: str | os.PathLike[str] | None) -> RunLayout:
+    from torchdeck.runs.home import torchdeck_home
+    from torchdeck.runs.registry import RunRegistry
+
+    return RunRegistry(torchdeck_home(None if home is None else Path(home))).find(run)
+
+
+def _ui(ask: Ask | None) -> QuietUi:
+    return QuietUi(None if ask is None else CallbackAsker(ask), _print_note)
 
 
 class CallbackAsker:
@@ -118,7 +160,7 @@ def _made_by_code(config: RunConfig, table: Mapping[str, Any]) -> LoadedConfig:
     )
 
 
-__all__ = ["ConfigError", "PreflightError", "Refusal", "Run", "launch"]
+__all__ = ["ConfigError", "PreflightError", "Refusal", "Run", "clone", "launch", "resume"]
 
 
 POLL = 0.1

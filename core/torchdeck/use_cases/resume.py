@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from torchdeck.use_cases.start import StartRequest
 
 
-def resume(layout: RunLayout, origin: str, ui: Ui) -> DetachedProcess:
+def resume(layout: RunLayout, origin: str, ui: Ui, arguments: Sequence[str] = ()) -> DetachedProcess:
     """Continue the run from its newest complete checkpoint; its controller.
 
     Args:
         layout: of the run.
         origin: who asks: `terminal`, `window`, `api`.
         ui: the front end.
+        arguments: with which a script continues; empty: as known.
 
     Raises:
         Refusal: it cannot be resumed.
@@ -31,11 +32,48 @@ def resume(layout: RunLayout, origin: str, ui: Ui) -> DetachedProcess:
     from torchdeck.launching.taking_over import resume as begin_again
 
     try:
-        controller = begin_again(layout, origin, logins_of(layout, ui), ui.note)
+        controller = begin_again(layout, origin, logins_of(layout, ui), ui.note, arguments)
     except OSError as error:
         raise Refusal(f"{layout.root} cannot be read or written", error.strerror or error) from error
     ui.adopt(controller)
     return controller
+
+
+def cloned(layout: RunLayout, overrides: Sequence[str] = (), arguments: Sequence[str] = ()) -> StartRequest:
+    """Return the start of a new run with the run file of `layout`, from the beginning.
+
+    Args:
+        layout: of the run.
+        overrides: overrides such as `training.lr=3e-4`.
+        arguments: appended to those of its script or module.
+
+    Raises:
+        ConfigError: the overrides do not fit its run file.
+        Refusal: its run file cannot be read, or it has no arguments.
+    """
+    from torchdeck.config.loader import load_config_text
+    from torchdeck.config.toml.document import toml_value
+    from torchdeck.use_cases.start import StartRequest
+
+    text, source, where = _run_file(layout)
+    loaded, said = load_config_text(text, where, overrides), list(overrides)
+    if arguments:
+        if loaded.config.run.recipe is not None:
+            raise Refusal("a recipe takes no arguments", fix="set its options with --set")
+        said.append(f"run.args={toml_value([*loaded.config.run.args, *arguments])}")
+        loaded = load_config_text(text, where, said)
+    return StartRequest(loaded, loaded.text, str(loaded.path) if source else "", tuple(said))
+
+
+def _run_file(layout: RunLayout) -> tuple[str, str, Path]:
+    """Text of a run's own run file, the file that it came from, and the path by which its paths resolve."""
+    from torchdeck.runs.folders.origin import frozen_run_file
+
+    try:
+        frozen = frozen_run_file(layout)
+    except (OSError, ValueError) as error:
+        raise Refusal(f"{layout.config} cannot be read", error) from error
+    return frozen.text, frozen.source, Path(frozen.source) if frozen.source else layout.root
 
 
 def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) -> StartRequest:
@@ -52,7 +90,6 @@ def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) ->
     """
     from torchdeck.config.loader import load_config_text
     from torchdeck.config.toml.document import toml_value
-    from torchdeck.runs.folders.origin import frozen_run_file
     from torchdeck.runs.state import RunState
     from torchdeck.use_cases.start import StartRequest
 
@@ -60,17 +97,13 @@ def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) ->
         raise Refusal(f"run {view.id} is {view.state}: there is nothing to resume")
     if view.checkpoint is None:
         raise Refusal(f"run {view.id} ({view.state}) has no checkpoint to resume from")
-    try:
-        frozen = frozen_run_file(layout)
-    except (OSError, ValueError) as error:
-        raise Refusal(f"{layout.config} cannot be read", error) from error
+    text, source, where = _run_file(layout)
     checkpoint = view.checkpoint.path
-    where = Path(frozen.source) if frozen.source else layout.root
     on_nodes = f"distributed.nodes={toml_value(list(nodes))}"
     overrides = [on_nodes, f"checkpoint.resume={toml_value(checkpoint)}"]
-    loaded = load_config_text(frozen.text, where, overrides)
+    loaded = load_config_text(text, where, overrides)
     if loaded.config.checkpoint.replicas:
         # the newest may have been lost with a node, before it was copied
         overrides = [on_nodes, f"checkpoint.resume={toml_value(str(PurePath(checkpoint).parent))}"]
-        loaded = load_config_text(frozen.text, where, overrides)
-    return StartRequest(loaded, loaded.text, str(loaded.path) if frozen.source else "", tuple(overrides))
+        loaded = load_config_text(text, where, overrides)
+    return StartRequest(loaded, loaded.text, str(loaded.path) if source else "", tuple(overrides))

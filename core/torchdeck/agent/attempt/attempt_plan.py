@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.agent.attempt.resume_points import AttemptError, check_point, point_folder
+from torchdeck.agent.attempt.script_resume import asked_arguments, continued, with_checkpoint
 from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.layout import RunLayout
@@ -29,6 +30,8 @@ class PreparedAttempt(NamedTuple):
     resume: str
     """Path of the checkpoint, empty to start afresh."""
     resume_step: int | None
+    from_scratch: str = ""
+    """Why a script begins from the beginning although it saved a checkpoint; empty otherwise."""
 
 
 class Given(NamedTuple):
@@ -67,8 +70,10 @@ def prepare_attempt(
     values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
     values["code"] = code_folder(layout, plan)
     directory = Path(fill(plan.checkpoint.directory, values))
+    own = continued(layout, plan, number, asked_arguments(layout))
     if given is None:
-        resume, step = resume_from(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
+        policy = "never" if own.path else plan.checkpoint.resume
+        resume, step = resume_from(policy, directory, values["run_id"], number, damaged)
         port = choose_port(plan)
     else:
         resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
@@ -76,11 +81,14 @@ def prepare_attempt(
     values |= {"port": str(port), "resume": resume, "shipped": str(shipped), "node_path": _node_path()}
     values["inside"] = f":{shipped / STARTUP}"
     filled = plan.filled(values)
+    if not resume:
+        filled = with_checkpoint(filled, own)
+        resume, step = own.path, own.step
     attempt = layout.attempt(number)
     path = attempt.plan if given is None or given.leads else attempt.node(given.node).plan
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, filled.document())
-    return PreparedAttempt(number, filled, port, resume, step)
+    return PreparedAttempt(number, filled, port, resume, step, "" if resume else own.from_scratch)
 
 
 def _node_path() -> str:

@@ -15,6 +15,10 @@ from torchdeck.trainers.checkpoints.search import Content, content_of, find_chec
 
 LEAST_PAUSE = 0.5
 """Seconds between two searches, or nineteen times as long as one takes, so that they take 5 % of the time."""
+PRINTED_DELAY = 1.0
+"""Seconds by which a step that was printed before a save may be read after it."""
+STEP_WAIT = 2.0
+"""Seconds in which the step of a save is printed and read, if its name does not tell it."""
 _SAMPLES = 10_000
 _CLOCK_TICK = 0.05
 """Seconds by which the time of a file may be before that of the clock at the same moment."""
@@ -48,7 +52,8 @@ class TrainerCheckpointWatch:
         self._places, self._without = tuple(places), tuple(without)
         self._since = since - _CLOCK_TICK
         self._known = dict(known)
-        self._unsettled: dict[str, Content] = {}
+        self._unsettled: dict[str, tuple[Content, float]] = {}
+        """Path → its content, and the monotonic time since which that is the same."""
         self._steps: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
         self._due = 0.0
         self._lock = threading.Lock()
@@ -92,11 +97,13 @@ class TrainerCheckpointWatch:
                 self._unsettled.pop(each.path, None)
                 continue
             content = content_of(Path(each.path))
-            if settled or self._unsettled.get(each.path) == content:
+            before, first = self._unsettled.get(each.path, (None, time.monotonic()))
+            is_whole = before == content and (each.step is not None or time.monotonic() - first > STEP_WAIT)
+            if settled or is_whole:
                 self._unsettled.pop(each.path, None)
                 self._add(each, content)
             else:
-                self._unsettled[each.path] = content
+                self._unsettled[each.path] = (content, first if before == content else time.monotonic())
         with self._lock:
             gone = [path for path in self._known if not Path(path).exists()]
             for path in gone:
@@ -117,4 +124,7 @@ class TrainerCheckpointWatch:
             self._saved.append(saved)
 
     def _step_at(self, moment: float) -> int | None:
-        return next((step for time_, step in reversed(tuple(self._steps)) if time_ <= moment + 1e-3), None)
+        until = moment + PRINTED_DELAY
+        steps = tuple(self._steps)
+        first = steps[0][1] if steps else None
+        return next((step for reported, step in reversed(steps) if reported <= until), first)

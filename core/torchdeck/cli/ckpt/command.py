@@ -16,8 +16,16 @@ from torchdeck.cli.ckpt.lookup import (
     checkpoints_of,
     chosen,
     how_to_pull,
+    of_script,
     on_a_node,
     retention_of,
+)
+from torchdeck.cli.ckpt.script import (
+    chosen_of_script,
+    list_line,
+    list_row,
+    run_export_of_script,
+    verified_row,
 )
 from torchdeck.cli.output import USAGE, json_text
 from torchdeck.cli.refusals import print_pages, report
@@ -70,6 +78,9 @@ def run_verify(args: argparse.Namespace) -> int:
 
     there: list[Verified] = []
     try:
+        if own := of_script(args.id):
+            rows = [verified_row(each) for each in chosen_of_script(own, args.step, every=args.all)]
+            return _say_verified(rows, as_json=args.json)
         asked: Sequence[CheckpointInfo] = chosen(args.id, args.step, every=args.all)
     except OnNodesError as error:
         from torchdeck.cli.runs.pull import transfer_progress
@@ -84,7 +95,11 @@ def run_verify(args: argparse.Namespace) -> int:
     except CkptUsageError as error:
         return refuse("verify", error)
     results = [*(_result_here(info, verify(info.path)) for info in asked), *map(_result_there, there)]
-    if args.json:
+    return _say_verified(results, as_json=args.json)
+
+
+def _say_verified(results: Sequence[dict[str, Any]], *, as_json: bool) -> int:
+    if as_json:
         print_json([{key: value for key, value in row.items() if key != "name"} for row in results])
     else:
         for row in results:
@@ -129,16 +144,19 @@ def run_list(args: argparse.Namespace) -> int:
     try:
         found = checkpoints_of(args.id)
         rows = list(zip(found, standings(found, retention_of(args.id)), strict=True))
-        elsewhere = on_a_node(args.id, found)
+        own = of_script(args.id)
+        elsewhere = None if own else on_a_node(args.id, found)
     except CkptUsageError as error:
         return refuse("list", error)
     if args.json:
-        print_json([*(_row(*pair) for pair in rows), *([_row_of_node(elsewhere)] if elsewhere else [])])
+        others = [_row_of_node(elsewhere)] if elsewhere else []
+        print_json([*(_row(*pair) for pair in rows), *map(list_row, own), *others])
         return 0
-    if not found and elsewhere is None:
+    if not found and not own and elsewhere is None:
         sys.stdout.write("no checkpoints yet\n")
     for info, standing in rows:
         sys.stdout.write(_line(info, standing) + "\n")
+    sys.stdout.writelines(f"{list_line(each)}\n" for each in own)
     if elsewhere is not None:
         sys.stdout.write(f"{how_to_pull(elsewhere, args.id)}\n")
     return 0
@@ -266,6 +284,8 @@ def run_export(args: argparse.Namespace) -> int:
     A checkpoint that lies on nodes is brought into the run's directory first.
     """
     try:
+        if own := of_script(args.id):
+            return run_export_of_script(chosen_of_script(own, args.step, every=False)[0], args)
         request = _request(args, Path(), Path(args.output), "export")
         request["source"] = str(_source(args).absolute())
     except CkptUsageError as error:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
     from torchdeck.contract.layout import RunLayout
     from torchdeck.distributed.checkpoints.retention import Retention
+    from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint
     from torchdeck.runs.state import CheckpointSeen
 
 WHERE = "a run's id, a unique prefix of it, its name, or a directory with checkpoints"
@@ -98,6 +99,14 @@ def how_to_pull(seen: CheckpointSeen, asked: str) -> str:
         f"checkpoint {PurePath(seen.path).name} lies on node {seen.node} ({seen.path}): "
         f"`torchdeck runs pull {asked} --checkpoints {seen.step}` brings it here"
     )
+
+
+def of_script(asked: str) -> tuple[ScriptCheckpoint, ...]:
+    """Those that a run's script wrote by itself, or that lie in the named folder; oldest first."""
+    from torchdeck.runs.folders.script_checkpoints import checkpoints_in, script_checkpoints
+
+    layout = _layout(asked)
+    return checkpoints_in(_folder(asked)) if layout is None else script_checkpoints(layout)
 
 
 def retention_of(asked: str) -> Retention | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
+from torchdeck.cli.run_source import split_at_dashes
 from torchdeck.cli.runs import delete as runs_delete
 from torchdeck.cli.runs import listing as runs_list
 from torchdeck.cli.runs import logs as runs_logs
@@ -72,7 +73,13 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     stopped.add_argument("--now", action="store_true", help="end every process of the run")
     stopped.add_argument("--no-wait", action="store_true", help="return as soon as the request is written")
     stopped.set_defaults(handler=stop)
-    resumed = commands.add_parser("resume", help="continue from the newest complete checkpoint")
+    resumed = commands.add_parser(
+        "resume",
+        help="continue from the newest complete checkpoint",
+        usage="torchdeck runs resume [-h] [--detach] [--nodes NODE [NODE ...]] [--json] ID [-- ARGUMENTS]",
+        description="Continue from the newest complete checkpoint. ARGUMENTS are those with which a script "
+        "continues, if it is not a known trainer; @{checkpoint} in them stands for the checkpoint's path.",
+    )
     resumed.add_argument(
         "--detach", action="store_true", help="print the run's id and return; the run continues"
     )
@@ -83,7 +90,20 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
         help="start a new run on these nodes from the newest checkpoint, which they must be able to read",
     )
     resumed.set_defaults(handler=resume)
-    for parser in (attached, stopped, resumed):
+    cloned = commands.add_parser(
+        "clone",
+        help="start a new run with the run file of this one",
+        usage="torchdeck runs clone [-h] [--set KEY=VALUE] [--detach] [--json] ID [-- ARGUMENTS]",
+        description="Start a new run with the run file of this one, from the beginning. ARGUMENTS are "
+        "appended to those of its script.",
+    )
+    cloned.add_argument("--set", action="append", metavar="KEY=VALUE", default=[], help="override a key")
+    cloned.add_argument("--detach", action="store_true", help="print the run's id and return")
+    cloned.set_defaults(handler=clone)
+    for parser in (resumed, cloned):
+        parser.set_defaults(script_args=[])
+        split_at_dashes(parser)
+    for parser in (attached, stopped, resumed, cloned):
         parser.add_argument("id", metavar="ID", help=ID_HELP)
         parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
@@ -175,16 +195,30 @@ def resume(args: argparse.Namespace) -> int:
 
     layout = find_run(args.id)
     if args.nodes is not None:
+        if args.script_args:
+            return report(Refusal("--nodes and arguments exclude each other"), as_json=args.json)
         return _resume_elsewhere(layout, args)
     with FrontEndSignals() as signals:
         try:
-            controller = verb.resume(layout, ORIGIN, TerminalUi())
+            controller = verb.resume(layout, ORIGIN, TerminalUi(), args.script_args)
         except Refusal as error:
             return report(error, as_json=args.json)
         if args.detach:
             print(json_text({"id": layout.root.name}) if args.json else layout.root.name)
             return SUCCEEDED
         return watch_run(layout, controller, signals, as_json=args.json)
+
+
+@says_what_is_wrong
+def clone(args: argparse.Namespace) -> int:
+    """Start a new run with the run file of one, and watch it."""
+    from torchdeck.use_cases.resume import cloned
+
+    try:
+        request = cloned(find_run(args.id), args.set, args.script_args)
+    except Refusal as error:
+        return report(error, as_json=args.json)
+    return start_and_watch(request, detach=args.detach, as_json=args.json)
 
 
 def _resume_elsewhere(layout: RunLayout, args: argparse.Namespace) -> int:

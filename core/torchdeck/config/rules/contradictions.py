@@ -159,6 +159,9 @@ def recipe_only(given: Given) -> Iterator[Finding]:
     if run.recipe is not None and run.args:
         right = "no run.args; a recipe's options stand in [model] and [data]"
         yield Finding(("run", "args"), "a recipe takes no arguments", right, RUN_KINDS)
+    if run.recipe is not None and run.resume_args:
+        wrong, right = "a recipe resumes by itself", "no run.resume_args"
+        yield Finding(("run", "resume_args"), wrong, right, RUN_KINDS)
 
 
 def recipe_keys(given: Given) -> Iterator[Finding]:

@@ -205,6 +205,9 @@ class LaunchPlan:
         if not self.code.folder:
             why = {"uncopied": self.code.uncopied} if self.code.uncopied else {}
             value["code"] = {"files": value["code"]["files"], **why}  # as before there were copies
+        for name in ("resume_args", "resume_by"):
+            if not value["checkpoint"][name]:
+                del value["checkpoint"][name]  # plans of earlier versions lack it
         if not self.smaller:
             del value["smaller"]  # plans older than ranges lack it but have a fingerprint
         for name in ("spares", "spare_ranks", "absent"):
@@ -301,7 +304,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         ranks=tuple(RankPlacement(**rank) for rank in value["ranks"]),
         nodes=tuple(NodePlan(**_tupled(node)) for node in value["nodes"]),
         batch=None if batch is None else Batch(**batch),
-        checkpoint=CheckpointPolicy(**value["checkpoint"]),
+        checkpoint=CheckpointPolicy(**_tupled(value["checkpoint"])),
         stdout=StdoutPolicy(**_tupled(value["stdout"])),
         policy=Policy(**value["policy"]),
         slots=dict(value["slots"]),

@@ -16,6 +16,10 @@ class CheckpointPolicy:
     """`auto`, `never`, or a checkpoint's path."""
     every_steps: int | None
     keep_last: int
+    resume_args: tuple[str, ...] = ()
+    """Appended to a script's command if it continues from its own checkpoint; may hold slot `checkpoint`."""
+    resume_by: str = ""
+    """`trainers.resume.ResumeBy`, if it is known how a script continues; else empty."""
 
 
 @dataclass(frozen=True)

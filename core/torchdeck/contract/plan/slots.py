@@ -14,6 +14,7 @@ SLOTS: Mapping[str, str] = {
     "attempt": "number of the attempt, from 1",
     "port": "free port for the rendezvous, chosen on node 0",
     "resume": "checkpoint directory to resume from, empty to start afresh",
+    "checkpoint": "newest complete checkpoint that the program has written by itself",
     "code": "the run's own copy of the user's code, which nothing changes",
     "shipped": "folder with the part of Torchdeck that runs on nodes, named by its content",
     "inside": "a colon and the folder that adds callbacks to known trainers (telemetry.inside)",

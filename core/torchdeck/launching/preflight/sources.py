@@ -129,8 +129,23 @@ def check_resume(config: RunConfig, node: str) -> Iterator[Check]:
     path = Path(resume)
     if not path.exists():
         yield _failed(f"checkpoint {path} does not exist", node)
+    elif config.run.recipe is None and not (path / "manifest.json").is_file():
+        yield _of_script(path, node)
     else:
         yield _ours(path, node)
+
+
+def _of_script(path: Path, node: str) -> Check:
+    """Check a checkpoint that a script wrote by itself."""
+    from torchdeck.trainers.checkpoints.search import look_at
+
+    found = look_at(path)
+    if found is None:
+        return _failed(f"{path} is no checkpoint of a known kind", node)
+    if found.incomplete:
+        return _failed(f"checkpoint {path} is not complete: {found.incomplete}", node)
+    step = "" if found.step is None else f"step {found.step} in "
+    return ok("resume", node, f"continues from {step}{path}")
 
 
 def _ours(path: Path, node: str) -> Check:

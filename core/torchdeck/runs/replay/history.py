@@ -42,6 +42,8 @@ class RunHistory:
         self._exits: dict[int, dict[tuple[int, str], RankExit]] = {}
         """attempt → (rank, node) → exit."""
         self.checkpoint: CheckpointSeen | None = None
+        self.of_script: dict[tuple[str, str], CheckpointSeen] = {}
+        """(node, path) → checkpoint that a script wrote by itself and that is still there, oldest first."""
         self.nodes = NodesSeen()
         self._lost_nodes = LostNodes()
         self._requests = RequestsSeen()
@@ -166,6 +168,8 @@ class RunHistory:
             self._finished(node, event)
         elif event.name == "checkpoint":
             self._checkpoint(node, event)
+        elif event.name == "checkpoint_gone":
+            self._checkpoint_gone(node, event)
         elif event.name == "rank_exited":
             self._rank_exited(node, event)
         elif self._is_late(node):
@@ -351,11 +355,23 @@ class RunHistory:
     def _checkpoint(self, node: str, event: Event) -> None:
         step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
         seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
-        seen = CheckpointSeen(step, path, seconds, size, event.time, node)
+        kind = read.text(event.fields, "kind")
+        about = event.fields.get("about") is True
+        seen = CheckpointSeen(step, path, None if kind else seconds, size, event.time, node, kind, about)
+        if kind:
+            self.of_script.pop((node, path), None)
+            self.of_script[node, path] = seen
         # with separate disks each node reports it: the leader's copy is shown
         known = self.checkpoint
         if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
             self.checkpoint = seen
+
+    def _checkpoint_gone(self, node: str, event: Event) -> None:
+        """A script has deleted a checkpoint of its own."""
+        seen = self.of_script.pop((node, read.text(event.fields, "path")), None)
+        if seen is not None and seen == self.checkpoint:
+            left = [each for (where, _), each in self.of_script.items() if where == node]
+            self.checkpoint = left[-1] if left else None
 
     def _checkpoint_damaged(self, event: Event) -> None:
         self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")

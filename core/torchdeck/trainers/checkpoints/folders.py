@@ -16,6 +16,8 @@ _HF_SENTINEL = "checkpoint-is-incomplete.txt"
 _TITAN_SIGNS = (".metadata", "model.safetensors.index.json")
 _TRACKER = "latest_checkpointed_iteration.txt"
 _RANDOM_STATES = re.compile(r"random_states_\d+\.pkl")
+_TORCHDECK = re.compile(r"step_\d{8,}|final")
+"""Name of Torchdeck's own checkpoints, which have a manifest once they are complete."""
 _STEP_IN_NAME = re.compile(r"(?:^checkpoint-|step[-_=]?)0*(\d+)")
 
 
@@ -34,7 +36,8 @@ def folder_checkpoint(folder: Path, names: Collection[str]) -> TrainerCheckpoint
                 return found
     if any(_RANDOM_STATES.fullmatch(name) for name in names):
         return _accelerate(folder, names)
-    if ".metadata" in names and any(name.endswith(".distcp") for name in names):
+    is_own = "manifest.json" in names or _TORCHDECK.fullmatch(folder.name)
+    if not is_own and ".metadata" in names and any(name.endswith(".distcp") for name in names):
         number = _STEP_IN_NAME.search(folder.name)
         step = int(number.group(1)) if number else None
         return _complete(folder, CheckpointKind.DISTRIBUTED, step, ".metadata")

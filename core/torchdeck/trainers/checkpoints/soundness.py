@@ -1,0 +1,63 @@
+"""Whether a checkpoint that a program wrote can be read whole. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from torchdeck.trainers.checkpoints.files import file_problem
+from torchdeck.trainers.checkpoints.search import look_at
+
+_ARCHIVES = (".pt", ".pth", ".ckpt", ".bin")
+_JSON_LIMIT = 256 << 20
+
+
+def problems_of(path: Path) -> list[str]:
+    """Read every byte that has a checksum or a format of its own; return what is wrong, a line each.
+
+    Torch's files are zip archives with a checksum of each tensor; safetensors have sizes only.
+    """
+    found = look_at(path)
+    if found is None:
+        return [f"{path} is not there" if not path.exists() else f"{path.name} is no checkpoint any more"]
+    problems = [found.incomplete] if found.incomplete else []
+    files = [path]
+    if path.is_dir():
+        files = sorted(Path(where, name) for where, _, names in os.walk(path) for name in names)
+    for file in files:
+        problem = _problem(file)
+        if problem:
+            problems.append(f"{file.relative_to(path.parent)}: {problem}")
+    return problems
+
+
+def _problem(file: Path) -> str:
+    if file.name.endswith(".safetensors"):
+        return file_problem(file)
+    if file.name.endswith(_ARCHIVES):
+        return file_problem(file) or _archive_problem(file)
+    if file.name.endswith(".json"):
+        return _json_problem(file)
+    return ""
+
+
+def _archive_problem(file: Path) -> str:
+    try:
+        if not zipfile.is_zipfile(file):
+            return ""  # an older format of torch, which has no checksums
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+        return f"it cannot be read: {error}"
+    return "" if damaged is None else f"{damaged} differs from its checksum"
+
+
+def _json_problem(file: Path) -> str:
+    try:
+        if file.stat().st_size <= _JSON_LIMIT:
+            json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"
+    return ""
