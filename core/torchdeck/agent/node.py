@@ -22,6 +22,7 @@ from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.verdict import started_again
 from torchdeck.agent.heartbeat import last_beat
 from torchdeck.agent.leases import NodeDevices
+from torchdeck.agent.processes.ending import INTERVAL as TREE_INTERVAL
 from torchdeck.agent.processes.ending import OrphanCleanup, TorchrunTree, kill_all
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
@@ -33,6 +34,8 @@ from torchdeck.contract.processes import NODE_VARIABLE, ProcessIdentity, boot_id
 from torchdeck.contract.run_states import StartReason
 from torchdeck.contract.waiting import wait_for
 
+OWN_RANKS_INTERVAL = 2.0
+"""Seconds between two looks at the tree of a plain process, which may start ranks at any time."""
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
 RETIRE_LIMIT = 2.0
@@ -86,6 +89,7 @@ class LocalNode:
         self._sweep: OrphanCleanup | None = None
         self._swept_at = 0.0
         self._tree = TorchrunTree()
+        self._found_ranks: dict[int, int] = {}
         self._former_holder: ProcessIdentity | None = None
         self._last_beat = 0.0
         """When the agent before this one was last seen to live, seconds since the epoch."""
@@ -124,7 +128,8 @@ class LocalNode:
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
-        self._tree = TorchrunTree()
+        self._tree = TorchrunTree(OWN_RANKS_INTERVAL if not plan.node(self._name).torchrun else TREE_INTERVAL)
+        self._found_ranks = {}
         devices = self.devices.names if number > 1 and (self._plan.smaller or self._plan.spares) else ()
         self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
 
@@ -161,7 +166,7 @@ class LocalNode:
         """SIGTERM to torchrun; how many got it."""
         self._tree.look(self.torchrun)
         self.stopped_at = self.stopped_at or time.time()
-        return int(self.torchrun is not None and self.torchrun.send(signal.SIGTERM))
+        return self.local.terminate() if self.local is not None else 0
 
     def kill(self) -> int:
         """SIGKILL to everything of the run; how many got it."""
@@ -203,9 +208,19 @@ class LocalNode:
             self._journal.append("signalled", signal="SIGKILL", count=1)
         elif self.local is not None and self.local.torchrun_alive and self._tree.is_due:
             self._tree.look(self.torchrun)
+            if self.local.is_plain:
+                self._journal_found_ranks()
         if any(isinstance(event, on.AttemptLaunched) for event in events):
             self.journal_start(self._reason)
         return events
+
+    def _journal_found_ranks(self) -> None:
+        """Journal which processes of a plain process have become ranks, when that has changed."""
+        found = self._tree.ranks()
+        if found and found != self._found_ranks:
+            self._found_ranks = found
+            ranks = {str(rank): pid for rank, pid in found.items()}
+            self._journal.append("ranks_found", attempt=self._number, ranks=ranks)
 
     def _journal_strangers(self) -> None:
         news = self.local.strangers.news() if self.local is not None else None

@@ -92,6 +92,11 @@ class Run(Section):
         path=True,
         min_length=1,
     )
+    launcher: Literal["torchrun", "python"] = option(
+        "torchrun: one process a rank. python: one plain process on one node, for a script that starts its "
+        "own ranks or needs none. It gets all chosen GPUs, and none of torchrun's variables.",
+        default="torchrun",
+    )
     sync: Literal["auto", "none"] = option(
         "auto: each run executes its own copy of the working directory, which is sent to other "
         "nodes. none: the files are used in place, at the same path on every node.",

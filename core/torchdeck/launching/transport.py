@@ -80,7 +80,7 @@ class LocalTransport:
         self.node = plan.name
         self._layout = layout
         self._files = layout.node(plan.name)
-        self._interpreter = fill(plan.torchrun[0], {})
+        self._interpreter = fill(plan.command[0], {})
         self._shipped = shipped
         self._agent: DetachedProcess | None = None
 

@@ -124,6 +124,11 @@ uneven nodes.
 """
 
 
+RANK_VARIABLES = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*"),
+    *("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_*"),
+)
+"""torchrun's variables, removed for a process that is no rank of it."""
 INTERFACE_VARIABLES = tuple(WITHIN_ONE_MACHINE)
 
 
@@ -209,7 +214,9 @@ def node_plans(
         _node_plan(
             config,
             share,
-            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
+            torchrun=()
+            if config.run.launcher == "python"
+            else _torchrun(config, share, shares, interpreters[share.node.name]),
             command=_command(config, interpreters[share.node.name]),
             env={
                 **rank_environment(
@@ -251,7 +258,7 @@ def _node_plan(
         rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/processes/rank_holder.sh"),
         command=command,
         env=env,
-        unset=UNSET,
+        unset=UNSET if torchrun else (*UNSET, *RANK_VARIABLES),
         secrets=tuple(config.run.secrets),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,10 @@ from torchdeck.plan.node_commands import RANK_ORDER, node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
 from torchdeck.trainers.resume import ResumeBy, ResumeRule, written
+
+OWN_RANKS = (
+    'run.launcher = "python": one process is planned. Ranks that the script starts are shown while it runs.'
+)
 
 
 def make_plan(
@@ -54,6 +59,8 @@ def make_plan(
     """
     environ = {} if environ is None else environ
     shares, spares = _fitting_shares(config, inventory, environ)
+    if config.run.launcher == "python":
+        shares = [_one_process(config, shares, spares)]
     kind, target = _what(config)
     backend = _backend(config.distributed.backend, shares)
     batch = _batch(config, shares, known)
@@ -144,6 +151,26 @@ def _fitting_shares(
     return shares[:count], shares[count:]
 
 
+def _one_process(config: RunConfig, shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> NodeShare:
+    """Return the node's share as one process with all its devices; raise PlanError if it cannot be one."""
+    problems = []
+    if config.run.recipe is not None:
+        problems.append(
+            problem("run.launcher", '"python" starts a script, and a recipe is chosen', '"torchrun"')
+        )
+    if len(shares) + len(spares) > 1 or may_change(config.distributed):
+        what = '"python" starts one process on one node, and the number of ranks or nodes may differ'
+        problems.append(
+            problem("run.launcher", what, 'one node and a fixed distributed.nproc, or "torchrun"')
+        )
+    if problems:
+        raise PlanError(problems)
+    if len(shares[0].devices) < shares[0].nproc > 1:
+        right = "1, as the script starts its own ranks"
+        raise PlanError([problem("distributed.nproc", "one process is started, and it has no GPUs", right)])
+    return replace(shares[0], nproc=1)
+
+
 def _batch(config: RunConfig, shares: Sequence[NodeShare], known: Known | None) -> Batch | None:
     """Return the batch arithmetic of a recipe run; None for a script, which does its own."""
     if config.run.recipe is None:
@@ -207,6 +234,9 @@ def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> dict[s
 def _noticed(config: RunConfig, shares: Sequence[NodeShare], groups: ShardGroups | None) -> tuple[str, ...]:
     """Return notes on the placement of the ranks."""
     limited = lowered(config.distributed, shares)
+    if config.run.launcher == "python":
+        devices = ", ".join(device.key for device in shares[0].devices)
+        limited = [*limited, f"{OWN_RANKS}{f' It gets the GPUs {devices}.' if devices else ''}"]
     return (*limited, *crowding(shares), *(() if groups is None else groups.warnings), *_rank_order(config))
 
 

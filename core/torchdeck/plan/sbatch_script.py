@@ -195,14 +195,14 @@ def _start(node: NodePlan) -> str:
             words.append(f"{ADDRESS}:{word(item.rpartition(':')[2])}")
         else:
             words.append(own.get(before) or word(item))
-    command = ['"$PYTHON"', *(word(item) for item in node.command[1:])]
+    command = ['"$PYTHON"', *(word(item) for item in node.command[1:])][0 if words else 1 :]
     # the shell has read its script from standard input
     return f'exec "$PYTHON" {over_lines(words + command)} </dev/null'
 
 
 def _is_alone(node: NodePlan) -> bool:
     argv = node.torchrun
-    return argv[argv.index("--nnodes") + 1] == "1"
+    return not argv or argv[argv.index("--nnodes") + 1] == "1"
 
 
 def _by_node(texts: Sequence[str]) -> str:

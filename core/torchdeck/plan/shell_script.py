@@ -24,7 +24,7 @@ def export_sh(plan: LaunchPlan, node: NodePlan) -> str:
     node = where_it_lies(node, plan.code)
     python = node.command[0]
     torchrun = [word(item) for item in by_its_own_name(node.torchrun)[1:]]
-    command = ['"$PYTHON"', *(word(item) for item in node.command[1:])]
+    command = ['"$PYTHON"', *(word(item) for item in node.command[1:])][0 if torchrun else 1 :]
     lines = [
         *_head(plan, node),
         "set -eu",

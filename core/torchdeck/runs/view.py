@@ -88,6 +88,8 @@ class RunView:
     """
     unfenced: tuple[str, ...] = ()
     """Nodes that did not answer when the run was given up: processes of it may still be alive there."""
+    found_ranks: tuple[tuple[int, int], ...] = ()
+    """(rank, process) of ranks that a plain process (`run.launcher = "python"`) started itself."""
     agent_error: str = ""
     """Agents that ended with internal errors, as a sentence; empty if none did, or long ago."""
     followed_until: float | None = None
@@ -219,6 +221,7 @@ def view(
         # the leader writes the end last: a process that cannot be seen after it is taken to be gone
         processes_alive=liveness.nodes_alive if end is None and history.is_begun else liveness.seen_alive,
         warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
+        found_ranks=() if state.is_terminal else tuple(history.found_ranks.items()),
         agent_error=agent_error,
         finishes=history.finishes,
         end_written=end is not None,

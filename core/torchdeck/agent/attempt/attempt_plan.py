@@ -204,5 +204,5 @@ def _texts(plan: LaunchPlan) -> str:
 def _written_port(plan: LaunchPlan) -> int:
     argv = plan.nodes[0].torchrun
     flag = next((at for at, word in enumerate(argv) if word in ("--master-port", "--rdzv-endpoint")), -1)
-    text = argv[flag + 1].rpartition(":")[2]
-    return int(text) if flag >= 0 and text.isdecimal() else 0
+    text = argv[flag + 1].rpartition(":")[2] if flag >= 0 else ""
+    return int(text) if text.isdecimal() else 0

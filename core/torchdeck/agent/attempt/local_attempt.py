@@ -18,7 +18,12 @@ from torchdeck.agent.store_order import VARIABLE, StoreOrder, StoreStrangers, ke
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.contract.processes import UMASK_VARIABLE, ProcessIdentity, without_run_variables
+from torchdeck.contract.processes import (
+    UMASK_VARIABLE,
+    ProcessIdentity,
+    descendants,
+    without_run_variables,
+)
 
 LAUNCH_LIMIT = 60.0
 """Seconds from the shim's start until it must have started torchrun."""
@@ -139,6 +144,20 @@ class LocalAttempt:
         if self.torchrun is None or not self.torchrun.is_alive():
             events += self._torchrun_gone(node)
         return events
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one plain process, which torchrun did not start."""
+        return not self._node.torchrun
+
+    def terminate(self) -> int:
+        """Send SIGTERM to torchrun, for it and its ranks, or to the plain process; how many got it."""
+        if self.torchrun is None:
+            return 0
+        if not self.is_plain:
+            return int(self.torchrun.send(signal.SIGTERM))
+        # not to what the program has started: it decides what the signal means for them
+        return sum(process.send(signal.SIGTERM) for process in descendants(self.torchrun.pid)[:1])
 
     def end_if_alone(self, exits: Mapping[int, int], now: float, linger: float = LINGER_LIMIT) -> bool:
         """Send SIGKILL to a torchrun that hangs though all its ranks have ended; return True if it was sent.

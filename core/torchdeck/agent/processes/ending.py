@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Iterable
 
-from torchdeck.contract.processes import ProcessIdentity, descendants, processes_of_run, read_stat
+from torchdeck.contract.processes import PROC, ProcessIdentity, descendants, processes_of_run, read_stat
 
 
 class OrphanCleanup:
@@ -108,11 +108,15 @@ INTERVAL = 10.0
 """Seconds between two looks."""
 
 
+_RANK_DIGITS = 6
+
+
 class TorchrunTree:
     """Living processes that one attempt's torchrun has started."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval: float = INTERVAL) -> None:
         self.processes: set[ProcessIdentity] = set()
+        self._interval = interval
         self._due = 0.0
 
     @property
@@ -122,7 +126,25 @@ class TorchrunTree:
 
     def look(self, torchrun: ProcessIdentity | None) -> None:
         """Look now; what was seen is kept once torchrun is gone."""
-        self._due = time.monotonic() + INTERVAL
+        self._due = time.monotonic() + self._interval
         if torchrun is not None and torchrun.is_alive():
             self.processes = {process for process in self.processes if process.is_alive()}
             self.processes.update(descendants(torchrun.pid))
+
+    def ranks(self) -> dict[int, int]:
+        """Return rank → process of those that have torchrun's variable RANK; the first of several."""
+        found: dict[int, int] = {}
+        for process in sorted(self.processes):
+            rank = _rank_of(process.pid)
+            if rank is not None and process.is_alive():
+                found.setdefault(rank, process.pid)
+        return dict(sorted(found.items()))
+
+
+def _rank_of(pid: int) -> int | None:
+    try:
+        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    found = next((each[5:] for each in variables if each.startswith(b"RANK=")), b"")
+    return int(found) if found.isdigit() and len(found) <= _RANK_DIGITS else None

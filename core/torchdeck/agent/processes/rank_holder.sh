@@ -1,15 +1,17 @@
 #!/bin/sh
 # A rank's parent: owns the rank's log files and writes its exit code, which torchrun's own files would not survive.
 # torchrun starts it in place of the rank; the arguments are the rank's command line.
-# Environment: TORCHDECK_RUN_DIR, TORCHDECK_ATTEMPT (the plan's), RANK (torchrun's).
+# Environment: TORCHDECK_RUN_DIR, TORCHDECK_ATTEMPT (the plan's), RANK (torchrun's; unset for one plain process).
 umask 077
-folder="$TORCHDECK_RUN_DIR/attempts/$TORCHDECK_ATTEMPT/ranks/$RANK"
+folder="$TORCHDECK_RUN_DIR/attempts/$TORCHDECK_ATTEMPT/ranks/${RANK:-0}"
 [ -d "$folder" ] || mkdir -p "$folder" || exit 125
 exec >>"$folder/stdout.log" 2>>"$folder/stderr.log" || exit 125
 echo "$$" >"$folder/holder.pid"
 # entry points wrapped in @record leave their traceback here
-TORCHELASTIC_ERROR_FILE="$folder/error.json"
-export TORCHELASTIC_ERROR_FILE
+if [ -n "${RANK:-}" ]; then
+  TORCHELASTIC_ERROR_FILE="$folder/error.json"
+  export TORCHELASTIC_ERROR_FILE
+fi
 # torchrun signals the whole group: the rank decides what a signal means, its parent only stays to see the end.
 # A trap, not an ignored signal, because ignoring would be inherited by the rank.
 trap : TERM INT HUP QUIT

@@ -36,7 +36,7 @@ def command_lines(plan: LaunchPlan) -> Iterator[str]:
 
 def _node(node: NodePlan) -> Iterator[str]:
     yield f"\n{node.name} ({node.address}) executes, in {node.working_dir}"
-    for part in (node.torchrun, node.rank_holder, node.command):
+    for part in filter(None, (node.torchrun, node.rank_holder, node.command)):
         yield f"  {shlex.join(part)}"
     yield "with"
     for name, value in _shortened(node.env).items():

@@ -162,6 +162,9 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
             yield "    rendezvous c10d: rank order not guaranteed"
     for rank in view.ranks if not view.is_over else ():
         yield f"  rank {rank.rank}: {_progress(rank, view)}"
+    if view.found_ranks:
+        found = ", ".join(f"{rank} (process {pid})" for rank, pid in view.found_ranks)
+        yield f"  ranks that the program started: {found}"
     code = code_sentence(read_json(layout.plan))
     if code:
         yield f"  {code}"

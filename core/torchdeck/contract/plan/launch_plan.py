@@ -50,7 +50,7 @@ class NodePlan:
     """Devices to lease, by UUID if there is one; empty for CPU ranks, which need no lease."""
     working_dir: str
     torchrun: tuple[str, ...]
-    """torchrun and its flags, up to and including `--no-python`."""
+    """torchrun and its flags, up to and including `--no-python`; empty: the command is one plain process."""
     rank_holder: tuple[str, ...]
     """Torchdeck's shim around each rank; an exported script leaves it out."""
     command: tuple[str, ...]

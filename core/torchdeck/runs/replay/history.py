@@ -65,6 +65,8 @@ class RunHistory:
         self.attempt: int | None = None
         self.held_by: tuple[DeviceHolder, ...] = ()
         self._hangs = HangsSeen()
+        self.found_ranks: dict[int, int] = {}
+        """Rank → process, of ranks that a plain process started itself."""
         self.stopping: tuple[str, str] | None = None
         self.disk_low: Event | None = None
         self.restart_delay: float | None = None
@@ -379,6 +381,12 @@ class RunHistory:
     def _numbers_left_out(self, event: Event) -> None:
         self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
 
+    def _ranks_found(self, event: Event) -> None:
+        found = read.mapping(event.fields, "ranks").items()
+        self.found_ranks = {
+            int(rank): pid for rank, pid in found if rank.isdecimal() and type(pid) is int and pid > 0
+        }
+
     def _strangers(self, event: Event) -> None:
         self.strangers = event
 
@@ -427,6 +435,7 @@ class RunHistory:
         "attempt_ended": _attempt_ended,
         "checkpoint_damaged": _checkpoint_damaged,
         "numbers_left_out": _numbers_left_out,
+        "ranks_found": _ranks_found,
         "strangers": _strangers,
     }
     _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {

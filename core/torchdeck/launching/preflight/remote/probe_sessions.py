@@ -38,7 +38,7 @@ def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: floa
 
     def way(node: NodePlan) -> AbstractContextManager[ProbeSession]:
         if node.name == LOCALHOST:
-            return probe_session_here(node.name, fill(node.torchrun[0], {}))
+            return probe_session_here(node.name, fill(node.command[0], {}))
         return reach.open_probe_session(node.name, limit)
 
     def opened(node: NodePlan) -> tuple[AbstractContextManager[ProbeSession], ProbeSession] | str:

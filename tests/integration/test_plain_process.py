@@ -1,0 +1,68 @@
+"""One plain process instead of torchrun: a script that starts its own ranks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command import Command, wait_until_gone
+from support.controlled_run import nothing_left
+from support.waiting import wait_until
+from torchdeck.runs.follower import read_run
+
+pytestmark = pytest.mark.processes
+
+SPAWNS = """
+    import os, signal, sys, time
+    import torch.multiprocessing as mp
+
+    def rank(number):
+        os.execve(sys.executable, [sys.executable, __file__], {**os.environ, "RANK": str(number)})
+
+    def end(*_):
+        print("told to end", flush=True)
+        os._exit(7)
+
+    if __name__ == "__main__" and "RANK" in os.environ:
+        print("rank", os.environ["RANK"], flush=True)
+        signal.pause()
+    elif __name__ == "__main__":
+        torchruns = ("WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE")
+        print("mine", [name for name in torchruns if name in os.environ], flush=True)
+        signal.signal(signal.SIGTERM, end)
+        mp.spawn(rank, nprocs=2)
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    """`torchdeck` with a home whose runs leave nothing behind."""
+    home = tmp_path / "home"
+    with nothing_left(home):
+        yield Command(home)
+
+
+def test_ranks_that_a_script_starts_are_found_and_named(command: Command, tmp_path: Path) -> None:
+    """Its tree is the run's: a stop tells the script alone, and ends what it leaves."""
+    script, file = tmp_path / "spawns.py", tmp_path / "run.toml"
+    script.write_text(textwrap.dedent(SPAWNS))
+    file.write_text('[run]\nscript = "spawns.py"\nlauncher = "python"\n')
+    plan = command.run("plan", file).stdout
+    assert "torchrun.py" not in plan
+    assert "one process is planned" in plan
+    started = command.run("--no-gui", "--detach", file)
+    assert started.returncode == 0, started.stdout + started.stderr
+    run = command.the_run()
+    wait_until(lambda: len(read_run(run).found_ranks) == 2, 60, "the ranks of the script")
+    assert [rank for rank, _ in read_run(run).found_ranks] == [0, 1]
+    assert "ranks that the program started: 0 (process " in command.run("runs", "show", "latest").stdout
+    command.run("runs", "stop", "latest")
+    wait_until_gone(run)
+    said = run.attempt(1).rank(0).stdout.read_text().splitlines()
+    assert said[0] == "mine []"
+    assert sorted(said[1:3]) == ["rank 0", "rank 1"]
+    assert said[3:] == ["told to end"]
+    assert read_run(run).state.value == "CANCELLED"
