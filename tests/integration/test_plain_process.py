@@ -58,11 +58,13 @@ def test_ranks_that_a_script_starts_are_found_and_named(command: Command, tmp_pa
     run = command.the_run()
     wait_until(lambda: len(read_run(run).found_ranks) == 2, 60, "the ranks of the script")
     assert [rank for rank, _ in read_run(run).found_ranks] == [0, 1]
+    said = run.attempt(1).rank(0).stdout
+    wait_until(lambda: said.read_text().count("rank ") == 2, 60, "what they print")
     assert "ranks that the program started: 0 (process " in command.run("runs", "show", "latest").stdout
     command.run("runs", "stop", "latest")
     wait_until_gone(run)
-    said = run.attempt(1).rank(0).stdout.read_text().splitlines()
-    assert said[0] == "mine []"
-    assert sorted(said[1:3]) == ["rank 0", "rank 1"]
-    assert said[3:] == ["told to end"]
+    lines = said.read_text().splitlines()
+    assert lines[0] == "mine []"
+    assert sorted(lines[1:3]) == ["rank 0", "rank 1"]
+    assert lines[3:] == ["told to end"]
     assert read_run(run).state.value == "CANCELLED"
