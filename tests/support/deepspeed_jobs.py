@@ -6,6 +6,7 @@ may load what an earlier one saved.
 
 from __future__ import annotations
 
+import importlib
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from torch.optim import AdamW
 from support.deepspeed_python import deepspeed_python
 from support.equivalence import train
 from support.measured_ranks import Job, measure
+from support.no_object_collectives import UnpickledError
 from support.wrapped_ranks import refused
 from support.zero_ranks import Scaled, held_by, make_optimizer
 from torchdeck.distributed.recipe import load_recipe
@@ -34,8 +36,21 @@ def run_jobs(jobs: list[Job]) -> list[list[Any]]:
 
 def work(job: Job) -> Any:
     """One job on one rank: what `job["do"]` names, else a training of `support.equivalence`."""
-    actions = {action.__name__: action for action in (train, copy, save_as_deepspeed, hold, refused)}
+    actions = {
+        action.__name__: action for action in (train, copy, save_as_deepspeed, hold, refused, unpickle)
+    }
     return actions[job.get("do", "train")](job)
+
+
+def unpickle(_job: Job) -> str:
+    """Why an object collective of DeepSpeed's own communication fails here; empty if it does not."""
+    deepspeed = importlib.import_module("deepspeed")
+    deepspeed.init_distributed("gloo")
+    try:
+        deepspeed.comm.all_gather_object([None, None], "anything")
+    except UnpickledError as error:
+        return str(error)
+    return ""
 
 
 def copy(job: Job) -> dict[str, Any]:
