@@ -97,6 +97,22 @@ def test_a_follower_that_was_rebooted_is_no_wait_without_the_key_of_the_run(
 
 
 @pytest.mark.soak
+def test_a_stop_with_checkpoint_is_not_waited_for_without_end(across: AcrossOf, tmp_path: Path) -> None:
+    """No node answers, so nothing stops; it arrives once one answers, and `stop --now` gives the run up."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    for host in (1, 2):
+        hosts.made.cut(host)
+    stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=90)
+    assert stopped.returncode == 3, stopped.stderr
+    assert "node1, node2 did not answer for 30 s" in stopped.stderr, stopped.stderr
+    for host in (1, 2):
+        hosts.made.heal(host)
+    wait_until(lambda: read_run(hosts.run).is_over, 90, "the stop to arrive")
+    hosts.wait_empty()
+
+
+@pytest.mark.soak
 def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf, tmp_path: Path) -> None:
     """Nothing says what becomes of the ranks: the run is given up because a person asks for its end."""
     hosts = across(2)

@@ -75,6 +75,26 @@ def test_a_run_whose_ranks_go_on_alone_is_not_deleted(
     assert not layout.root.exists()
 
 
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_lost_run_is_not_deleted_before_its_nodes_have_answered(tmp_path: Path, *, answered: bool) -> None:
+    """Its controller ends what is alive there, and needs the run for that; what is here may go alone."""
+    lost = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a"])
+    fenced = [event("fenced", 400.0, node="a", life=1)] if answered else []
+    plan = machines.plan(
+        machines.config(distributed={"nodes": ["a", "b"]}), machines.node("a"), machines.node("b")
+    )
+    layout = make_run(tmp_path, [*controller_journal(), lost, *fenced], plan=plan.document())
+    layout.node("a").root.mkdir()
+    said = [event("agent_started", 100.6, identity=None, part="lead", life=0), started()]
+    layout.node("a").journal.write_text("".join(map(line, said)))
+    if not answered:
+        with pytest.raises(StillAliveError, match=r"given up without an answer of a, .* delete --here"):
+            set_aside(layout)
+        assert layout.root.exists()
+    set_aside(layout, on_nodes=answered)
+    assert not layout.root.exists()
+
+
 @pytest.mark.parametrize("on_nodes", [True, False])
 def test_what_its_nodes_have_is_noted_before_it_is_gone(tmp_path: Path, *, on_nodes: bool) -> None:
     """So that a deletion that is cut short can be carried on; unless only what is here is to go."""

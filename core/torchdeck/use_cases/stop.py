@@ -12,12 +12,12 @@ from torchdeck.contract.refusal import Refusal, SeveralRefusals
 from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.launching.node_stop import NodeStop, ask_to_stop, lives_here, stop_on_nodes, wait_until_gone
 from torchdeck.launching.requests import STOP, STOP_NOW
-from torchdeck.launching.taking_over import TOLD_LIMIT, RequestCarrier
+from torchdeck.launching.taking_over import TOLD_LIMIT, RequestCarrier, take_up
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.logins import given_logins
+from torchdeck.use_cases.logins import given_logins, logins_of
 from torchdeck.use_cases.stop_request import PendingStop, Stopped, StopRequest, request_stop
 from torchdeck.use_cases.ui import Ui
 
@@ -92,9 +92,9 @@ def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
 def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bool) -> RunView:
     """Until the run is over. The agent's graces and deadlines bound it.
 
-    A leader that is cut off for good never says so: then, until nothing is left where nodes are reached; or,
-    if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
-    ended that continue without the leader, but not for ever.
+    A leader that is cut off for good never says so: then, until nothing is left where nodes are reached, or
+    no node was reached for `TOLD_LIMIT`; or, if it is to end `now`, until its controller gives the run up.
+    After the end of the run, until ranks have ended that continue without the leader, but not for ever.
     """
     follower, alone = RunFollower(layout), _WaitAlone(layout, ui)
     notes = StopNotes(ui.note)
@@ -104,6 +104,12 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
             break
         look(view)
         notes.look(view, follower.links)
+        if not now and (silent := _silent(layout, follower.links)):
+            ui.note(
+                f"{silent} did not answer for {TOLD_LIMIT:.0f} s; the stop is waited for no longer, and is "
+                f"handed over once they answer; `torchdeck runs stop --now {view.id}` gives the run up"
+            )
+            break
         ui.check()
         time.sleep(POLL)
     return follower.refresh()
@@ -147,6 +153,15 @@ def _is_left_to_the_away(links: Links | None) -> bool:
     lives = any(state.agent_alive is not False or state.holder_alive for state in reached)
     away = away_nodes(links)
     return bool(reached and away) and not lives and all(time.time() - state.since > AWAY for state in away)
+
+
+def _silent(layout: RunLayout, links: Links | None) -> str:
+    """Return the nodes of the run if none of them was reached for `TOLD_LIMIT`; else nothing."""
+    now = time.time()
+    if links is None or not links.nodes or not links.is_fresh(now) or layout.node(LOCALHOST).root.is_dir():
+        return ""
+    silent = all(state.state != UP and now - state.since > TOLD_LIMIT for state in links.nodes.values())
+    return ", ".join(links.nodes) if silent else ""
 
 
 def away_nodes(links: Links) -> list[LinkState]:
@@ -270,8 +285,10 @@ def _wait_for_nodes(request: StopRequest, ui: Ui) -> tuple[str, ...]:
     not.
     """
     layout = request.layout
+    # a controller cannot ask for the password of a node
+    started = take_up(layout, logins_of(layout, ui)) if request.ask else None
     given = given_logins(layout, ui) if request.ask else dict
-    follower, carrier, begun = RunFollower(layout), RequestCarrier(layout, given), time.monotonic()
+    follower, carrier, begun = RunFollower(layout), RequestCarrier(layout, given, started), time.monotonic()
     while (view := follower.refresh()).unfenced:
         carrier.look(view)
         waited = time.monotonic() - begun

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
-from torchdeck.launching.taking_over import RequestCarrier, ensure_controller
+from torchdeck.launching.taking_over import RequestCarrier, take_up
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.use_cases.logins import given_logins, logins_of
 from torchdeck.use_cases.ui import Ui
@@ -76,7 +76,7 @@ def request_stop(request: StopRequest, ui: Ui) -> PendingStop:
     if request.ask and remote_nodes(layout):
         # first, as it may be refused or cancelled: a request that is there already would be forwarded by
         # whatever controller comes next
-        started = ensure_controller(layout, logins_of(layout, ui))
+        started = take_up(layout, logins_of(layout, ui))
         if started is not None:
             ui.adopt(started)
     kind = STOP_NOW if request.now else STOP

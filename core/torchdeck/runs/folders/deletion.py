@@ -72,6 +72,13 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
             fix=f"stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
             f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
         )
+    if on_nodes and found.unfenced:
+        silent = ", ".join(found.unfenced)
+        raise StillAliveError(
+            f"run {found.id} was given up without an answer of {silent}, where it may live on",
+            fix="delete it once its controller has ended it there; where that is never reached again, "
+            f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
+        )
     return _renamed(layout, on_nodes=on_nodes)
 
 
