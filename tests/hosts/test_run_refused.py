@@ -4,6 +4,7 @@ All under --soak. Refusals of a node without torch, ports or room are in test_re
 hosts; here is what changes a host, or comes later.
 """
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,16 +51,25 @@ def test_a_disk_that_fills_in_mid_run_stops_it(across: AcrossOf, tmp_path: Path)
 
 
 @pytest.mark.soak
-def test_a_shifted_clock_is_corrected(across: AcrossOf, tmp_path: Path) -> None:
-    """A node whose clock is 300 s ahead is warned of and trains; its offset is journaled."""
+@pytest.mark.parametrize("host", [1, 2])
+def test_a_shifted_clock_is_corrected(across: AcrossOf, tmp_path: Path, host: int) -> None:
+    """A node whose clock is 300 s ahead is warned of and trains, and the run's times are by this clock."""
     hosts = across(2)
-    hosts.made.shift_clock(2, 300)
+    hosts.made.shift_clock(host, 300)
     training = Training(tmp_path / "work", nproc=1, steps=6, every=3)
+    before = time.time()
     # libfaketime makes time.sleep fail in torchrun and ranks: theirs is the real clock
     done = hosts.command.run(*TWO, "--set", "run.env.LD_PRELOAD=''", training.write(0.0))
+    after = time.time()
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"node node{host}: its clock is 300.0 s ahead" in done.stderr
+    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    assert before <= view["created"] <= view["started"] < view["ended"] <= after
+    (attempt,) = view["attempts"]
+    assert view["started"] <= attempt["started"] < attempt["ended"] <= view["ended"]
+    assert view["started"] < view["checkpoint"]["time"] <= view["ended"]
     offset = hosts.wait_event(1, "clock")["offset"]
-    assert offset == pytest.approx(300, abs=5)
+    assert offset == pytest.approx(300 if host == 2 else -300, abs=5)
     assert sorted(losses(hosts.run)) == list(range(1, 7))
 
 

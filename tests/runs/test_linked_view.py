@@ -111,6 +111,13 @@ def says(name: str, time: float, seconds: float, **fields: Any) -> Event:
     return Event(name, time, 0.0, {"node": "c", "seconds": seconds, **fields})
 
 
+def test_a_checkpoints_time_is_by_the_clock_of_this_machine() -> None:
+    saved = Event("checkpoint", NOW - 5 + 60, 0.0, {"step": 5, "path": "/c/step_5"})
+    found = silent(saved, ahead=60.0).checkpoint
+    assert found is not None
+    assert found.time == NOW - 5
+
+
 def test_a_node_that_is_silent_to_the_others_is_said() -> None:
     """Since when, by the clock of this machine, and what comes of it, though it is reached from here."""
     flagged = says("node_silent", NOW - 7 + 60, 15.0, grace=120.0)

@@ -209,7 +209,7 @@ def view(
         fingerprint=read.text(created, "fingerprint"),
         first_failure=current.first_failure if current else None,
         resumable=_resumable(history, state),
-        checkpoint=_checkpoint(history, end),
+        checkpoint=_checkpoint(history, end, liveness),
         devices=history.devices,
         held_by=history.held_by,
         refused=history.refused,
@@ -370,13 +370,15 @@ def _resumable(history: RunHistory, state: RunState) -> bool:
     return state.is_terminal and state is not RunState.SUCCEEDED and history.checkpoint is not None
 
 
-def _checkpoint(history: RunHistory, finished: Event | None) -> CheckpointSeen | None:
+def _checkpoint(history: RunHistory, finished: Event | None, liveness: Liveness) -> CheckpointSeen | None:
     seen = history.checkpoint
     path = read.text(finished.fields, "checkpoint") if finished else ""
     if path and (seen is None or seen.path != path):
         known = [each for each in history.of_script.values() if each.path == path]
-        return known[-1] if known else CheckpointSeen(None, path)
-    return seen
+        seen = known[-1] if known else CheckpointSeen(None, path)
+    if seen is None or seen.time is None:
+        return seen
+    return dataclasses.replace(seen, time=seen.time - node_ahead(seen.node, liveness))
 
 
 def _warnings(
