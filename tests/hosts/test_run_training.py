@@ -10,6 +10,7 @@ import pytest
 from support.command import Command
 from support.held_training import hold
 from support.hosts_run import HostsRun
+from support.listening_sockets import listening
 from support.training import Training, losses, uninterrupted
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 
@@ -22,6 +23,7 @@ def stopped_after_12(hosts: HostsRun, training: Training, gate: Path) -> None:
     with hosts.command.start(*TWO, hold(training.write(0.05), step=14, gate=gate)) as front:
         hosts.wait_begun(front)
         hosts.wait_step(12)
+        assert_listens_narrowly(hosts)
         with hosts.command.start("runs", "stop", hosts.run.root.name) as stopped:
             hosts.wait_event(1, "request")
             gate.touch()
@@ -29,6 +31,21 @@ def stopped_after_12(hosts: HostsRun, training: Training, gate: Path) -> None:
         assert stopped.returncode == 0, said
         output, _ = front.communicate(timeout=60)
     assert front.returncode == 130, output
+
+
+def assert_listens_narrowly(hosts: HostsRun) -> None:
+    """Every socket is on a training address or loopback; store and leader are on the first node's."""
+    attempt, leader = (hosts.events(1, name)[-1].fields for name in ("attempt_started", "listening"))
+    for host in range(1, hosts.made.count + 1):
+        pids = [pid for found in hosts.processes(host).values() for pid in found]
+        found = listening(pids)
+        own = hosts.made.address(host)
+        assert {address for address, _ in found} <= {own, "127.0.0.1", "127.0.0.2"}, found
+        assert own in {address for address, _ in found}, found
+        if host == 1:
+            assert {(own, attempt["port"]), (own, leader["port"])} <= found
+        controller = listening([hosts.controller()])
+        assert controller == set(), f"the controller listens: {controller}"
 
 
 def test_ddp_is_stopped_and_resumed(across: AcrossOf, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -12,15 +12,24 @@ _LISTENS = "0A"
 
 
 def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
-    """(address, port) of every TCP socket that one of `pids` listens with."""
-    inodes = {inode for pid in pids for inode in _sockets(pid)}
+    """(address, port) of every TCP socket that one of `pids` listens with, each in its own network."""
     found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
+    for pid in pids:
+        inodes = _sockets(pid)
+        for line in _lines(pid) if inodes else ():
             fields = line.split()
             if fields[3] == _LISTENS and fields[9] in inodes:
                 address, _, port = fields[1].partition(":")
                 found.add((_address(address), int(port, 16)))
+    return found
+
+
+def _lines(pid: int) -> list[str]:
+    """Every TCP socket of the network that a process is in."""
+    found: list[str] = []
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):  # it has ended
+            found += Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
     return found
 
 
