@@ -27,6 +27,8 @@ def to_beat(interval: float, now: float) -> float:
 class BackgroundLoop(QObject, Generic[T]):
     """Loop with at most one thread and one round at a time: the function of a round may keep state.
 
+    There is a thread only while a round runs or is due later, so none is left over.
+
     Only the newest of several results is delivered: a busy GUI thread never gets more than it can show.
     During a long round (a network drive), `stop` and a restart cost nothing: the round's result is dropped,
     and the thread continues.
@@ -44,7 +46,9 @@ class BackgroundLoop(QObject, Generic[T]):
         self._thread: threading.Thread | None = None
         self._is_on = False
         self._life = 0
-        """Counts the begins: what was seen in one life is not told in another."""
+        """Counts the begins: what was seen in one life is not reported in another."""
+        self._last: tuple[int, T | None] = (0, None)
+        """Life and result of the last round."""
         self._is_due = False
         self._began: float | None = None
         self._outcome: tuple[T | None, Exception | None] | None = None
@@ -103,37 +107,40 @@ class BackgroundLoop(QObject, Generic[T]):
             if not self._is_on:
                 self._is_on = True
                 self._life += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-            self._wake.notify()
+            self._rouse()
 
     def _ask_for_round(self) -> None:
         """Run the next round at once, if started."""
         with self._wake:
             self._is_due = True
-            self._wake.notify()
+            self._rouse()
+
+    def _rouse(self) -> None:
+        """Have the thread look at what is due; start one if started and there is none. Called with the
+        lock.
+        """
+        if self._is_on and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._wake.notify()
 
     # in the thread
 
     def _run(self) -> None:
-        life, last = 0, None
         while (found := self._next_round()) is not None:
-            now, work = found
-            if now != life:
-                life, last = now, None
+            life, work = found
+            before, last = self._last
             value, error = self._carry_out(work)
-            self._hand_over(life, value, error, last)
-            last = value
+            self._hand_over(life, value, error, last if before == life else None)
+            self._last = life, value
 
     def _next_round(self) -> tuple[int, Callable[[], T]] | None:
         """Return the generation and the function of the next round; None: the thread ends."""
         with self._wake:
-            while self._is_on and not self._is_due:
-                in_time = self._wake.wait(self._rest())
-                if not in_time and self._rest() is not None:
-                    break
-            if not self._is_on:
+            while self._is_on and not self._is_due and (rest := self._rest()) is not None:
+                if not self._wake.wait(rest):
+                    self._is_due = self._rest() is not None
+            if not self._is_on or not self._is_due:
                 self._thread = None
                 return None
             self._is_due = False
@@ -190,12 +197,17 @@ class Feed(BackgroundLoop[A], Generic[Q, A]):
     answered = Signal(object)
 
     def __init__(
-        self, name: str, answer: Callable[[Q], A], interval: float, parent: QObject | None = None
+        self,
+        name: str,
+        answer: Callable[[Q], A],
+        interval: float | None = None,
+        parent: QObject | None = None,
     ) -> None:
-        super().__init__(name, interval, parent)
+        """Create a feed without a request; `interval` None: each request is answered once."""
+        super().__init__(name, interval or 0.0, parent)
         self._answer = answer
         self._request: Q
-        self._follows = True
+        self._follows = interval is not None
         self._took = 0.0
 
     def ask(self, request: Q) -> None:
@@ -209,7 +221,7 @@ class Feed(BackgroundLoop[A], Generic[Q, A]):
         with self._wake:
             self._follows = on
             self._is_due |= on
-            self._wake.notify()
+            self._rouse()
 
     def set_interval(self, seconds: float) -> None:
         """Set the interval of repeated answers, from the next answer on."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.toml.document import KeyPath, parse
 from torchdeck.config.toml.edit import remove_value, set_value
+from torchdeck_app.bridge.background_loop import Feed
 from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
 
 TYPING = "typing"
@@ -101,8 +101,10 @@ class RunDocument(QObject):
         self._parse_error = ""
         self._parsed_version = -1
         self._newest: CheckedDocument | None = None
-        self._checker = Checker(self)
-        self._checker.checked.connect(self._take)
+        self._checker: Feed[CheckRequest, CheckedDocument] = Feed(
+            "checking the document", check_document, parent=self
+        )
+        self._checker.answered.connect(self._take)
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._check)
         self.undo_stack.cleanChanged.connect(self._tell_modified)
@@ -213,7 +215,7 @@ class RunDocument(QObject):
     def close(self, seconds: float = 0.0) -> None:
         """Stop checking; wait up to `seconds` for a running check."""
         self._timer.stop()
-        self._checker.close(seconds)
+        self._checker.stop(seconds)
 
     def _tell_modified(self, clean: bool) -> None:  # noqa: FBT001 - what the signal brings
         self.modified_changed.emit(not clean)
@@ -252,7 +254,7 @@ class RunDocument(QObject):
             self._parse_error = str(error)
 
     def _check(self) -> None:
-        self._checker.check(CheckRequest(self._version, self._text, self._path, self.folder))
+        self._checker.ask(CheckRequest(self._version, self._text, self._path, self.folder))
 
     def _take(self, outcome: CheckedDocument) -> None:
         if outcome.version != self._version or outcome.path != self._path:
@@ -262,58 +264,6 @@ class RunDocument(QObject):
             self._parsed_version = self._version
         self._newest = outcome
         self.checked.emit(outcome)
-
-
-class Checker(QObject):
-    """Checker whose thread exists only while there is something to check, so that none is left over."""
-
-    checked = Signal(object)
-    """Emitted with a CheckedDocument, in the GUI thread."""
-    _arrived = Signal(object)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._lock = threading.Lock()
-        self._waiting: CheckRequest | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
-
-    def check(self, request: CheckRequest) -> None:
-        """Check `request` next, replacing one that is still waiting."""
-        with self._lock:
-            self._waiting = request
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="checking the document", daemon=True)
-                self._thread.start()
-
-    def close(self, seconds: float = 0.0) -> None:
-        """Deliver nothing more; wait up to `seconds` for a running check."""
-        self._closed = True
-        with self._lock:
-            self._waiting, thread = None, self._thread
-        if thread is not None and seconds:
-            thread.join(seconds)
-
-    def _run(self) -> None:
-        """Do the work, in the thread."""
-        while True:
-            with self._lock:
-                request, self._waiting = self._waiting, None
-                if request is None:
-                    self._thread = None
-                    return
-            outcome = check_document(request)
-            if self._closed:
-                continue
-            try:
-                self._arrived.emit(outcome)
-            except RuntimeError:  # the document was closed, and its Qt object deleted
-                self._closed = True
-
-    def _deliver(self, outcome: CheckedDocument) -> None:
-        if not self._closed:
-            self.checked.emit(outcome)
 
 
 # Difference between two texts as one replaced piece; merging of pieces into one undo step.

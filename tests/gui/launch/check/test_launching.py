@@ -66,7 +66,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(operations: Operations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(
+    operations: Operations, tmp_path: Path, no_early_controller: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bench]:
     controllers: list[RunLayout] = []
     monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: controllers.append(layout))
     made = Bench(operations, tmp_path, controllers)

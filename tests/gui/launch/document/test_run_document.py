@@ -16,7 +16,6 @@ from pytestqt.qtbot import QtBot
 
 from support.run_files import MINIMAL, write
 from torchdeck.config.toml.edit import EditError
-from torchdeck_app.launch.document import run_document as checker_module
 from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument, change_between
 
@@ -200,7 +199,7 @@ def test_the_newest_wins(qtbot: QtBot, document: RunDocument, monkeypatch: pytes
         seen.append(request.text)
         return check_document(request)
 
-    monkeypatch.setattr(checker_module, "check_document", slowly)
+    monkeypatch.setattr(document._checker, "_answer", slowly)
     document.set_value(("training", "steps"), 0)
     qtbot.waitUntil(begun.is_set)
     outcomes: list[CheckedDocument] = []
@@ -229,7 +228,7 @@ def test_a_closed_document_says_nothing(
         ended.set()
         return check_document(request)
 
-    monkeypatch.setattr(checker_module, "check_document", slowly)
+    monkeypatch.setattr(document._checker, "_answer", slowly)
     outcomes: list[CheckedDocument] = []
     document.checked.connect(outcomes.append)
     document.set_value(("training", "steps"), 7)

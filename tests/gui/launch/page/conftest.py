@@ -19,7 +19,7 @@ from torchdeck_app.theme.theme import Theme
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
+def started(no_early_controller: None, monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
     """Runs whose controllers would have been started."""
     runs: list[RunLayout] = []
     monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: runs.append(shown(layout)))
