@@ -263,11 +263,12 @@ def _modules() -> dict[str, tuple[str, bool]]:
     while wanted:
         name = wanted.pop()
         place = package.joinpath(*name.split(".")[1:])
-        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        is_package = (place / "__init__.py").is_file()  # a removed package may have left its folder
+        path = place / "__init__.py" if is_package else place.with_suffix(".py")
         if name in found or not path.is_file():  # a name that a module defines, or another package's
             continue
         source = path.read_text(encoding="utf-8")
-        found[name] = (source, place.is_dir())
+        found[name] = (source, is_package)
         wanted += [name.rpartition(".")[0], *_imports(source)]
     return found
 
