@@ -98,6 +98,11 @@ class Every:
         self._stopped.set()
         self._thread.join(seconds)
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread has not ended: a call hangs."""
+        return self._thread.is_alive()
+
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopped.is_set():

@@ -301,6 +301,11 @@ class AttemptNodeLayout(NamedTuple):
         return self.root / "torchrun.log"
 
     @property
+    def trainer_files(self) -> Path:
+        """Lengths of the files with metrics that were there when the attempt began (JSON, agent)."""
+        return self.root / "trainer_files.json"
+
+    @property
     def strangers(self) -> Path:
         """Number of connections that torchrun's store has refused, and the last one's reason (JSON,
         torchrun).

@@ -16,6 +16,7 @@ from torchdeck.agent.housekeeping import Housekeeping, Syncer
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
+from torchdeck.agent.ranks.file_series import FileSeries
 from torchdeck.agent.ranks.hang import HangWatch
 from torchdeck.agent.ranks.printed_series import PrintedSeries
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
@@ -50,6 +51,7 @@ class Observation:
         self._trainer_checkpoints = TrainerCheckpoints(layout, node, journal)
         self._hangs = HangWatch(plan.policy.hang_after)
         self._watch: RankWatch | None = None
+        self._files: FileSeries | None = None
         self._attempt = 0
         self._printed = PrintedNumbers({})
         self._log_times: list[LogTimes] = []
@@ -143,6 +145,7 @@ class Observation:
                 for rank in followed
             }
         )
+        self._files = FileSeries(layout, self._node, plan, self._ranks) if plan.kind != "recipe" else None
         self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
         self._house.watch(layout.ranks)
         self._trainer_checkpoints.begin(attempt, plan)
@@ -159,6 +162,9 @@ class Observation:
                     "rank_exited", attempt=self._attempt, rank=rank, code=code, signal=signal_of(code)
                 )
         self._house.pids = watch.pids
+        if self._files is not None:
+            self._files.pids = watch.pids
+            self._files.report(watch.scripts)
         events: list[on.Event] = []
         if watch.all_up and not self._up_told:
             self._up_told = True
@@ -194,7 +200,12 @@ class Observation:
         self._note_log_times()
         self._note_left_out(self._printed.end())
         self._printed = PrintedNumbers({})
-        self.look("")  # progress by the last lines
+        if self._files is not None:
+            self._files.end(self._watch.scripts)
+            self._files = None
+        self.look("")  # progress by the last lines and rows
+        for book in self._watch.scripts.values():
+            book.write(now=True)
         events = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
         self._watch = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
@@ -202,6 +213,8 @@ class Observation:
 
     def close(self) -> None:
         self._trainer_checkpoints.close()
+        if self._files is not None:
+            self._files.close()
         self._house.stop(STOP_THREADS)
 
     def look_at_checkpoints(self) -> list[on.Event]:

@@ -27,6 +27,8 @@ PACE_SECONDS = 300.0
 """Age of the oldest step from which the rate is computed."""
 PACE_INTERVAL = 1.0
 """Seconds between the steps that are kept for it."""
+WRITE_INTERVAL = 1.0
+"""Seconds between two versions of the file."""
 MOST_ORIGINS = 64
 """Sources whose steps are kept apart; a program that writes more files than that has one that is newest."""
 
@@ -65,6 +67,7 @@ class ScriptBook:
                 self._claims[origin] = _Claim(origin, step, total)
         self._steps: deque[tuple[float, int]] = deque()
         self._failing = False
+        self._due = 0.0
 
     @property
     def state(self) -> ScriptState:
@@ -91,12 +94,18 @@ class ScriptBook:
         epoch = self._state.epoch
         if reading.epoch is not None and _prefer(origins, "epoch", source):
             epoch = reading.epoch
-        self._decide(origins, epoch, reading.phase, reading.time if reading.time is not None else time.time())
+        now = time.time()
+        self._decide(origins, epoch, reading.phase, now if reading.time is None else min(reading.time, now))
 
-    def write(self) -> None:
-        """Write the file if something has changed. A full disk costs the report, never the agent."""
-        if self._state == self._written:
+    def write(self, *, now: bool = False) -> None:
+        """Write the file if something has changed. A full disk costs the report, never the agent.
+
+        Args:
+            now: not only once a second.
+        """
+        if self._state == self._written or not (now or time.monotonic() >= self._due):
             return
+        self._due = time.monotonic() + WRITE_INTERVAL
         try:
             write_script_state(self._path, self._state)
             self._written, self._failing = self._state, False

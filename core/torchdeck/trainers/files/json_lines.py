@@ -42,6 +42,14 @@ class JsonLines(LineFile):
     ("global_step/max_steps": "10/100"), verl's file logger ({"step": 1, "data": {...}}), and such of scripts.
     """
 
+    def first(self) -> Reading | None:
+        """Return what the first line reports; None for nothing."""
+        line, end, _ = self._file.piece(LINE_LIMIT).partition(b"\n")
+        try:
+            return self.reading(line) if end else None
+        except (ValueError, TypeError, OverflowError, KeyError):
+            return None
+
     def reading(self, line: bytes) -> Reading | None:
         record = parse_json(line, limit=LINE_LIMIT, python_numbers=True)
         if not isinstance(record, dict):

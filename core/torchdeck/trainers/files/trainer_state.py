@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +52,7 @@ class TrainerState(FileReader):
         self._seen = seen
         history = _history(state)
         restored = self._restored(history, whole(state.get("global_step")) or 0)
-        readings = list(_readings(history[restored:], state))
+        readings = list(_readings(history[restored:], state, found.st_mtime))
         readings.append(_position(state, found.st_mtime))
         return readings
 
@@ -102,7 +101,7 @@ def _history(state: dict[str, Any]) -> list[Any]:
     return history if isinstance(history, list) else []
 
 
-def _readings(history: list[Any], state: dict[str, Any]) -> Iterator[Reading]:
+def _readings(history: list[Any], state: dict[str, Any], time: float) -> Iterator[Reading]:
     total = whole(state.get("max_steps"))
     for entry in history:
         if not isinstance(entry, dict):
@@ -110,10 +109,10 @@ def _readings(history: list[Any], state: dict[str, Any]) -> Iterator[Reading]:
         step, epoch = whole(entry.get("step")), number(entry.get("epoch"))
         values = {name: value for name, value in numbers(entry) if name not in {"step", "epoch"}}
         if step is not None and values:
-            yield Reading(values, step, total or None, epoch)
+            yield Reading(values, step, total or None, epoch, time)
 
 
 def _position(state: dict[str, Any], time: float) -> Reading:
     step, total = whole(state.get("global_step")), whole(state.get("max_steps"))
     epoch = number(state.get("epoch"))
-    return Reading({}, step, total or None, epoch, time if math.isfinite(time) else None)
+    return Reading({}, step, total or None, epoch, time)
