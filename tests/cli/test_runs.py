@@ -32,6 +32,7 @@ from support.run_homes import add_live_run
 from support.waiting import wait_until
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.log_times import ROW
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.links import LOST, UP, LinkState, write_links
@@ -248,7 +249,7 @@ def test_a_run_whose_journal_is_no_file_is_listed_and_can_be_deleted(
     bad.journal.unlink()
     os.mkfifo(bad.journal)
     rows = json.loads(output_of(capsys, "runs", "list", "--json"))
-    assert [(row["id"], row["state"]) for row in rows] == [(IDS[0], "FAILED"), (IDS[1], "UNREADABLE")]
+    assert [(row["id"], row["state"]) for row in rows] == [(IDS[1], "UNREADABLE"), (IDS[0], "FAILED")]
     for command, code in (("show", 2), ("attach", 2), ("resume", 3)):
         assert main(["runs", command, IDS[1]]) == code
         said = capsys.readouterr().err
@@ -399,3 +400,74 @@ def test_nodes_are_left_alone_where_that_is_asked(
     layout = make_run(torchdeck_home, [*controller_journal(), alive], run_id=IDS[1], plan=document)
     assert main(["runs", "delete", layout.root.name, "--node", "n1"]) == 3
     assert "stop it first" in capsys.readouterr().err
+
+
+def write_times(layout: RunLayout) -> None:
+    """Rank 0 printed a minute before rank 1, and again in the second attempt."""
+    now = time.time()
+    for attempt, rank, ago in ((1, 0, 7200.0), (1, 1, 3600.0), (2, 0, 60.0)):
+        files = layout.attempt(attempt).rank(rank)
+        lengths = [path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)]
+        files.log_times.write_bytes(ROW.pack(now - ago, *lengths))
+
+
+def test_last_lines_of_logs(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """--tail, --since and --grep, each alone and together, in order of time."""
+    write_times(failed)
+    command = ("runs", "logs", IDS[0])
+    assert output_of(capsys, *command, "--tail", "2") == "[rank 1] one\n[rank 0] again\n"
+    assert output_of(capsys, *command, "--tail", "2", "--rank", "0") == "first\nagain\n"
+    assert output_of(capsys, *command, "--tail", "0") == ""
+    assert output_of(capsys, *command, "--since", "90m") == "[rank 1] one\n[rank 0] again\n"
+    assert output_of(capsys, *command, "--since", "1h30m", "--tail", "1") == "[rank 0] again\n"
+    assert output_of(capsys, *command, "--since", "90m", "--grep", "^o") == "[rank 1] one\n"
+    assert (
+        output_of(capsys, *command, "--grep", "r[so]|^o") == "[rank 0] zero\n[rank 0] first\n[rank 1] one\n"
+    )
+    assert output_of(capsys, *command, "--tail", "1", "--grep", "o") == "[rank 1] one\n"
+    assert output_of(capsys, *command, "--tail", "9", "--since", "2999-01-01") == ""
+    (found,) = output_of(capsys, *command, "--stderr", "--tail", "1", "--json").splitlines()
+    assert json.loads(found) == {"attempt": 1, "rank": 1, "stream": "stderr", "text": "Traceback"}
+    assert output_of(capsys, *command, "--tail", "1", "--follow") == "[rank 1] one\n[rank 0] again\n"
+    assert output_of(capsys, *command, "--since", "90m", "--grep", "x", "--follow") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tail", "-1"], "whole number"),
+        (["--tail", "many"], "whole number"),
+        (["--since", "yesterday"], "write how long ago"),
+        (["--since", "25:00"], "write how long ago"),
+        (["--grep", "("], "no regular expression"),
+    ],
+)
+def test_wrong_choices_of_lines_say_what_is_right(
+    failed: RunLayout, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """Exit code 2."""
+    try:
+        code: object = main(["runs", "logs", IDS[0], *words])
+    except SystemExit as error:
+        code = error.code
+    assert code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_list_of_the_newest_and_of_a_state(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest run comes first; runs beyond the limit are not even read."""
+    over = [*running_run(), ended(), finished()]
+    make_run(torchdeck_home, controller_journal(), FAILED, run_id=IDS[0])
+    make_run(torchdeck_home, controller_journal(), over, run_id=IDS[1])
+
+    def listed(*words: str) -> list[str]:
+        return [row["id"] for row in json.loads(output_of(capsys, "runs", "list", "--json", *words))]
+
+    newest, oldest = sorted(IDS[:2], reverse=True)
+    assert listed() == [newest, oldest]
+    assert listed("--limit", "1") == [newest]
+    assert listed("--state", "failed") == [IDS[0]]
+    assert listed("--state", "SUCCEEDED", "--limit", "5") == [IDS[1]]
+    assert listed("--state", "RUNNING") == []
+    assert output_of(capsys, "runs", "list", "--state", "running") == "no run is RUNNING\n"
+    assert output_of(capsys, "runs", "list").splitlines()[1].startswith(newest)

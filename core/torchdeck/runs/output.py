@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,11 @@ class OutputLine:
 class LogTail:
     """One log file, line by line."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """Follow a log; `offset`: bytes at its beginning that are left out."""
         self._path = path
         self._rest = b""
-        self._offset = 0
+        self._offset = offset
 
     def read_new(self) -> list[str]:
         """Return the whole lines added since the last poll, without their ends."""
@@ -47,7 +48,7 @@ class LogTail:
         if len(self._rest) >= LONGEST_LINE:
             lines.append(self._rest)
             self._rest = b""
-        return [_shown(line) for line in lines]
+        return [as_printed(line) for line in lines]
 
     @property
     def behind(self) -> bool:
@@ -60,10 +61,10 @@ class LogTail:
     def rest(self) -> list[str]:
         """Return the text after the last line end, once the file is complete."""
         rest, self._rest = self._rest, b""
-        return [_shown(rest)] if rest else []
+        return [as_printed(rest)] if rest else []
 
 
-def _shown(line: bytes) -> str:
+def as_printed(line: bytes) -> str:
     """Return a line as a terminal would show it: progress bars overwrite it with carriage returns."""
     text = line.decode("utf-8", "replace").rstrip("\r")
     return text.rpartition("\r")[2]
@@ -78,11 +79,20 @@ class OutputFollower:
         *,
         streams: tuple[str, ...] = STREAMS,
         rank: int | None = None,
+        positions: Mapping[tuple[int, int, str], int] | None = None,
     ) -> None:
-        """Follow `streams` of one rank, or of all."""
+        """Follow output.
+
+        Args:
+            layout: layout of the run.
+            streams: some of `STREAMS`.
+            rank: rank whose output is followed; None: all ranks.
+            positions: (attempt, rank, stream) → bytes of a log that are left out.
+        """
         self._layout = layout
         self._streams = streams
         self._rank = rank
+        self._positions = positions or {}
         self._tails: dict[tuple[int, int, str], LogTail] = {}
 
     def read_new(self) -> list[OutputLine]:
@@ -110,7 +120,7 @@ class OutputFollower:
         for number in self._layout.attempt_numbers():
             if number < newest:
                 continue  # an earlier attempt starts no further ranks
-            for rank in _ranks(self._layout.attempt(number).ranks):
+            for rank in rank_numbers(self._layout.attempt(number).ranks):
                 if self._rank in (None, rank):
                     self._open(number, rank)
 
@@ -118,11 +128,13 @@ class OutputFollower:
         files = self._layout.attempt(attempt).rank(rank)
         for stream in self._streams:
             path = files.stdout if stream == "stdout" else files.stderr
-            if (attempt, rank, stream) not in self._tails and path.exists():
-                self._tails[attempt, rank, stream] = LogTail(path)
+            key = (attempt, rank, stream)
+            if key not in self._tails and path.exists():
+                self._tails[key] = LogTail(path, self._positions.get(key, 0))
 
 
-def _ranks(folder: Path) -> list[int]:
+def rank_numbers(folder: Path) -> list[int]:
+    """Return the ranks that have a folder in an attempt's, ascending."""
     try:
         return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +54,15 @@ class RunRegistry:
 
     def all(self) -> list[RunView | UnreadableRun]:
         """Return the current view of every run, oldest first."""
-        found: list[RunView | UnreadableRun] = []
-        for run_id in self.ids():
+        return list(self.newest_first())[::-1]
+
+    def newest_first(self) -> Iterator[RunView | UnreadableRun]:
+        """Yield the current view of every run, newest first; each is read when it is asked for."""
+        for run_id in reversed(self.ids()):
             try:
-                found.append(read_run(open_run_directory(self.folder / run_id)))
+                yield read_run(open_run_directory(self.folder / run_id))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are listed
-                found.append(UnreadableRun(run_id, why_unreadable(error)))
-        return found
+                yield UnreadableRun(run_id, why_unreadable(error))
 
     def find(self, asked: str) -> RunLayout:
         """Return the one run that `asked` names: an id, a prefix of one, a run's name, or `latest`.

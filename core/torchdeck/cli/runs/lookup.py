@@ -43,3 +43,14 @@ def says_what_is_wrong(handler: Handler) -> Handler:
             return USAGE
 
     return guarded
+
+
+def whole_number(text: str) -> int:
+    """Return the number in an argument.
+
+    Raises:
+        ArgumentTypeError: it is none, or is negative.
+    """
+    if text.isdecimal() and text.isascii():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
