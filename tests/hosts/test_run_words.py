@@ -14,6 +14,7 @@ import tomlkit
 from support.hosts_run import HostsRun, write_inventory
 from support.typing_at import Typing
 from support.waiting import wait_until
+from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]
 ODD = "a b\t'c' \"d\" $(touch /tmp/never) `id` ; & | \\ * ~ ünï\nnext line"
@@ -114,6 +115,28 @@ def test_logins_are_asked_for_and_kept_in_memory(
     for secret in answers.values():
         assert secret not in front.seen + again.seen
         _assert_nowhere(secret, torchdeck_home, *(hosts.made.home(host) for host in (1, 2)))
+
+
+@pytest.mark.soak
+def test_a_stop_asks_for_the_password_of_a_node(
+    across: AcrossOf, tmp_path: Path, torchdeck_home: Path
+) -> None:
+    """Nobody follows the run any more, and the controller that the stop starts cannot ask."""
+    hosts = across(2)
+    password = hosts.made.allow_passwords(1)
+    write_inventory(hosts.made, torchdeck_home, {1: {"key": None}})
+    file = telling(tmp_path / "work", tmp_path)
+    with Typing(hosts.command, {"Password of": password}, "--no-gui", "--trust", file) as front:
+        wait_until_told(hosts)
+        os.kill(front.pid, signal.SIGKILL)
+        os.kill(hosts.controller(), signal.SIGKILL)
+    hosts.wait_controller_gone()
+    words = ("runs", "stop", "--now", hosts.run.root.name)
+    with Typing(hosts.command, {"Password of": password}, *words) as stopping:
+        assert stopping.wait(60) == 0, stopping.seen
+    assert stopping.answered == ["Password of"]
+    assert read_run(hosts.run).state == "CANCELLED"
+    hosts.wait_empty()
 
 
 def activation_script(folder: Path) -> Path:

@@ -136,20 +136,32 @@ def test_a_virtual_environment_whose_folders_others_can_write_is_not_run(
     assert "not run, as everyone can write" in refusal(tmp_path, **{key: value})
 
 
-@pytest.mark.parametrize("place", ["etc/profile.d/conda.sh", "bin", "envs/torch/bin"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "miniforge3/etc/profile.d/conda.sh",
+        "miniforge3/bin",
+        "miniforge3/envs/torch/bin",
+        "miniforge3/envs",
+        ".conda/envs/torch",
+    ],
+)
 @pytest.mark.parametrize("environment", ["torch", "~/miniforge3/envs/torch"])
 def test_a_conda_that_others_can_write_is_not_sourced(environment: str, place: str, tmp_path: Path) -> None:
     root = tmp_path / "miniforge3"
-    for folder in ("etc/profile.d", "bin", "envs/torch/bin"):
+    for folder in ("etc/profile.d", "bin", "envs/torch/bin", "../.conda/envs/torch/bin"):
         (root / folder).mkdir(parents=True, mode=0o755)
     (root / "bin/conda").write_text("")
     (root / "envs/torch/bin/python").symlink_to(sys.executable)
     (root / "etc/profile.d/conda.sh").write_text(f"conda() {{ PATH={Path(sys.executable).parent}:$PATH; }}\n")
-    for path in (root, *root.rglob("*")):
+    for path in tmp_path.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755)
     assert started(tmp_path, conda=environment).stdout == "ran\n"
-    (root / place).chmod(0o777)
+    (tmp_path / place).chmod(0o777)
+    if place.startswith(".conda") and environment != "torch":
+        assert started(tmp_path, conda=environment).stdout == "ran\n", "another environment is meant"
+        return
     assert "not run, as everyone can write" in refusal(tmp_path, conda=environment)
 
 

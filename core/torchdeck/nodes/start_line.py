@@ -69,9 +69,11 @@ def _activate_conda(environment: str, owners: Sequence[str]) -> str:
     look += '[ -f "$root/etc/profile.d/conda.sh" ] && break; root=; done </dev/null'
     missing = "echo 'no conda was found on this node: name its Python with python = instead' >&2"
     is_there = f'{{ [ -n "$root" ] || {{ {missing}; exit 127; }}; }}'
-    folder = remote_path(environment) if "/" in environment else f'"$root"/envs/{shlex.quote(environment)}'
-    script = '"$root"/etc/profile.d/conda.sh'
-    check = own_code("run", [script, '"$root"/bin/conda', f"{folder}/bin/python"], owners)
+    name = shlex.quote(environment)
+    folders = [f'"$root"/envs/{name}', f'"$HOME"/.conda/envs/{name}']
+    folders = [remote_path(environment)] if "/" in environment else folders
+    script, pythons = '"$root"/etc/profile.d/conda.sh', [f"{folder}/bin/python3" for folder in folders]
+    check = own_code("run", [script, '"$root"/bin/conda', *pythons], owners)
     source = f". {script} </dev/null >&2 && conda activate {remote_path(environment)}"
     return f"{look}; {is_there} && {check} && {source} </dev/null >&2"
 
@@ -102,11 +104,11 @@ check() {
     case $rest in */*) rest=${rest#*/} ;; *) rest= ;; esac
     case $part in '' | .) continue ;; ..) at=${at%/*}; continue ;; esac
     next=$at/$part
-    [ -e "$next" ] || return 0  # starting it reports that
+    [ -e "$next" ] || break  # starting it reports that
     set -- "$@" "$next"
     [ -h "$next" ] || { at=$next; continue; }
     links=$((links + 1))
-    [ $links -le 40 ] || return 0
+    [ $links -le 40 ] || break
     rest=$(readlink "$next")/$rest
     case $rest in /*) at= ;; esac
   done
@@ -153,8 +155,9 @@ done
 def own_code(verb: str, paths: Sequence[str], trusted_owners: Sequence[str] = ()) -> str:
     """Return a line for a POSIX shell that ends it with exit code 126 unless all `paths` are safe to execute.
 
-    A file is safe if it and every folder above belong to the user or root and no one else can write them. A
-    missing file passes, as starting it reports that.
+    A file is safe if it and every folder above belong to the user or root and no one else can write them.
+    Only the folders above a missing file are checked: starting it reports that it is missing. For a file in
+    `bin` the packages next to it are checked, too.
 
     Args:
         verb: what is done with the paths, such as "sourced".
