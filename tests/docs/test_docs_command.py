@@ -94,6 +94,7 @@ def test_what_is_wrong_with_a_run_file_names_its_page(
     assert capsys.readouterr().err.splitlines()[-1] == "help: torchdeck docs reference/run-toml#training"
 
 
+@pytest.mark.processes
 def test_a_recipe_that_is_not_trusted_names_the_page_about_trust(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], torchdeck_home: Path
 ) -> None:

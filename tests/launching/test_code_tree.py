@@ -37,11 +37,11 @@ def test_who_wants_no_copy_has_python_files_in_the_plan(tmp_path: Path) -> None:
 def test_where_there_is_too_much_there_is_no_copy(tmp_path: Path) -> None:
     """A sparse file is as large as it says."""
     written(tmp_path, "train.py")
-    with (tmp_path / "model.bin").open("wb") as file:
+    with (tmp_path / "words.txt").open("wb") as file:
         file.truncate(2 << 30)
     tree, (warning,) = code_of_run(script(tmp_path), tmp_path, tmp_path / "home")
     assert (tree.folder, set(tree.files)) == ("", {"train.py"})
-    assert "The biggest are model.bin (2.0 GiB), train.py" in warning
+    assert "The biggest are words.txt (2.0 GiB), train.py" in warning
     assert tree.uncopied == warning
 
 

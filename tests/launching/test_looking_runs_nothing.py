@@ -73,6 +73,7 @@ def program(path: Path, mark: Path) -> None:
     path.chmod(0o755)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_the_python_that_a_strange_file_names_is_not_started(
     look: Look, folder: Path, mark: Path, torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
@@ -88,6 +89,7 @@ def test_the_python_that_a_strange_file_names_is_not_started(
         assert f"torchdeck trust add {folder}" in said.out + said.err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 @pytest.mark.parametrize("how", ["recipe", "import of the working directory", "variable", "link"])
 def test_nothing_that_a_strange_recipe_brings_along_is_executed(

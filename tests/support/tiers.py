@@ -116,8 +116,8 @@ TIERS = (
         "processes",
         "time: it starts processes, as torchrun, agents and controllers",
         None,
-        ("agent/gang_nodes", "agent/link", "hosts", "integration"),
-        frozenset({"make_run"}),
+        ("agent/gang_nodes", "agent/link", "hosts", "integration", "trainers/inside"),
+        frozenset({"make_run", "written"}),
     ),
 )
 """All but `pure`."""

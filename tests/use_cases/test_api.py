@@ -42,6 +42,7 @@ def test_every_form_of_a_config_runs(home: Path, run_file: Path) -> None:
     assert runs[0].directory.parent == home / "runs"
 
 
+@pytest.mark.processes
 def test_nothing_is_started_where_a_check_fails(home: Path, run_file: Path) -> None:
     """A missing script is told by the checks before the start; there is no run then."""
     (run_file.parent / "script.py").unlink()
@@ -51,6 +52,7 @@ def test_nothing_is_started_where_a_check_fails(home: Path, run_file: Path) -> N
     assert not (home / "runs").exists()
 
 
+@pytest.mark.processes
 def test_what_does_not_fit_the_machine_is_refused(home: Path, run_file: Path) -> None:
     """Devices that are not here are a PlanError."""
     with pytest.raises(PlanError):
