@@ -176,6 +176,7 @@ def test_agent_that_cannot_start_fails_the_run_with_its_words(home: Path, tmp_pa
     """An agent that ends at once is tried a few times; then the run is FAILED and says what it said."""
     layout = new_run(make_plan(script(tmp_path, ""), tmp_path))
     for agent in (home / "shipped").glob("*/torchdeck/agent/__main__.py"):
+        agent.unlink()
         agent.write_text("raise SystemExit('this node is not for you')")
     view = Run(layout, start_controller(layout)).wait(60)
     assert view.state == "FAILED"

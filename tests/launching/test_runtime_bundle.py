@@ -18,6 +18,17 @@ from torchdeck.launching.runtime_bundle import PACKAGES, BundleError, bundle_con
 PACKAGE = Path(torchdeck.__file__).parent
 
 
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with a few modules: the real one takes a second to compile."""
+    folder = tmp_path / "torchdeck"
+    for name in ("__init__.py", "environment.py", "agent/gang/gang.py", "agent/processes/shim.py"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"NAME = {name!r}\n")
+    return folder
+
+
 def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) -> None:
     """Agent, rank shim, writer, training and the plan's format; nothing of the desktop side."""
     names = bundle_content(PACKAGE)
@@ -69,22 +80,22 @@ assert not {{"numpy", "torch", "pydantic", "rich"}} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-def test_same_content_is_the_same_folder(torchdeck_home: Path) -> None:
+def test_same_content_is_the_same_folder(torchdeck_home: Path, package: Path) -> None:
     """Shipping twice writes once; the name changes with one byte."""
-    first = ship(torchdeck_home)
+    first = ship(torchdeck_home, package)
     before = (first / "torchdeck" / "agent" / "gang" / "gang.py").stat().st_mtime_ns
-    assert ship(torchdeck_home) == first
+    assert ship(torchdeck_home, package) == first
     assert (first / "torchdeck" / "agent" / "gang" / "gang.py").stat().st_mtime_ns == before
     assert sorted(path.name for path in first.parent.iterdir()) == [first.name]
-    content = bundle_content(PACKAGE)
+    content = bundle_content(package)
     assert content_hash(content) == first.name
     assert content_hash({**content, "__init__.py": content["__init__.py"] + b"\n"}) != first.name
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added"])
-def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
+def test_damaged_folder_is_made_anew(torchdeck_home: Path, package: Path, damage: str) -> None:
     """A changed, missing or further file is noticed before anything runs from it."""
-    folder = ship(torchdeck_home)
+    folder = ship(torchdeck_home, package)
     file = folder / "torchdeck" / "agent" / "processes" / "shim.py"
     good = file.read_bytes()
     added = file.with_name("signal.py")
@@ -92,37 +103,37 @@ def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
         file.unlink()
     else:
         (file if damage == "changed" else added).write_bytes(b"import evil\n")
-    assert ship(torchdeck_home) == folder
+    assert ship(torchdeck_home, package) == folder
     assert file.read_bytes() == good
     assert not added.exists()
 
 
-def test_byte_code_belongs_to_the_sources(torchdeck_home: Path) -> None:
+def test_byte_code_belongs_to_the_sources(torchdeck_home: Path, package: Path) -> None:
     """Compiled files are checked against their source by hash, so damage cannot hide in them."""
-    folder = ship(torchdeck_home)
+    folder = ship(torchdeck_home, package)
     cache = folder / "torchdeck" / "agent" / "gang" / "__pycache__"
     compiled = next(cache.glob("gang.*.pyc")).read_bytes()
     assert int.from_bytes(compiled[4:8], "little") == 0b11  # PEP 552: by hash, checked
 
 
-def test_two_launches_at_once_ship_one_folder(torchdeck_home: Path) -> None:
+def test_two_launches_at_once_ship_one_folder(torchdeck_home: Path, package: Path) -> None:
     """No one finds a half-made folder."""
     for _ in range(5):
         with ThreadPoolExecutor(4) as pool:
-            folders = list(pool.map(lambda _: ship(torchdeck_home), range(4)))
+            folders = list(pool.map(lambda _: ship(torchdeck_home, package), range(4)))
         assert len(set(folders)) == 1
         (folders[0] / "torchdeck" / "environment.py").unlink()  # damaged: the next ones make it again
-    folders = [ship(torchdeck_home)]
+    folders = [ship(torchdeck_home, package)]
     assert [path.name for path in folders[0].parent.iterdir()] == [folders[0].name]
 
 
-def test_who_ships_removes_what_a_killed_one_left(torchdeck_home: Path) -> None:
+def test_who_ships_removes_what_a_killed_one_left(torchdeck_home: Path, package: Path) -> None:
     """Not what someone may be making now."""
     shipped = torchdeck_home / "shipped"
     (shipped / ".making-old").mkdir(parents=True)
     (shipped / ".making-new").mkdir()
     os.utime(shipped / ".making-old", (0, 0))
-    folder = ship(torchdeck_home)
+    folder = ship(torchdeck_home, package)
     assert sorted(path.name for path in shipped.iterdir()) == [".making-new", folder.name]
 
 

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.bundle import lay_bundle
 from support.waiting import wait_until
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
@@ -28,10 +29,16 @@ class Command:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "TORCHDECK_HOME": str(self.home), "COLUMNS": "160"}
 
+    def _argv(self, arguments: Sequence[str | Path]) -> list[str]:
+        if "--no-gui" in arguments:
+            with suppress(OSError):  # a home that cannot be used is what the test is about
+                lay_bundle(self.home)
+        return [*COMMAND, *map(str, arguments)]
+
     def run(self, *arguments: str | Path, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
         """Run to the end; never raises for an exit code."""
         return subprocess.run(
-            [*COMMAND, *map(str, arguments)],
+            self._argv(arguments),
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -50,7 +57,7 @@ class Command:
     def start(self, *arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
         """A front end in a session of its own; it is gone afterwards, its run may not be."""
         process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
+            self._argv(arguments),
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

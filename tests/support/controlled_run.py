@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from support.bundle import lay_bundle
 from support.waiting import wait_for_value, wait_until
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
@@ -21,7 +22,9 @@ from torchdeck.runs.view import RunView
 
 def new_run(plan: LaunchPlan) -> RunLayout:
     """A run directory for `plan` in the test's home; nothing is started."""
-    return create_run(plan, LaunchRecord("# a test\n"), torchdeck_home())
+    home = torchdeck_home()
+    lay_bundle(home)
+    return create_run(plan, LaunchRecord("# a test\n"), home)
 
 
 def controller_events(layout: RunLayout, name: str) -> list[Event]:

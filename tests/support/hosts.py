@@ -110,6 +110,11 @@ class TestHosts:
         """Its root's home, as the host sees it; from here the same folder unless `home_size` was given."""
         return self.folder / "shared-home" if self._shared_home else self._of(host) / "home"
 
+    @property
+    def homes_are_seen_here(self) -> bool:
+        """A home that is a file system of its own is not."""
+        return not self._options["HOME_SIZE"]
+
     def entry(self, host: int, **more: Any) -> dict[str, Any]:
         """A table of nodes.toml for it, with this Python; `more` adds to it or replaces."""
         table: dict[str, Any] = {

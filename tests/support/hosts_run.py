@@ -14,6 +14,7 @@ from typing import Any
 
 import tomlkit
 
+from support.bundle import lay_bundle
 from support.command import Command, variable
 from support.hosts import TestHosts
 from support.waiting import wait_until
@@ -32,6 +33,8 @@ OF_THE_HOST = ("unshare", "bash", "sleep", "/usr/sbin/sshd")
 class HostsRun:
     """The command with the hosts in its node inventory, and what its one run does on each of them.
 
+    Hosts have the runtime bundle, as after an earlier run, unless an entry names another home.
+
     Args:
         made: the hosts; `node1` is the first, and so on.
         home: TORCHDECK_HOME here.
@@ -43,6 +46,9 @@ class HostsRun:
         self._homes = {host: Path(more["home"]) for host, more in (entries or {}).items() if more.get("home")}
         self.command = Command(home)
         made.trust(home)
+        if made.homes_are_seen_here:
+            for host in {*range(1, made.count + 1)} - {*self._homes}:
+                lay_bundle(made.home(host) / HOME)
         write_inventory(made, home, entries or {})
 
     @property

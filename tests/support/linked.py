@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.bundle import lay_bundle
 from support.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
 from torchdeck.launching.remote.stream import ByteStream
-from torchdeck.launching.runtime_bundle import ship
 
 RUN_ID = "20261121T034455Z-linked-1f09ab"
 NODE = "n1"
@@ -30,7 +30,7 @@ class LinkedRun:
     def __init__(self, folder: Path, *, shared: bool = False) -> None:
         self.home = folder / "home here"
         self.node_home = self.home if shared else folder / "home of the node"
-        self.shipped = ship(self.home)
+        self.shipped = lay_bundle(self.home)
         self.here = RunLayout(self.home / "runs" / RUN_ID)
         self.there = RunLayout(self.node_home / "runs" / RUN_ID)
         self.here.root.mkdir(parents=True, mode=0o700, exist_ok=True)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from support.bundle import lay_bundle
 from support.controlled_run import nothing_left
 
 
 @pytest.fixture
-def home(torchdeck_home: Path) -> Iterator[Path]:
+def home(torchdeck_home: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The test's home; whatever its runs started is ended with it."""
+    if request.node.get_closest_marker("processes"):
+        lay_bundle(torchdeck_home)
     with nothing_left(torchdeck_home):
         yield torchdeck_home

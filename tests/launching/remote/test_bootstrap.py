@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.bundle import lay_bundle
 from support.linked import NODE, RUN_ID
 from support.local_stream import LocalStream, python_stream
 from support.old_python import python310
@@ -17,7 +18,6 @@ from torchdeck.agent.link import loader
 from torchdeck.agent.link.loader import content_hash, folder_hash, write
 from torchdeck.contract.frames import FrameReader
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
-from torchdeck.launching.runtime_bundle import ship
 
 pytestmark = pytest.mark.processes
 
@@ -30,7 +30,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home of $(the) node"
-        self.shipped = ship(folder / "here")
+        self.shipped = lay_bundle(folder / "here")
         self.installed = self.home / "shipped" / self.shipped.name
         self.streams: list[LocalStream] = []
 
