@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.abilities import is_being_saved, unsaved_steps, what_is_lost
+from torchdeck_app.runs.abilities import is_being_saved
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import ShownRuns

@@ -19,7 +19,8 @@ from support.run_homes import add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity
 from torchdeck.launching.requests import read_requests
-from torchdeck_app.runs.abilities import RunCommand, unsaved_steps, what_is_lost
+from torchdeck.runs.unsaved import unsaved_steps, what_is_lost
+from torchdeck_app.runs.abilities import RunCommand
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.runs_page import RunsPage
 

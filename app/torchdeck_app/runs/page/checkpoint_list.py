@@ -31,6 +31,12 @@ def cells(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
     """Return one text per column; `now` in unix seconds."""
     info, manifest = row.info, row.info.manifest
     step = "?" if info.step < 0 else f"{info.step:,}"
+    if row.script is not None:
+        saved = row.script.saved
+        about = "about " if saved.about and saved.step is not None else ""
+        when, name = ago(now - saved.changed), row.script.name
+        now_state = state(row, now, verdicts, is_live=is_live)
+        return f"{about}{step}", when, size(saved.size), "", now_state, saved.kind.trainer, name
     return (
         step,
         "" if manifest is None else ago(now - manifest.created),
@@ -61,6 +67,9 @@ def goes_on_with(world_size: int) -> str:
 
 def going_on(row: RunCheckpoint, *, resumes: bool) -> str:
     """Return the effect of continuing from it: the run itself is resumed, or a new run starts."""
+    if row.info.step < 0:
+        continues = f"This run continues from {row.info.path.name}"
+        return continues if resumes else f"Begins a new run with {row.info.path.name}; this one stays"
     if resumes:
         return f"This run continues from step {row.info.step:,}"
     return f"Begins a new run at step {row.info.step:,}; this one stays"
@@ -79,9 +88,16 @@ def tooltip(row: RunCheckpoint, verdicts: Verdicts) -> str:
     lines += [info.why] if info.why else []
     verdict = verdicts.get(info.path)
     if verdict is not None:
-        sound = "" if verdict.problems else ": every file has the hash that the manifest names"
+        sound = "" if verdict.problems else f": {soundness(row)}"
         lines += [f"hashed {moment(verdict.time)}{sound}", *verdict.problems]
     return "\n".join(lines)
+
+
+def soundness(row: RunCheckpoint) -> str:
+    """Return what a verification without problems means, as a clause."""
+    if row.script is not None:
+        return "it can be read whole"
+    return "every file has the hash that its manifest names"
 
 
 _COLOURS = {"✓": "good", "✕": "bad", "◐": "busy", "○": "quiet"}

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from torchdeck.contract.checkpoints.manifest import read_manifest
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
+from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, export_weights
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
+from torchdeck.trainers.checkpoints.soundness import problems_of
 from torchdeck.use_cases.checkpoints import exchange_in_process, export_request
 from torchdeck_app.bridge.operations import Cancel
 
@@ -37,6 +39,9 @@ def verified(home: Path, folder: Path, say: Say, cancel: Cancel) -> tuple[Verdic
 
 
 def _problems(folder: Path, say: Say, cancel: Cancel) -> tuple[str, ...]:
+    if not (folder / MANIFEST_NAME).exists():
+        say(f"{folder.name}: its files are read")
+        return tuple(problems_of(folder))
     manifest = read_manifest(folder)
     problems: list[str] = []
     done, files = 0, manifest.files_here
@@ -62,3 +67,16 @@ def exported(folder: Path, target: Path, say: Say) -> str:
     done = exchange_in_process(export_request(folder, target), sys.executable, progress)
     files = "1 file" if done["files"] == 1 else f"{done['files']} files"
     return f"Exported step {done['step']:,} to {done['path']}: {size(done['size'])} in {files}"
+
+
+def exported_weights(found: ScriptCheckpoint, target: Path) -> str:
+    """Copy the weights that a script saved to `target`; return a summary.
+
+    Raises:
+        Refusal: it has none in a format that can be read without executing code.
+        OSError: they cannot be copied.
+    """
+    written = export_weights(found, target)
+    whole = sum(path.stat().st_size for path in written)
+    files = "1 file" if len(written) == 1 else f"{len(written)} files"
+    return f"Exported {found.name} to {target}: {size(whole)} in {files}"

@@ -25,8 +25,8 @@ from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import abilities
-from torchdeck_app.runs.page.checkpoint_list import CheckpointList, going_on
-from torchdeck_app.runs.page.checkpoint_work import exported, verified
+from torchdeck_app.runs.page.checkpoint_list import CheckpointList, going_on, soundness
+from torchdeck_app.runs.page.checkpoint_work import exported, exported_weights, verified
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
@@ -170,10 +170,10 @@ class CheckpointsView(RunPanel):
             resume = abilities(self._view).resume
         live = "its run continues, and keeps its checkpoints by its own rule" if self._is_live else ""
         return {
-            "verify": "" if row.info.manifest is not None else "it has no manifest",
+            "verify": _elsewhere(row) or ("" if row.info.manifest or row.script else "it has no manifest"),
             "resume": resume,
-            "export": incomplete or damaged,
-            "delete": live,
+            "export": _elsewhere(row) or incomplete or damaged,
+            "delete": live if row.script is None else "its program keeps or deletes it",
         }
 
     def _is_newest(self, row: RunCheckpoint) -> bool:
@@ -207,7 +207,7 @@ class CheckpointsView(RunPanel):
             if verdict.problems:
                 self._say(f"{path.name} is damaged: {verdict.problems[0]}", "error")
             else:
-                sound = f"{path.name} is sound: every file has the hash that its manifest names"
+                sound = f"{path.name} is sound: {soundness(row)}"
                 self._say("; ".join(filter(None, (sound, forgotten))), "secondary")
 
         name = f"verifying {path.name}"
@@ -229,7 +229,9 @@ class CheckpointsView(RunPanel):
         self._work(
             path,
             f"exporting {path.name}",
-            lambda say, _cancel: exported(path, target, say),
+            lambda say, _cancel: (
+                exported(path, target, say) if row.script is None else exported_weights(row.script, target)
+            ),
             lambda said: self._say(said, "secondary"),
         )
 
@@ -302,9 +304,12 @@ class CheckpointsView(RunPanel):
 
 _TO_COME = "A checkpoint appears here as soon as a save begins: every so often, and at a stop."
 _ENDED = "This run ended before its first save, so there is nothing to continue from: a clone starts over."
-_SCRIPT = (
-    "What a script saves by itself lies where it puts it. Checkpoints in the run's own folder appear here."
-)
+_SCRIPT = "What a script saves by itself appears here as soon as it is complete, wherever it puts it."
+
+
+def _elsewhere(row: RunCheckpoint) -> str:
+    node = "" if row.script is None else row.script.node
+    return f"it lies on node {node}" if node else ""
 
 
 class NoCheckpoints(EmptyState):

@@ -26,8 +26,9 @@ from torchdeck.runs.links import LinkState
 from torchdeck.runs.state import RankView, RunState
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck.runs.unsaved import lost_at_stop, what_is_lost
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.abilities import RunCommand, abilities, is_unfollowed, last_known, what_is_lost
+from torchdeck_app.runs.abilities import RunCommand, abilities, is_unfollowed, last_known
 from torchdeck_app.runs.page.node_links import CodeBars, NodeLinks
 from torchdeck_app.runs.rates import throughput_text
 from torchdeck_app.runs.run_watch import RunSeen
@@ -217,6 +218,8 @@ class RunHeader(QFrame):
             if what == RunCommand.STOP_NOW and not why:
                 lost = what_is_lost(seen.view, seen.progress)
                 more = f"{lost[:1].upper()}{lost[1:]}"
+            if what == RunCommand.STOP and not why:
+                more = lost_at_stop(seen.view, seen.progress)
             button.setToolTip(plain_tip(f"{_TIPS[what]}\n{more}") if more else _TIPS[what])
 
     def _button(self, what: RunCommand) -> QPushButton:

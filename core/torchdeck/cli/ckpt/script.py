@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from torchdeck.cli.ckpt.lookup import CkptUsageError
 from torchdeck.quantities import size
-from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint
+from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, export_weights
 from torchdeck.trainers.checkpoints.soundness import problems_of
 
 
@@ -75,37 +74,11 @@ def verified_row(found: ScriptCheckpoint) -> dict[str, Any]:
 
 
 def run_export_of_script(found: ScriptCheckpoint, args: argparse.Namespace) -> int:
-    """Export; raises as `_export`."""
+    """Export; raises Refusal and OSError."""
     if args.dtype or args.optimizer or args.ema:
         raise CkptUsageError("a script's weights are copied as they are: no --dtype, --optimizer or --ema")
     target = Path(args.output).expanduser()
-    written = _export(found, target, force=args.force)
+    written = export_weights(found, target, force=args.force)
     total = sum(path.stat().st_size for path in written)
     sys.stdout.write(f"{target}: {found.name}, {size(total)} in {len(written)} files\n")
     return 0
-
-
-def _export(found: ScriptCheckpoint, target: Path, *, force: bool) -> list[Path]:
-    """Copy the weights in safetensors, and what describes them, to a new folder; the files written.
-
-    Raises:
-        CkptUsageError: it has no weights in that format, lies elsewhere, or the target exists.
-        OSError: it cannot be copied.
-    """
-    source = Path(found.saved.path)
-    if found.node:
-        raise CkptUsageError(f"checkpoint {found.name} lies on node {found.node} ({source})")
-    folder = source if source.is_dir() else source.parent
-    names = [source.name] if source.is_file() else sorted(path.name for path in source.iterdir())
-    weights = [name for name in names if name.endswith(".safetensors")]
-    if not weights:
-        raise CkptUsageError(
-            f"{found.name} ({found.saved.kind.trainer}) has no weights in safetensors, and its pickles "
-            f"are not read: `torchdeck ckpt convert {source} DST --to single --trust` may read them"
-        )
-    if target.exists() and not force:
-        raise CkptUsageError(f"{target} exists: give another folder, or --force")
-    described = [name for name in names if name.endswith((".json", ".model", ".txt", ".jinja"))]
-    copied = [name for name in weights + described if name != "trainer_state.json"]
-    target.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy2(folder / name, target / name)) for name in copied]

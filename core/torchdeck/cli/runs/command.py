@@ -152,11 +152,30 @@ def stop(args: argparse.Namespace) -> int:
     from torchdeck.use_cases.stop_request import StopRequest
 
     request = StopRequest(find_run(args.id), ORIGIN, now=args.now, wait=not args.no_wait)
+    _say_what_is_lost(request.layout, now=args.now)
     try:
         stopped = verb.stop(request, TerminalUi())
     except Refusal as error:
         return refuse([str(part) for part in error.parts()], as_json=args.json)
     return _say_stopped(request.layout, stopped, as_json=args.json)
+
+
+def _say_what_is_lost(layout: RunLayout, *, now: bool) -> None:
+    """Tell of steps that no checkpoint has; a stop does not depend on it."""
+    from torchdeck.runs.training_progress import ProgressReader
+    from torchdeck.runs.unsaved import lost_at_stop, unsaved_steps, what_is_lost
+
+    try:
+        view = read_run(layout)
+        progress = ProgressReader(layout).read(view)
+    except (Refusal, OSError):
+        return
+    lost = lost_at_stop(view, progress)
+    if now and unsaved_steps(view, progress):
+        lost = what_is_lost(view, progress)
+        lost = f"{lost[:1].upper()}{lost[1:]}."
+    if lost:
+        print(f"torchdeck: {lost}", file=sys.stderr)
 
 
 def _say_stopped(layout: RunLayout, stopped: Stopped, *, as_json: bool) -> int:

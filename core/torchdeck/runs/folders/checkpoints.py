@@ -15,6 +15,7 @@ from torchdeck.contract.plan.slots import UnknownSlotError, fill
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
+from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, script_checkpoints
 from torchdeck.runs.follower import read_run
 
 
@@ -37,6 +38,8 @@ class RunCheckpoint:
     """Whether it belongs to a save or a deletion that is active or was interrupted; no start will ever use
     it.
     """
+    script: ScriptCheckpoint | None = None
+    """Set if the run's script wrote it by itself."""
 
 
 def checkpoint_directory(layout: RunLayout) -> Path:
@@ -95,7 +98,15 @@ def run_checkpoints(layout: RunLayout) -> tuple[RunCheckpoint, ...]:
     """
     found = list_checkpoints(checkpoint_directory(layout))
     rows = zip(found, standings(found, retention_of(layout)), strict=True)
-    return tuple(RunCheckpoint(info, standing, is_leftover(info.path)) for info, standing in rows)[::-1]
+    own = [RunCheckpoint(info, standing, is_leftover(info.path)) for info, standing in rows]
+    return (*own, *map(_of_script, script_checkpoints(layout)))[::-1]
+
+
+def _of_script(found: ScriptCheckpoint) -> RunCheckpoint:
+    saved = found.saved
+    step = -1 if saved.step is None else saved.step
+    info = CheckpointInfo(Path(saved.path), step, complete=True, size=saved.size, manifest=None, why="")
+    return RunCheckpoint(info, Standing(best=False, kept=()), is_leftover=False, script=found)
 
 
 def delete_checkpoint(layout: RunLayout, folder: Path) -> None:

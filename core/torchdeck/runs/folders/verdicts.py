@@ -29,14 +29,17 @@ class Verdict:
 
 
 def seal_of(folder: Path) -> str:
-    """Return a value that changes with the checkpoint: a hash over its manifest, and over size and time of
-    each file.
+    """Return a value that changes with the checkpoint: a hash over its manifest, if it has one, and over size
+    and time of each file.
 
     Raises:
-        OSError: the folder or its manifest cannot be read.
+        OSError: it cannot be read.
     """
-    seal = hashlib.sha256((folder / MANIFEST_NAME).read_bytes())
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    folder.stat()
+    manifest = folder / MANIFEST_NAME
+    seal = hashlib.sha256(manifest.read_bytes() if manifest.exists() else b"")
+    files = [folder] if folder.is_file() else [path for path in folder.rglob("*") if path.is_file()]
+    for path in sorted(files):
         status = path.stat()
         seal.update(f"\0{path.relative_to(folder)}\0{status.st_size}\0{status.st_mtime_ns}".encode())
     return seal.hexdigest()

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from support.checkpoint_files import flip, save
-from support.run_homes import add_failed_run, add_live_run
+from support.histories import agent_started, event, started
+from support.run_homes import add_failed_run, add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.runs.follower import read_run
@@ -179,4 +180,36 @@ def test_a_run_without_a_checkpoint_says_whether_one_comes(
 
     assert "as soon as a save begins" in said(add_live_run(tmp_path, 1), kind="recipe")
     assert "ended before its first save" in said(add_failed_run(tmp_path, 2), kind="recipe")
-    assert "lies where it puts it" in said(add_failed_run(tmp_path, 3), kind="script")
+    assert "appears here as soon as it is complete" in said(add_failed_run(tmp_path, 3), kind="script")
+
+
+def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    """With step, size, trainer and name; its pickles are not read, and its program deletes them."""
+    saved = tmp_path / "out" / "checkpoint-40"
+    saved.mkdir(parents=True)
+    (saved / "trainer_state.json").write_text('{"global_step": 40}')
+    (saved / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    seen = {"step": 40, "path": str(saved), "size": 33, "kind": "hf", "changed": saved.stat().st_mtime}
+    layout = add_run(tmp_path / "home", 2, [agent_started(), started(), event("checkpoint", **seen)])
+    view = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(view)
+    view.show_view(read_run(layout))
+    view.show()
+    view.entered()
+    qtbot.waitUntil(lambda: states(view) == ["● complete"])
+    assert [cell(view, 0, column) for column in (0, 2, 5, 6)] == [
+        "40",
+        "33 B",
+        "Hugging Face Trainer",
+        "checkpoint-40",
+    ]
+    assert not view.buttons["delete"].isEnabled()
+    press(view, "verify")
+    qtbot.waitUntil(lambda: "is sound: it can be read whole" in view.said.text())
+    row = view.selected
+    assert row is not None
+    view.export(row, tmp_path / "exported")
+    qtbot.waitUntil(lambda: (tmp_path / "exported" / "model.safetensors").is_file())
+    view.closing()
