@@ -10,7 +10,13 @@ import pytest
 
 from torchdeck.cli import init
 from torchdeck.config.loader import load_config
-from torchdeck.config.starting_files import example_names, example_text, preset_names, preset_text
+from torchdeck.config.starting_files import (
+    example_names,
+    example_text,
+    preset_companions,
+    preset_names,
+    preset_text,
+)
 
 
 def call(*arguments: str) -> int:
@@ -33,6 +39,7 @@ def test_a_preset_is_written_and_loads(tmp_path: Path, name: str, capsys: pytest
     assert ("torchdeck plan " if name == "cluster" else "torchdeck --no-gui ") in out
     assert ("run.script" in out) == (name == "script")  # there is no such script yet
     assert (tmp_path / "my_recipe.py").exists() == (name == "own-recipe") == ("--trust" in out)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.toml", *preset_companions(name)}
 
 
 def test_the_current_folder_and_quickstart_are_the_defaults(

@@ -21,7 +21,8 @@ from torchdeck.config.starting_files import (
 def test_the_presets() -> None:
     """The default one comes first."""
     assert preset_names() == [
-        "quickstart", "bdh", "cluster", "digits", "finetune", "fsdp", "own-recipe", "script",
+        "quickstart", "accelerate", "bdh", "cluster", "digits", "finetune", "fsdp", "hf-lora", "hf-sft",
+        "lightning", "nanogpt", "own-recipe", "script", "torchtitan",
     ]  # fmt: skip
 
 
@@ -84,5 +85,5 @@ def test_the_example_recipe_learns() -> None:
 
 def test_an_unknown_preset() -> None:
     """The names there are are said."""
-    with pytest.raises(UnknownPresetError, match="quickstart, bdh, cluster, digits"):
+    with pytest.raises(UnknownPresetError, match="quickstart, accelerate, bdh, cluster, digits"):
         preset_text("../secret")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json_text({"preset": args.preset, "files": [str(path) for path in contents]}) + "\n")
     else:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
-        sys.stdout.write(_next(contents[target], target, trust=len(contents) > 1))
+        own_recipe = len(contents) > 1 and "recipe" in tomllib.loads(contents[target])["run"]
+        sys.stdout.write(_next(contents[target], target, trust=own_recipe))
     return 0
 
 

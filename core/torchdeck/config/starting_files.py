@@ -53,6 +53,10 @@ class BundleTexts:
         """Return the content of `file` in the folder, whatever its extension."""
         return (self._place() / file).read_text(encoding="utf-8")
 
+    def companions(self) -> list[str]:
+        """Return the names of the Python files in the folder."""
+        return sorted(entry.name for entry in self._place().iterdir() if entry.name.endswith(".py"))
+
     def _place(self) -> Traversable:
         return files("torchdeck_resources") / self.folder
 
@@ -98,7 +102,8 @@ def what_remains(text: str) -> Remains:
         return "plan only"
     if "batch_plan" in table.get("training", {}):
         return "batch plan"
-    return "script" if "script" in table["run"] else "nothing"
+    script = table["run"].get("script")
+    return "nothing" if script is None or script in _PRESETS.companions() else "script"
 
 
 def script_text(script: Path, folder: Path) -> str:
@@ -212,15 +217,14 @@ def preset_summary(name: str) -> str:
 
 
 def preset_companions(name: str) -> dict[str, str]:
-    """Return the companion files of the run file, name → text: the example recipe, if it runs one.
+    """Return the companion files of the run file, name → text: the recipe or script that it runs, if bundled.
 
     Raises:
         UnknownPresetError: there is none of that name.
     """
-    recipe = tomllib.loads(preset_text(name)).get("run", {}).get("recipe", "")
-    if not recipe.endswith(".py"):
-        return {}
-    return {recipe: _PRESETS.beside(recipe)}
+    run = tomllib.loads(preset_text(name)).get("run", {})
+    companion = run.get("recipe", run.get("script", ""))
+    return {companion: _PRESETS.beside(companion)} if companion in _PRESETS.companions() else {}
 
 
 # Run file written from a config: kept with a run that no file describes, to start it again.
