@@ -45,7 +45,7 @@ class Line:
     def is_held_out(self) -> bool:
         """Whether all its metrics are of held-out data."""
         names = [name for name in self.values if name != "epoch"]
-        return bool(self.stage) or all(_HELD_OUT_NAME.match(name) for name in names)
+        return bool(self.stage) or all(map(is_held_out, names))
 
 
 # every repeat has a bound, and none is nested in another that could match the same text: no line costs more
@@ -167,6 +167,11 @@ _NO_METRICS = frozenset(
     )
 )
 _UNIT_NAMES = {"%": "percent", "µs": "us"}
+
+
+def is_held_out(name: str) -> bool:
+    """Return whether a metric is of held-out data, by its name."""
+    return _HELD_OUT_NAME.match(name) is not None
 
 
 def parse_line(line: str) -> Line | None:

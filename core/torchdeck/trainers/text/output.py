@@ -16,7 +16,7 @@ from typing import NamedTuple
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.reading import Reading
 from torchdeck.trainers.text.bars import is_cleared
-from torchdeck.trainers.text.line import Line
+from torchdeck.trainers.text.line import Line, is_held_out
 from torchdeck.trainers.text.training_bar import BarPosition, TrainingBar
 from torchdeck.trainers.text.user_patterns import LineParser
 
@@ -86,6 +86,8 @@ class OutputReader:
         self._pending_age = 0
         self._ahead = False
         self._last_values: Mapping[str, float] = {}
+        """Values of the bar that were returned last, of the step `_last_flushed`."""
+        self._last_flushed: int | None = None
         self._last_step = last_step
         self._planned: int | None = None
         """Number of steps, as the program announced it."""
@@ -188,7 +190,12 @@ class OutputReader:
     ) -> Iterator[Printed]:
         values = dict(line.values)
         bar = line.bar
-        if bar is not None and position.step == 0 and any("loss" in name for name in values):
+        if (
+            bar is not None
+            and len(self._drawn) == 1
+            and position.step == 0
+            and any("loss" in name for name in values)
+        ):
             self._ahead = True  # the program sets the values before it counts the step
         before = self._pending
         if before is not None and before.reading.step != position.step + self._ahead:
@@ -199,8 +206,10 @@ class OutputReader:
             step += 1
             if values == self._last_values or (position.total is not None and step > position.total):
                 values = {}
-        known = {} if before is None else before.reading.values
-        if before is not None and (not values or _without_epoch(values) == _without_epoch(known)):
+        if before is not None and not values:
+            return
+        known = before.reading.values if before is not None else self._written_values(position.step)
+        if values and _without_epoch(values) == _without_epoch(known):
             return
         reading = Reading(values, step, position.total, position.epoch, time, RankPhase.TRAINING)
         if not values:  # nothing to wait for
@@ -209,20 +218,24 @@ class OutputReader:
         self._pending = Printed(reading, stream, end, BAR)
         self._pending_age = 0
 
+    def _written_values(self, step: int) -> Mapping[str, float]:
+        """Return the values that were returned for a step by the bar last; none for another step."""
+        return self._last_values if step == self._last_flushed else {}
+
     def _flush(self) -> Iterator[Printed]:
         found, self._pending = self._pending, None
         if found is None:
             return
         values = found.reading.values
-        # held-out values stay in the bar until the next evaluation
-        fresh = {
-            name: value
-            for name, value in values.items()
-            if not (_is_held_out(name) and self._last_values.get(name) == value)
-        }
+        held_out = {name: value for name, value in values.items() if is_held_out(name)}
+        # they stay in the bar until the next evaluation
+        fresh = {name: value for name, value in held_out.items() if self._last_values.get(name) != value}
         self._last_values = values
-        self._last_step = found.reading.step
-        yield replace(found, reading=replace(found.reading, values=fresh))
+        self._last_step = self._last_flushed = found.reading.step
+        # rows of their own: a metric in two tables has no order in time
+        for part in ({name: values[name] for name in values if name not in held_out}, fresh):
+            if part.keys() - {"epoch"} or not values:
+                yield replace(found, reading=replace(found.reading, values=part))
 
     def _line(self, line: Line, stream: str, end: int, time: float) -> Iterator[Printed]:
         yield from self._flush()
@@ -315,10 +328,6 @@ def _is_repeated(line: Line, other: Line) -> bool:
 
 def _without_epoch(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if name != "epoch"}
-
-
-def _is_held_out(name: str) -> bool:
-    return name.startswith(("val", "eval", "test", "dev"))
 
 
 class _Epochs:

@@ -58,6 +58,7 @@ class TrainingBar:
         self._last = 0
         self._offset = 0
         self._first_epoch: float | None = None
+        self._last_epoch: float | None = None
         self._outer: tuple[int, int | None] | None = None
         """Epochs done and planned, by a bar of epochs."""
 
@@ -162,5 +163,7 @@ class TrainingBar:
         epochs = line.epochs
         if epochs is not None and self._first_epoch == 0:
             epochs += 1  # Lightning's rich bar shows the number of the last epoch
-        self._last = done
+        if done == 0 and self._last == total and epoch == self._last_epoch:
+            done = total  # Lightning resets its bar before it writes the next epoch's label
+        self._last, self._last_epoch = done, epoch
         return BarPosition(before * total + done, epochs * total if epochs else None, epoch)
