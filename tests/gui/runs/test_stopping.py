@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -221,9 +222,12 @@ def test_a_lost_run_is_stopped_on_the_nodes_that_may_still_run_it(
     with lost.journal.open("a") as file:
         file.write(line(event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["node2"])))
     controllers: list[RunLayout] = []
-    monkeypatch.setattr(
-        "torchdeck.launching.taking_over.ensure_controller", lambda layout, _: controllers.append(layout)
-    )
+
+    def start_controller(layout: RunLayout, **_options: object) -> SimpleNamespace:
+        controllers.append(layout)
+        return SimpleNamespace(pid=1, exit_code=lambda: None)
+
+    monkeypatch.setattr("torchdeck.launching.taking_over.start_controller", start_controller)
     monkeypatch.setattr("torchdeck.use_cases.kept_controller.KeptController.look", lambda *_: None)
     page = page_of(qtbot, opened(tmp_path), 1)
     assert page.header.state_word == "lost"
