@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -223,3 +226,26 @@ def test_free_ports_are_free() -> None:
 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", free_port()))
+
+
+def test_memory_of_a_rank_includes_its_workers() -> None:
+    """Processes below it, of any depth; pages that they share count once."""
+    code = """
+import os, subprocess, sys, time
+held = b"x" * 60_000_000
+if os.fork():
+    print("up", flush=True)
+    time.sleep(60)
+worker = "import time; held = b'x' * 90_000_000; print('up', flush=True); time.sleep(60)"
+subprocess.run([sys.executable, "-c", worker])
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"up\n", b"up\n"]
+        resident = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        memory = rank_memory({0: process.pid})[0]
+        assert resident + 80_000_000 < memory < resident + 150_000_000
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=10)

@@ -80,6 +80,12 @@ def test_variables() -> None:
     assert read("x.py", MLFLOW_TRACKING_URI="http://host:5000").folders == ()
 
 
+def test_the_checkpoint_to_continue_from() -> None:
+    """A path; `latest` is none."""
+    assert read("x.py --resume_from_checkpoint out/checkpoint-8").checkpoint == HERE / "out/checkpoint-8"
+    assert read("x.py --resume_from_checkpoint latest").checkpoint is None
+
+
 @given(words=st.lists(st.text(max_size=20) | st.sampled_from(["--output_dir", "--config=\0", "a.yaml", "/"])))
 def test_any_words(words: list[str]) -> None:
     """Nothing raises, and every folder is absolute."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
 from torchdeck.agent.gpus import Sampler, gpu_sampler
-from torchdeck.agent.machine import MachineSampler, rank_memory
+from torchdeck.agent.machine import MachineSampler, RankMemory
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
@@ -43,6 +43,7 @@ class Housekeeping:
         self._checkpoints = checkpoints
         self._min_free = min_free
         self._machine = MachineSampler(layout.root)
+        self._memory = RankMemory()
         self._gpus: Sampler | None = None
         self._gpus_known = False
         self._writer = MetricsWriter(node.system, source="system")
@@ -70,7 +71,7 @@ class Housekeeping:
             self._gpus, self._gpus_known = gpu_sampler(), True  # here, since drivers take their time
         if self._gpus is not None:
             values.update(self._gpus())
-        self.rss = rank_memory(self.pids)
+        self.rss = self._memory(self.pids)
         values.update({f"rank{rank}_rss_bytes": float(size) for rank, size in self.rss.items()})
         self._writer.log(values)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from torchdeck.agent.disk import free_bytes
-from torchdeck.contract.processes import PROC
+from torchdeck.contract.processes import PROC, read_stat
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MEMORY_SHARE = 100.0
+"""Pause between two readings of the ranks' memory, as a multiple of what one takes."""
 
 
 class MachineSampler:
@@ -55,13 +57,62 @@ def machine_memory() -> tuple[int, int]:
     return found["MemTotal:"], found["MemAvailable:"]
 
 
+class RankMemory:
+    """`rank_memory`, as often as its cost allows: the kernel walks through all pages of the processes."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+        self._due = 0.0
+
+    def __call__(self, pids: Mapping[int, int]) -> dict[int, int]:
+        """rank → bytes, of now or of a moment ago."""
+        begun = time.monotonic()
+        if begun >= self._due or not pids.keys() <= self._last.keys():
+            self._last = rank_memory(pids)
+            took = time.monotonic() - begun
+            self._due = begun + took + _MEMORY_SHARE * took
+        return {rank: size for rank, size in self._last.items() if rank in pids}
+
+
 def rank_memory(pids: Mapping[int, int]) -> dict[int, int]:
-    """rank → resident bytes of its process; those that are gone are left out."""
+    """rank → bytes of its process and all below it, data-loader workers included; those gone are left out.
+
+    Pages that several of them share are divided among the processes that map them (PSS): a worker that was
+    forked counts for what it has of its own.
+    """
+    trees = _trees(pids.values()) if pids else {}
     found = {}
     for rank, pid in pids.items():
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            found[rank] = int((PROC / f"{pid}/statm").read_text().split()[1]) * _PAGE
+        sizes = [size for each in (pid, *trees.get(pid, ())) if (size := _own_memory(each)) is not None]
+        if sizes:
+            found[rank] = sum(sizes)
     return found
+
+
+def _trees(roots: Iterable[int]) -> dict[int, list[int]]:
+    """Root → all processes below it."""
+    children: dict[int, list[int]] = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal() and (stat := read_stat(int(entry.name))) is not None:
+            children.setdefault(stat.parent, []).append(stat.pid)
+    found = {}
+    for root in roots:
+        below = list(children.get(root, ()))
+        for pid in below:  # grows
+            below += children.get(pid, ())
+        found[root] = below
+    return found
+
+
+def _own_memory(pid: int) -> int | None:
+    """Bytes of one process; resident ones if the kernel does not show shared pages divided."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        for line in (PROC / f"{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int((PROC / f"{pid}/statm").read_text().split()[1]) * _PAGE
+    return None
 
 
 def _cpu_ticks() -> tuple[int, int]:

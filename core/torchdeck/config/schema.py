@@ -215,6 +215,12 @@ class Telemetry(Section):
         default=[],
         right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
+    names: dict[str, str] = option(
+        "Names of the script's own metrics by role: loss, heldout_loss, lr, grad_norm, tokens_per_s, "
+        "samples_per_s, step_time or epoch. Default: the usual names of known programs.",
+        default={},
+        right='a table of role and name, such as {loss = "actor/pg_loss"}',
+    )
     inside: bool = option(
         "Add callbacks to the trainer that a script uses (Hugging Face, Lightning, torchtitan, DeepSpeed, "
         "accelerate): exact steps, metrics and phases, and a checkpoint when the run is stopped.",

@@ -9,7 +9,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.file_names import FolderNames
 from torchdeck.contract.journal import JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX
+from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX, SOURCES
 from torchdeck.metrics.owned_segment import OwnedSegment, rows_of
 from torchdeck.metrics.segment import TIME
 from torchdeck.metrics.series import Latest, Owner, Series
@@ -213,11 +213,17 @@ class RunMetrics:
             listed.sort(key=lambda item: (item.attempt, item.created))
 
     def _believed(self, name: str, owner: Owner) -> list[OwnedSegment]:
-        """Return the segments of the most trusted source that has the metric, in the order of attempts."""
+        """Return the segments of the most trusted source that has the metric, in the order of attempts.
+
+        Files may be written at saves only: while they lag behind what is printed, that counts.
+        """
         segments = [
             item for item in self._series.get(name, {}).get(owner, ()) if item.rows and not item.problem
         ]
-        best = min((item.trust for item in segments), default=0)
+        trusts = sorted({item.trust for item in segments})
+        best = trusts[0] if trusts else 0
+        if len(trusts) > 1 and best == _FILE and _lags(segments, best):
+            best = trusts[1]
         return [item for item in segments if item.trust == best]
 
     def _limits(self, segments: list[OwnedSegment]) -> dict[int, int]:
@@ -254,6 +260,28 @@ class RunMetrics:
                 (0.0, 0) if origin is None else origin.smoothed_until(name, until, weight, begins[origin])
             )
         return begins
+
+
+_FILE = SOURCES.index("file")
+_LAG = 2.0
+"""Intervals between rows by which a file may be behind."""
+
+
+def _lags(segments: list[OwnedSegment], trust: int) -> bool:
+    """Return whether a source is behind the others in the newest attempt."""
+    newest = max(item.attempt for item in segments)
+    ends = [
+        (item, int(item.last[0])) for item in segments if item.attempt == newest and item.last is not None
+    ]
+    own = [(item, end) for item, end in ends if item.trust == trust]
+    others = [end for item, end in ends if item.trust != trust]
+    if not own or not others:
+        return bool(others)
+    last = max(end for _, end in own)
+    firsts = [item.first_step for item, _ in own if item.first_step is not None]
+    rows = sum(item.rows for item, _ in own)
+    interval = (last - min(firsts, default=last)) / max(1, rows - 1)
+    return max(others) > last + _LAG * max(1.0, interval)
 
 
 def _begins_by(segment: OwnedSegment, step: int) -> bool:

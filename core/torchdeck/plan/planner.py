@@ -86,6 +86,7 @@ def make_plan(
         batch=batch,
         checkpoint=checkpoint,
         stdout=stdout_policy(config),
+        metric_names=dict(config.telemetry.names),
         policy=supervision_policy(config),
         slots=_slots_in(parts, checkpoint),
         code=code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
 from torchdeck.runs.ended_ranks import read_exit_files
+from torchdeck.runs.idle_end import idle_note
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage, rebuilt_created
@@ -40,6 +42,7 @@ class RunFollower:
         self._names_in = FolderNames()
         self._nodes: dict[str, JournalReader] = {}
         self._rebuilt: Event | None = None
+        self._idle_note: str | None = None
         self.links: Links | None = None
         """How its nodes were reached at the last look; None for a run of this machine alone."""
 
@@ -61,7 +64,17 @@ class RunFollower:
         found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
         if found.state is RunState.LOST and not found.end_written and self._read_exit_files(found):
             found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
-        return found
+        return self._with_notes(found)
+
+    def _with_notes(self, found: RunView) -> RunView:
+        """Add what only the files of the ranks tell; they are read once, at the end."""
+        if found.state is not RunState.SUCCEEDED:
+            return found
+        if self._idle_note is None:
+            self._idle_note = idle_note(self.layout, found)
+        if not self._idle_note:
+            return found
+        return dataclasses.replace(found, warnings=(*found.warnings, self._idle_note))
 
     def has_taken(self, request_id: str) -> bool:
         """Return whether an agent had taken the request at the last poll."""

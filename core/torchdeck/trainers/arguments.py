@@ -64,6 +64,7 @@ _STEPS = frozenset(
     )
 )
 """Names of the total of optimizer steps. `steps` alone, and epochs, are not: of what, is not certain."""
+_CHECKPOINTS = frozenset(("resume_from_checkpoint",))
 _VARIABLES = ("TENSORBOARD_LOGGING_DIR", "TENSORBOARD_DIR", "WANDB_DIR", "MLFLOW_TRACKING_URI")
 _FILE_VARIABLES = ("VERL_FILE_LOGGER_PATH",)
 _CONFIGS = (".yaml", ".yml", ".json", ".toml", ".py")
@@ -89,6 +90,8 @@ class Arguments(NamedTuple):
     total: int | None = None
     """Optimizer steps that it will do."""
     total_origin: str = ""
+    checkpoint: Path | None = None
+    """Checkpoint from which it is told to continue."""
 
 
 def read_arguments(command: Sequence[str], working_dir: Path, environment: Mapping[str, str]) -> Arguments:
@@ -103,12 +106,14 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
     for path in _configs(command, working_dir):
         given += [(name, Named(value, f"{name} in {path.name}")) for name, value in _in_config(path)]
     folders: list[Path] = []
-    total, origin = None, ""
+    total, origin, checkpoint = None, "", None
     for name, named in given:
         if _matches(name, _FOLDERS) and len(folders) < MOST_FOLDERS:
             folders.append(_absolute(named.value, working_dir))
         elif total is None and _matches(name, _STEPS) and re.fullmatch(r"[1-9]\d{0,11}", named.value):
             total, origin = int(named.value), named.origin
+        elif checkpoint is None and _matches(name, _CHECKPOINTS) and "/" in named.value:
+            checkpoint = _absolute(named.value, working_dir)
     folders += [
         _absolute(environment[name].removeprefix("file:"), working_dir)
         for name in _VARIABLES
@@ -117,7 +122,7 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
     folders += [
         _absolute(environment[name], working_dir).parent for name in _FILE_VARIABLES if environment.get(name)
     ]
-    return Arguments(tuple(dict.fromkeys(folders)), total, origin)
+    return Arguments(tuple(dict.fromkeys(folders)), total, origin, checkpoint)
 
 
 def _given(command: Sequence[str]) -> Iterator[tuple[str, Named]]:

@@ -53,7 +53,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
         "val_loss",
         "validation_loss",
         "valid_loss",
-        "validation_metrics_global_avg_loss",
+        "validation_metrics_loss",
         "dev_loss",
         "val_loss_epoch",
         "validation_loss_epoch",

@@ -102,6 +102,9 @@ def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
         written,
     )
 
+    shown = script.command.run("runs", "show", layout.root.name).stdout
+    assert "progress: step, total and loss from trainer_state.json" in shown
+
     resumed = [*arguments, "--resume_from_checkpoint", str(output / "checkpoint-8"), "--max_steps=16"]
     again = script.run(script.config(HUGGING_FACE, *resumed, more=FILES_ALONE))
     assert rows(again, "loss") == history(output / "checkpoint-16", "loss", after=8)

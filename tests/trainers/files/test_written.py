@@ -126,6 +126,16 @@ def test_trainer_state_after_a_resume(written: Path, tmp_path: Path) -> None:
     assert everything(TrainerState(tmp_path / "checkpoint-20/trainer_state.json", since + 5)) == []
 
 
+def test_trainer_state_after_a_resume_from_elsewhere(written: Path, tmp_path: Path) -> None:
+    """The checkpoint that the arguments name lies in another folder."""
+    (tmp_path / "checkpoint-40").mkdir()
+    path = tmp_path / "checkpoint-40/trainer_state.json"
+    path.write_bytes((written / "checkpoint-40/trainer_state.json").read_bytes())
+    reader = TrainerState(path, path.stat().st_mtime - 0.001)
+    reader.checkpoint = written / "checkpoint-20"
+    assert values(everything(reader), "loss") == LOSSES[3:]
+
+
 def test_torchtitan(written: Path) -> None:
     """Steps, single values, and the phases."""
     readings = everything(TitanLog(only(written, "structured_logs/*.jsonl")))

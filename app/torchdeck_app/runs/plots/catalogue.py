@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from torchdeck.trainers.roles import Roles
 from torchdeck_app.runs.plots.units import Unit
 
 Whose = Literal["rank", "node"]
@@ -62,6 +63,8 @@ _GPU: tuple[tuple[str, str, Unit], ...] = (
     ("power_w", "GPU power", "W"),
 )
 _GPU_NAME = re.compile(r"gpu(\d+)_(\w+)")
+_ROLES = Roles()
+"""Names of a script's metrics that are those of the table: `train/loss` is a loss."""
 
 
 _LOSS_TO_COME = Metric(LOSS, "Loss", "loss", "rank", ("loss",), ("train",), about="loss")
@@ -91,11 +94,12 @@ def catalogue(
 def _known(table: Iterable[_Entry], whose: Whose, left: set[str]) -> list[Metric]:
     made: list[Metric] = []
     for key, title, unit, names, labels in table:
-        there = [number for number, name in enumerate(names) if name in left]
+        actual = [name if name in left else _ROLES.choose(name, left) for name in names]
+        there = [number for number, name in enumerate(actual) if name is not None]
+        picked = tuple(name for name in actual if name is not None)
         if not there:
             continue
-        left.difference_update(names)
-        picked = tuple(names[number] for number in there)
+        left.difference_update(picked)
         twice = key == "samples_per_s" and any(metric.key == "throughput" for metric in made)
         shown = key not in _HIDDEN and not twice
         made.append(

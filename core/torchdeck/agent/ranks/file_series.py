@@ -20,6 +20,7 @@ from torchdeck.trainers.arguments import Arguments, read_arguments
 from torchdeck.trainers.files.finding import Found, Walk, held_open
 from torchdeck.trainers.files.growing import FileReader
 from torchdeck.trainers.files.json_lines import JsonLines
+from torchdeck.trainers.files.trainer_state import TrainerState
 from torchdeck.trainers.reading import Reading
 
 INTERVAL = 0.5
@@ -190,6 +191,8 @@ class FileSeries:
                 continue
             begin = (self._sizes or {}).get(str(each.path), 0)
             reader = each.kind.open(each.path, self._since, begin)
+            if isinstance(reader, TrainerState):
+                reader.checkpoint = self._arguments.checkpoint
             self._followed[each.path] = Followed(each, rank, reader)
 
     def _is_new(self, found: Found) -> bool:

@@ -28,6 +28,7 @@ from torchdeck.contract.log_times import ROW, LogLengths, whole_rows
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.run_states import StopCause, StopKind
+from torchdeck.trainers.roles import Roles
 
 STOP_THREADS = 2.0
 """Seconds for the threads to end."""
@@ -131,7 +132,7 @@ class Observation:
         self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
         layout = self._layout.attempt(attempt)
         self._attempt = attempt
-        self._watch = RankWatch(layout, self._ranks, self._clock)
+        self._watch = RankWatch(layout, self._ranks, self._clock, Roles(plan.metric_names))
         self._journaled = set(recovered.exited)
         self._trained.clear()
         self._up_told = False

@@ -26,6 +26,7 @@ from torchdeck.contract.metrics.segment_format import (
 from torchdeck.contract.processes import PROC
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.reading import Reading
+from torchdeck.trainers.roles import Roles
 
 _UNTRAINED_PHASES = frozenset((RankPhase.STARTING, RankPhase.LOADING, RankPhase.COMPILING))
 """Phases of a rank that need not have trained yet."""
@@ -54,13 +55,15 @@ class RankWatch:
         inside: rank → what was added to a script's trainer.
     """
 
-    def __init__(self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock) -> None:
+    def __init__(
+        self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock, roles: Roles | None = None
+    ) -> None:
         self.exits: dict[int, int] = {}
         self.states: dict[int, RankState] = {}
         self._clock = clock
         self._ranks = {rank: attempt.rank(rank) for rank in ranks}
         self.inside = {rank: InsideWatch(layout.inside) for rank, layout in self._ranks.items()}
-        self.scripts = {rank: ScriptBook(layout.script) for rank, layout in self._ranks.items()}
+        self.scripts = {rank: ScriptBook(layout.script, roles) for rank, layout in self._ranks.items()}
         self._rows = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
         self._slow: dict[int, float | None] = {}
         self._watched: set[int] = set()

@@ -23,6 +23,7 @@ from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.replay import fields as read
+from torchdeck.runs.script_progress import origins_sentence, script_state
 from torchdeck.runs.state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
@@ -165,6 +166,10 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     if view.found_ranks:
         found = ", ".join(f"{rank} (process {pid})" for rank, pid in view.found_ranks)
         yield f"  ranks that the program started: {found}"
+    script = None if view.kind == "recipe" else script_state(layout, view.world_size or 1)
+    origins = "" if script is None else origins_sentence(script)
+    if origins:
+        yield f"  progress: {origins}"
     code = code_sentence(read_json(layout.plan))
     if code:
         yield f"  {code}"

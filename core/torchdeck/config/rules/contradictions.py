@@ -17,6 +17,7 @@ from torchdeck.config.rules.table_rules import CHECKPOINT_RULES, ESTIMATE_RULES,
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.trainers.roles import ROLES
 
 # Contradictions of the options of DeepSpeed's ZeRO.
 
@@ -323,6 +324,18 @@ def patterns(given: Given) -> Iterator[Finding]:
             yield Finding(path, wrong, "a group such as (?P<loss>\\S+)")
 
 
+def metric_names(given: Given) -> Iterator[Finding]:
+    """Names are given to roles that exist."""
+    for role, name in given.config.telemetry.names.items():
+        if role not in ROLES:
+            near = nearest(role, ROLES) or ROLES
+            yield Finding(
+                ("telemetry", "names", role), f"{shown(role)} is no role of a metric", " or ".join(near)
+            )
+        elif not name:
+            yield Finding(("telemetry", "names", role), "the name is empty", "a metric of the script")
+
+
 def without_effect(given: Given) -> Iterator[Finding]:
     """A key is changed from its default although another key's value leaves it without effect."""
     for path, key in all_keys().items():
@@ -350,7 +363,7 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, secrets, length,
     batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, powersgd, fsdp_dtypes, *DEEPSPEED_RULES,
-    *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, resume, patterns, without_effect,
+    *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, resume, patterns, metric_names, without_effect,
 )  # fmt: skip
 
 

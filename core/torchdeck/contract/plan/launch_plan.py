@@ -169,6 +169,8 @@ class LaunchPlan:
     """Devices of spare nodes; their ranks are those of the nodes they replace."""
     absent: tuple[AbsentNode, ...] = ()
     """Nodes that did not answer and are left out; nothing of the run is on them."""
+    metric_names: Mapping[str, str] = field(default_factory=dict)
+    """Role → the script's own name of that metric (`trainers.roles`)."""
     version: int = PLAN_VERSION
 
     @property
@@ -210,7 +212,7 @@ class LaunchPlan:
                 del value["checkpoint"][name]  # plans of earlier versions lack it
         if not self.smaller:
             del value["smaller"]  # plans older than ranges lack it but have a fingerprint
-        for name in ("spares", "spare_ranks", "absent"):
+        for name in ("spares", "spare_ranks", "absent", "metric_names"):
             if not value[name]:
                 del value[name]
         return value
@@ -315,6 +317,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         spares=tuple(NodePlan(**_tupled(node)) for node in value.get("spares", ())),
         spare_ranks=tuple(RankPlacement(**rank) for rank in value.get("spare_ranks", ())),
         absent=tuple(AbsentNode(**node) for node in value.get("absent", ())),
+        metric_names=dict(value.get("metric_names", {})),
         version=int(value["version"]),
     )
 

@@ -25,6 +25,9 @@ class TrainerState(FileReader):
 
     A run that continued from a checkpoint has that one's rows at the beginning. They are another run's, and
     left out.
+
+    Attributes:
+        checkpoint: the one from which the run was told to continue, if it may lie elsewhere.
     """
 
     def __init__(self, path: Path, since: float = 0.0) -> None:
@@ -35,6 +38,7 @@ class TrainerState(FileReader):
             since: unix seconds at which the run began; a file that is older is another run's.
         """
         super().__init__(path)
+        self.checkpoint: Path | None = None
         self._since = since
         self._seen = (0, 0)
 
@@ -59,7 +63,8 @@ class TrainerState(FileReader):
     def _restored(self, history: list[Any], step: int) -> int:
         """Return how many rows are those of the checkpoint with which the run began."""
         longest = 0
-        for path in _siblings(self.path):
+        elsewhere = [] if self.checkpoint is None else [self.checkpoint / NAME]
+        for path in (*_siblings(self.path), *elsewhere):
             try:
                 if path.stat().st_mtime >= self._since:
                     continue

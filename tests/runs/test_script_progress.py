@@ -1,0 +1,114 @@
+"""Progress of scripts, whatever they call their metrics, and which layer reports what."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from support.histories import ALIVE, DEAD, controller_journal, ended, finished, running_run
+from support.metrics import opened, write_rows
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.script_state import Origin, ScriptState, write_script_state
+from torchdeck.contract.run_states import RankPhase
+from torchdeck.runs.idle_end import idle_note
+from torchdeck.runs.script_progress import origins_sentence
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.view import RunView, fold
+
+STATE = Origin("file", "trainer_state.json")
+
+
+def view_of(*, over: bool = False) -> RunView:
+    """A script's run of two ranks."""
+    events = [*running_run(), *([ended(1), finished()] if over else [])]
+    found = fold("r", controller_journal(), {"localhost": events}, {}, DEAD if over else ALIVE, 110.0)
+    return dataclasses.replace(found, kind="script", world_size=2)
+
+
+def write_state(run: Path, state: ScriptState, rank: int = 0) -> None:
+    path = RunLayout(run).attempt(1).rank(rank).script
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_script_state(path, state)
+
+
+def read(run: Path, *, over: bool = False) -> TrainingProgress:
+    progress = ProgressReader(RunLayout(run)).read(view_of(over=over))
+    assert progress is not None
+    return progress
+
+
+def test_metrics_are_known_by_their_roles(tmp_path: Path) -> None:
+    """TRL's, torchtitan's; the curve in the list of runs, too."""
+    write_rows(tmp_path, [(4, {"loss_metrics/global_avg_loss": 2.5, "throughput(tps)": 900.0})])
+    write_rows(tmp_path, [(3, {"eval_loss": 2.25, "train_samples_per_second": 7.0})])
+    progress = read(tmp_path)
+    assert (progress.loss, progress.heldout_loss) == (2.5, 2.25)
+    assert (progress.tokens_per_s, progress.samples_per_s) == (900.0, 7.0)
+
+
+def test_the_run_file_names_the_metrics(tmp_path: Path) -> None:
+    """Also one that looks like another."""
+    RunLayout(tmp_path).plan.write_text(json.dumps({"metric_names": {"loss": "critic/score"}}))
+    write_rows(tmp_path, [(4, {"loss": 1.0, "critic/score": 0.5})])
+    assert read(tmp_path).loss == 0.5
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_step_total_and_epoch_are_the_script_states(tmp_path: Path, over: bool) -> None:
+    """Not the number of a row; the time left by its rate, while it runs."""
+    write_rows(tmp_path, [(4000, {"train_loss": 1.0})])
+    write_state(tmp_path, ScriptState(20, 60, 0.75, RankPhase.TRAINING, rate=2.0))
+    progress = read(tmp_path, over=over)
+    assert (progress.step, progress.total, progress.epoch) == (20, 60, 0.75)
+    assert progress.eta == (None if over else 20.0)
+    assert "step 20/60  epoch 0.75" in progress.text()
+
+
+def test_the_last_rank_may_be_the_one_that_reports(tmp_path: Path) -> None:
+    """As Megatron's does."""
+    write_state(tmp_path, ScriptState(total=60))
+    write_state(tmp_path, ScriptState(12, 60), rank=1)
+    assert read(tmp_path).step == 12
+
+
+def test_origins_are_a_sentence() -> None:
+    """Facts of one origin together."""
+    state = ScriptState(
+        1, 2, origins={"step": STATE, "loss": STATE, "total": Origin("arguments", "--max_steps")}
+    )
+    assert origins_sentence(state) == "step and loss from trainer_state.json, total from --max_steps"
+    everything = ScriptState(1, 2, origins=dict.fromkeys(("step", "loss", "total", "epoch"), STATE))
+    assert origins_sentence(everything) == "step, total and loss from trainer_state.json"
+    assert origins_sentence(ScriptState()) == ""
+
+
+def test_a_file_that_lags_is_passed_by_what_is_printed(tmp_path: Path) -> None:
+    """A state file at saves: until the next, what is printed counts; then its exact values."""
+    write_rows(tmp_path, [(step, {"loss": step + 0.125}) for step in range(1, 11)], source="file")
+    write_rows(tmp_path, [(step, {"loss": step + 0.1}) for step in range(1, 13)], source="stdout")
+    assert opened(tmp_path).series("loss", 0).values[-1] == 10.125
+    write_rows(tmp_path, [(step, {"loss": step + 0.1}) for step in range(13, 19)], source="stdout")
+    assert opened(tmp_path).series("loss", 0).values.tolist()[-1] == 18.1
+    write_rows(tmp_path, [(step, {"loss": step + 0.125}) for step in range(11, 19)], source="file")
+    assert opened(tmp_path).series("loss", 0).values.tolist() == [step + 0.125 for step in range(1, 19)]
+
+
+def test_a_run_that_did_nothing_is_noted(tmp_path: Path) -> None:
+    """No step, no metric, hardly any output; any of these, and nothing is noted."""
+    layout = RunLayout(tmp_path)
+    over = view_of(over=True)
+    for rank in (0, 1):
+        layout.attempt(1).rank(rank).root.mkdir(parents=True)
+        layout.attempt(1).rank(rank).stdout.write_text("ok\n")
+    note = idle_note(layout, over)
+    assert "no step, no metric and 6 B of output" in note
+    assert idle_note(layout, view_of()) == ""
+    assert idle_note(layout, dataclasses.replace(over, kind="recipe")) == ""
+    write_state(tmp_path, ScriptState(1))
+    assert idle_note(layout, over) == ""
+    layout.attempt(1).rank(0).script.unlink()
+    layout.attempt(1).rank(1).stderr.write_text("x" * 300)
+    assert idle_note(layout, over) == ""
