@@ -85,6 +85,7 @@ def test_script_runs_unchanged_and_every_command_shows_it(command: Command, tmp_
         value = torch.tensor([float(dist.get_rank() + 1)])
         dist.all_reduce(value)
         print("sum", value.item(), sys.argv[1:])
+        (Path(__file__).parent / f"beside{dist.get_rank()}").write_text("result")
         (Path("@folder") / f"weights{dist.get_rank()}").write_text(os.environ.get("TORCHDECK_UMASK", "none"))
         dist.destroy_process_group()
         """,
@@ -114,6 +115,9 @@ def test_script_runs_unchanged_and_every_command_shows_it(command: Command, tmp_
     weights = tmp_path / "weights0"
     assert weights.stat().st_mode == (tmp_path / "mine").stat().st_mode
     assert weights.read_text() == "none"
+    assert [(tmp_path / f"beside{rank}").read_text() for rank in range(2)] == ["result"] * 2
+    said = f"the program wrote 2 files beside its code: they are in {tmp_path} now (beside0, beside1)"
+    assert said in command.run("runs", "show", "latest").stdout
 
 
 def test_failed_rank_is_named_with_its_traceback(command: Command, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.attempt.attempt_plan import Given, prepare_attempt
 from torchdeck.agent.gang import commands as do
@@ -15,7 +15,10 @@ from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.role import Role
+from torchdeck.agent.snapshots.results import Written, bring, written_beside
 from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.file_names import text_of
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place, smaller_plan
@@ -23,6 +26,9 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
     from torchdeck.agent.ranks.observation import Observation
+
+SHOWN_RESULTS = 8
+"""Files written beside the code that are journaled by name."""
 
 
 class Execution:
@@ -160,8 +166,25 @@ class Execution:
         )
         return events
 
+    def _journal_results(self) -> None:
+        """Journal files that the program wrote beside its code, after bringing them to a project here."""
+        if not self._plan.code.folder:
+            return
+        if self._name == LOCALHOST:
+            written = bring(self._layout, Path(self._plan.code.folder))
+        else:
+            written = Written(left=tuple(written_beside(self._layout)))
+        if written.brought or written.left:
+            self._journal.append(
+                "results",
+                node=self._name,
+                brought=_shortened(written.brought),
+                left=_shortened(written.left),
+            )
+
     def _finish(self, command: do.Finish | do.Depart) -> None:
         self.finished = True
+        self._journal_results()
         if isinstance(command, do.Depart):
             told = {"may_return": True} if command.may_return else {}
             self._journal.append("node_finished", why=command.why, attempt=self._role.number, **told)
@@ -175,3 +198,7 @@ class Execution:
             checkpoint=checkpoint,
             attempt=self._role.number,
         )
+
+
+def _shortened(names: Sequence[str]) -> dict[str, Any]:
+    return {"count": len(names), "names": [text_of(name) for name in names[:SHOWN_RESULTS]]}

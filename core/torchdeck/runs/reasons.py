@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchdeck.contract.run_states import Outcome, StopCause, StopKind
@@ -12,6 +12,7 @@ from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, Lin
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
+from torchdeck.shown_text import shown_line
 
 STOP_REASONS: Mapping[str, str] = {
     StopCause.USER: "stop requested",
@@ -255,6 +256,27 @@ def numbers_left_out(ranks: Sequence[int]) -> str:
         f"{who} more lines than can be searched for numbers: some points are missing from the plots "
         "(logs are complete). Print less often, or call torchdeck.log"
     )
+
+
+def results(event: Mapping[str, Any], folder: str) -> Iterator[str]:
+    """Describe what the program wrote beside its code, as told by an event `results`.
+
+    Args:
+        event: fields of the event.
+        folder: the user's folder, of which the run executed a copy.
+    """
+    node = read.text(event, "node")
+    for kind in ("brought", "left"):
+        told = read.mapping(event, kind)
+        count, names = read.whole(told, "count") or 0, told.get("names")
+        if count and isinstance(names, list):
+            shown = ", ".join(shown_line(name) for name in names if isinstance(name, str))
+            more = f" and {count - len(names):,} more" if count > len(names) else ""
+            files = f"{count:,} file{'s' * (count > 1)} beside its code"
+            if kind == "brought":
+                yield f"the program wrote {files}: they are in {folder} now ({shown}{more})"
+            else:
+                yield f"the program wrote {files}, only in the run's copy on {node} ({shown}{more})"
 
 
 def strangers(event: Mapping[str, Any]) -> str:

@@ -396,6 +396,9 @@ def _warnings(
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if history.numbers_left_out:
         found.append(reasons.numbers_left_out(sorted(history.numbers_left_out)))
+    created = history.created.fields if history.created is not None else {}
+    for event in history.results.values():
+        found += reasons.results(event.fields, read.text(created, "code_folder"))
     if history.strangers is not None:
         found.append(reasons.strangers(history.strangers.fields))
     if state.is_terminal:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.agent.snapshots.results import written_beside
+from torchdeck.contract.file_names import text_of
 from torchdeck.contract.layout import Home
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, NodeDeletion, delete_runs
@@ -20,13 +22,16 @@ NODES_LIMIT = REACH_LIMIT + LIMIT
 """Seconds for all nodes, without the time that a person takes to answer."""
 
 
-def delete(layout: RunLayout, ui: Ui, *, on_nodes: bool = True) -> tuple[NodeDeletion, ...]:
+def delete(
+    layout: RunLayout, ui: Ui, *, on_nodes: bool = True, results: bool = False
+) -> tuple[NodeDeletion, ...]:
     """Delete a run; what came of it on its nodes.
 
     Args:
         layout: of the run.
         ui: the front end.
         on_nodes: there, too; else what its nodes have stays.
+        results: also if a file that the program wrote beside its code is nowhere else.
 
     Raises:
         Refusal: something of it lives, or it cannot be removed.
@@ -34,6 +39,13 @@ def delete(layout: RunLayout, ui: Ui, *, on_nodes: bool = True) -> tuple[NodeDel
     from torchdeck.runs.folders.deletion import remove, set_aside
 
     names = remote_nodes(layout) if on_nodes else ()
+    only_here = [] if results else written_beside(layout)
+    if only_here:
+        raise Refusal(
+            f"{len(only_here):,} files that the program wrote beside its code are only in {layout.code}, "
+            f"such as {text_of(only_here[0])}",
+            fix="copy what you need; --yes deletes them, too",
+        )
     try:
         # noted before the nodes are asked: `nodes clean` continues if this is cut short
         remove(set_aside(layout, on_nodes=on_nodes))

@@ -50,12 +50,13 @@ def run(args: argparse.Namespace) -> int:
         return _on_nodes_alone(args.id, args.node, as_json=args.json)
     layout = find_run(args.id)
     names = () if args.here else remote_nodes(layout)
-    if not args.yes and sys.stdin.isatty() and not _agreed(layout, names):
+    asked = not args.yes and sys.stdin.isatty()
+    if asked and not _agreed(layout, names):
         print(f"torchdeck: {layout.root.name} was not deleted", file=sys.stderr)
         return REFUSED
     _say_nodes(layout.root.name, names)
     try:
-        told = delete(layout, TerminalUi(), on_nodes=not args.here)
+        told = delete(layout, TerminalUi(), on_nodes=not args.here, results=asked or args.yes)
     except Refusal as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return REFUSED
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
     """Ask for confirmation on the terminal."""
+    from torchdeck.agent.snapshots.results import written_beside
     from torchdeck.runs.follower import read_run
 
     try:
@@ -72,6 +74,8 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
     except OSError:
         what = f"run {layout.root.name}, which cannot be read,"
     where = f", here and on {', '.join(nodes)}" if nodes else ""
+    if beside := written_beside(layout):
+        what += f", {len(beside):,} files that its program wrote beside its code"
     question = f"Delete {what} and the checkpoints in it{where}? (yes/no) "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("yes", "y")

@@ -65,6 +65,8 @@ class RunHistory:
         self.attempt: int | None = None
         self.held_by: tuple[DeviceHolder, ...] = ()
         self._hangs = HangsSeen()
+        self.results: dict[str, Event] = {}
+        """Node → what the program wrote beside its code there."""
         self.found_ranks: dict[int, int] = {}
         """Rank → process, of ranks that a plain process started itself."""
         self.stopping: tuple[str, str] | None = None
@@ -387,6 +389,9 @@ class RunHistory:
             int(rank): pid for rank, pid in found if rank.isdecimal() and type(pid) is int and pid > 0
         }
 
+    def _results(self, event: Event) -> None:
+        self.results[read.text(event.fields, "node")] = event
+
     def _strangers(self, event: Event) -> None:
         self.strangers = event
 
@@ -436,6 +441,7 @@ class RunHistory:
         "checkpoint_damaged": _checkpoint_damaged,
         "numbers_left_out": _numbers_left_out,
         "ranks_found": _ranks_found,
+        "results": _results,
         "strangers": _strangers,
     }
     _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {
