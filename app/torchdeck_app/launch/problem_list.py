@@ -47,7 +47,7 @@ class ProblemList(QWidget):
         self.list = QListWidget()
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setAccessibleName("List of problems")
-        self.list.setToolTip("Enter or a click leads to the field and the line")
+        self.list.setToolTip("Click or press Enter to go to the field and line")
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setResizeMode(QListView.ResizeMode.Adjust)

@@ -113,8 +113,8 @@ def cleaning_words(name: str, orphans: tuple[RunHere, ...]) -> str:
         for run in orphans
     ]
     return (
-        f"On {name} no one looks after these any more. They get SIGTERM, and SIGKILL 5 s later; what came "
-        "after their last checkpoint is lost. Runs that live are left alone.\n\n" + "\n".join(lines)
+        f"No agent supervises these processes on {name} any more. They get SIGTERM, and SIGKILL 5 s later. "
+        "Steps after their last checkpoint are lost. Live runs are not touched.\n\n" + "\n".join(lines)
     )
 
 
@@ -138,26 +138,22 @@ LOOKS = {
     Standing.REACHED: Look("●", "connected", "good"),
     Standing.UNREACHABLE: Look("✕", "unreachable", "bad"),
     Standing.NEEDS_LOGIN: Look("◐", "needs login", "warn"),
-    Standing.NEEDS_KEY: Look("✕", "no key it takes", "bad"),
+    Standing.NEEDS_KEY: Look("✕", "no accepted key", "bad"),
     Standing.KEY_UNKNOWN: Look("?", "host key unknown", "warn"),
     Standing.KEY_CHANGED: Look("✕", "host key changed", "bad"),
     Standing.NO_PYTHON: Look("✕", "no Python", "bad"),
 }
 HELPS = {
-    Standing.UNREACHABLE: Help("Try again", "Connect to it once more", asks=False),
-    Standing.NEEDS_LOGIN: Help("Log in …", "Ask for the password or passphrase, and connect", asks=True),
+    Standing.UNREACHABLE: Help("Try again", "Connect again", asks=False),
+    Standing.NEEDS_LOGIN: Help("Log in …", "Enter the password or passphrase, and connect", asks=True),
     Standing.NEEDS_KEY: Help(
-        "Edit …", "Name a key that it takes; it asks for no password", asks=False, edits=True
+        "Edit …", "Choose a key that the node accepts; it allows no passwords", asks=False, edits=True
     ),
     Standing.KEY_UNKNOWN: Help(
-        "Look at the key …", "Show the host's fingerprint, to trust it or not", asks=True
+        "Check the key …", "Show the host's fingerprint, to trust it or not", asks=True
     ),
-    Standing.KEY_CHANGED: Help(
-        "Try again", "Connect to it once more; a changed key stays refused", asks=False
-    ),
-    Standing.NO_PYTHON: Help(
-        "Edit …", "Change what the node inventory says of its Python", asks=False, edits=True
-    ),
+    Standing.KEY_CHANGED: Help("Try again", "Connect again; a changed key stays refused", asks=False),
+    Standing.NO_PYTHON: Help("Edit …", "Change its Python in the node inventory", asks=False, edits=True),
 }
 """None if no action is possible."""
 

@@ -146,11 +146,11 @@ class MatrixView(QWidget):
         self.button.setText("Cancel" if busy else "Measure")
         self.button.setEnabled(busy or count >= 2)
         tip = (
-            f"Measure the {count * (count - 1)} ways between them"
+            f"Measure the {count * (count - 1)} connections between them"
             if count >= 2
             else "Choose two or more nodes"
         )
-        self.button.setToolTip("Wait for it no longer" if busy else tip)
+        self.button.setToolTip("Cancel the measurement" if busy else tip)
 
     def _press(self) -> None:
         if self._measuring is not None:
@@ -158,7 +158,7 @@ class MatrixView(QWidget):
             return
         names, reach = self.chosen, self._logins.asking
         self._logins.ask_again()
-        self._say("Reaching the nodes …")
+        self._say("Connecting to the nodes …")
         operation = self._operations.run(
             "measuring connections",
             lambda progress, _cancel: measure(names, reach, progress),
@@ -181,7 +181,7 @@ class MatrixView(QWidget):
         more = [f"and {len(reasons) - _MOST_SAID} more reasons"] if len(reasons) > _MOST_SAID else []
         self.wrong.setText("\n".join([f"✕ {reason}" for reason in reasons[:_MOST_SAID]] + more))
         self.wrong.setVisible(bool(reasons))
-        fine = f"All {len(pairs)} ways are open."
+        fine = f"All {len(pairs)} connections work."
         self._over(f"{bad} of {len(pairs)} connections failed:" if bad else fine)
 
     def _over(self, said: str) -> None:
@@ -267,7 +267,7 @@ class MatrixModel(QAbstractTableModel):
         way = self._found.ways.get((source, target))
         if way is None:
             return f"{source} itself"
-        latency = "" if way.latency is None else f", {way.latency * 1e3:.2f} ms there and back"
+        latency = "" if way.latency is None else f", {way.latency * 1e3:.2f} ms round trip"
         bandwidth = "" if way.bandwidth is None else f", {size(way.bandwidth)}/s"
         return f"{source} reaches {target} ({self._found.addresses[target]}){latency}{bandwidth}"
 

@@ -48,7 +48,7 @@ class Measured:
                 return self.silent[name]
         way = self.ways.get((source, target))
         if way is None:
-            return f"{source} did not say whether it reaches {target}"
+            return f"{source} did not report whether it can connect to {target}"
         if way.ok:
             return ""
         return f"{source} cannot connect to {target} ({self.addresses[target]}, port {way.port}): {way.error}"

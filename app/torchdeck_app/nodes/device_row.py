@@ -107,7 +107,7 @@ class DeviceRow(QWidget):
             facts.append(f"{now.temperature:.0f} °C")
         if now.power is not None:
             facts.append(f"{now.power:.0f} W")
-        self._facts.setText("  ".join(facts) or "temperature and power are not told")
+        self._facts.setText("  ".join(facts) or "temperature and power are not reported")
         if now.utilisation is not None:
             self._chart.add(now.utilisation, f"{now.utilisation:.0f} %")
         self._run_id = "" if now.owner is None else now.owner.run_id

@@ -20,7 +20,7 @@ _TOOLTIP = 80
 """Maximum characters per line of the tooltip."""
 _NAME = 15 * GRID
 """Width of the names in pixels."""
-_NAME_HELP = "What run files call it: letters, digits, `_`, `-` and `.`; the book cannot rename a node."
+_NAME_HELP = "Name in run files: letters, digits, `_`, `-` and `.`. A node cannot be renamed."
 
 
 class EntryForm(QWidget):
@@ -51,7 +51,7 @@ class EntryForm(QWidget):
                 self._fields[field.name] = field
                 line = QLineEdit(field.text(values.get(field.name)))
                 line.setCursorPosition(0)
-                line.setPlaceholderText(field.absent)
+                line.setPlaceholderText(field.default)
                 self._add(form, field.name, field.label, field.help, line)
         column.addStretch(1)
 
@@ -115,7 +115,7 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
 """Keys by heading; keys that are new in the schema come under the last one."""
 LAST_HEADING = "Runtime settings"
 _REQUIRED = {"address": "required: a name, an address, a Host of ~/.ssh/config"}
-_ABSENT = re.compile(r"absent: (.+?)(?:[.;:]\s|\.?$)")
+_DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Field:
 
     name: str
     help: str
-    absent: str
-    """Default while the field is empty; for a required key, its description."""
+    default: str
+    """Effect of an empty field; for a required key, what is required."""
     required: bool
     is_list: bool
     is_number: bool
@@ -170,12 +170,12 @@ def values_of(entry: NodeEntry) -> dict[str, Any]:
 
 def _field(name: str, info: FieldInfo) -> Field:
     described, kind = str(info.description), str(info.annotation)
-    absent = _ABSENT.search(described)
+    default = _DEFAULT.search(described)
     is_list = "list" in kind
     return Field(
         name,
-        described + (" Several are divided by commas." if is_list else ""),
-        absent.group(1) if absent is not None else _REQUIRED.get(name, "none"),
+        described + (" Separate several by commas." if is_list else ""),
+        default.group(1) if default is not None else _REQUIRED.get(name, "none"),
         info.is_required(),
         is_list,
         re.search(r"\bint\b", kind) is not None,

@@ -32,10 +32,10 @@ from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
 
 _MEANS = (
-    "A node's address is the Host of the config, so that all that stands under it there (IdentityFile, "
-    "ProxyJump, HostKeyAlias, …) still applies."
+    "A node's address is the Host of the config, so its settings there (IdentityFile, ProxyJump, "
+    "HostKeyAlias, …) still apply."
 )
-_EMPTY = "Each Host that the SSH config names stands here, to be made a node with what the config says of it."
+_EMPTY = "All hosts of the SSH config are listed here, to be imported as nodes with their settings."
 
 
 class ImportDialog(QDialog):
@@ -120,7 +120,7 @@ class ImportDialog(QDialog):
             self.list.addTopLevelItem(self._item(host))
         self._fit_names()
         self._found.setCurrentWidget(self.list if hosts else self.empty)
-        none = f"{self._file} names no host; patterns alone are no nodes."
+        none = f"{self._file} names no hosts; patterns are not imported."
         self.said.setText(f"{len(hosts)} hosts in {self._file}" if hosts else none)
         self._count()
 

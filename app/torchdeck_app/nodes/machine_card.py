@@ -218,7 +218,7 @@ class SoftwareRow(QWidget):
         self._say("System", facts.system)
         self._say("Kernel", f"{facts.kernel}, {facts.machine}")
         driver = facts.driver or _NONE
-        self._say("NVIDIA driver", driver, "" if facts.driver else "No driver of NVIDIA's was found.")
+        self._say("NVIDIA driver", driver, "" if facts.driver else "No NVIDIA driver was found.")
 
     def show_interpreter(self, facts: InterpreterFacts) -> None:
         """Show the Python that runs use."""

@@ -221,7 +221,7 @@ class NodeCard(Panel):
         self.help_button = QPushButton()
         self.help_button.clicked.connect(lambda: self.help_asked.emit(self.name))
         self.python_button = QPushButton("Edit …")
-        self.python_button.setToolTip("Change what the node inventory says of its Python")
+        self.python_button.setToolTip("Change its Python in the node inventory")
         self.python_button.setAccessibleName(f"Edit the Python of {self.name}")
         self.python_button.clicked.connect(lambda: self.edit_asked.emit(self.name))
         row = QHBoxLayout()

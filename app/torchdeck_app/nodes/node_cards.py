@@ -23,8 +23,8 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
 _EMPTY = (
-    "A card for each machine that you reach by SSH will be here: what it has, what its GPUs do, and whose "
-    "they are. Nothing needs to be installed there but Python and, to train, torch."
+    "Each machine that you reach by SSH gets a card here, with its hardware, its GPUs' load and their "
+    "owners. It needs only Python and, for training, torch."
 )
 
 
@@ -56,9 +56,9 @@ class NodeGrid(QStackedWidget):
         self.empty = EmptyState(
             theme, "nodes", "No nodes yet", _EMPTY, button="Add a node …", pressed=self.add_asked.emit
         )
-        self.empty.button.setToolTip("Write a node into the node inventory")
+        self.empty.button.setToolTip("Add a node to the node inventory")
         self.import_button = QPushButton("Import from ~/.ssh/config …")
-        self.import_button.setToolTip("Make nodes of the hosts that your SSH config names")
+        self.import_button.setToolTip("Import the hosts of your SSH config as nodes")
         self.import_button.clicked.connect(self.import_asked)
         self.empty.add_second(self.import_button)
         self.addWidget(self.empty)

@@ -39,7 +39,7 @@ from torchdeck_app.widgets.labels import WrappedText
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_visible
 
-_TRYING = "Trying it out …"
+_TRYING = "Testing …"
 
 
 class NodeDialog(QDialog):
@@ -77,7 +77,7 @@ class NodeDialog(QDialog):
         self._is_saving = False
         self.name = QLineEdit(name)
         self.name.setReadOnly(bool(name))
-        self.name.setPlaceholderText("what run files call it, such as gpu0")
+        self.name.setPlaceholderText("name in run files, such as gpu0")
         entry = node_inventory.nodes.get(name)
         self.form = EntryForm(self.name, {} if entry is None else entry.model_dump(exclude_defaults=True))
         self.steps = StepList(theme)
@@ -144,7 +144,7 @@ class NodeDialog(QDialog):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(self.form)
         steps = QScrollArea()
-        steps.setAccessibleName("What came of trying it out")
+        steps.setAccessibleName("Test results")
         steps.setFrameShape(QFrame.Shape.NoFrame)
         steps.setWidgetResizable(True)
         steps.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -266,13 +266,13 @@ def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry,
 
 
 _LOOKS: Mapping[Status, tuple[str, str, str]] = {
-    "waiting": ("◷", "quiet", "not looked at yet"),
+    "waiting": ("◷", "quiet", "not tested yet"),
     "ok": ("✓", "good", "fine"),
     "warning": ("⚠", "warn", "warning"),
     "failed": ("✕", "bad", "wrong"),
 }
-_RUNNING = ("●", "accent", "being looked at")
-_IDLE = "What is typed is tried out: each step below says what came of it."
+_RUNNING = ("●", "accent", "testing")
+_IDLE = "Torchdeck tests the node as you type. Each step below shows its result."
 
 
 class StepList(QWidget):
@@ -339,9 +339,9 @@ class StepList(QWidget):
         self._draw()
         found = [step.status for step in self._steps.values()]
         if "failed" in found:
-            self._said.setText("It cannot be used as it stands.")
+            self._said.setText("It cannot be used like this.")
         elif any(step.asks for step in self._steps.values()):
-            self._said.setText("It needs a word from you.")
+            self._said.setText("It needs your input.")
         elif found:
             self._said.setText("It can be used." if "warning" not in found else "It works, with a warning.")
         else:
@@ -351,8 +351,8 @@ class StepList(QWidget):
         asks = next((step for step in self._steps.values() if step.asks), None)
         set_visible(self.ask_button, self, on=asks is not None)
         if asks is not None:
-            self.ask_button.setText("Look at the key …" if asks.number == KEY else "Log in …")
-            self.ask_button.setToolTip("Try again, and ask for what is missing")
+            self.ask_button.setText("Check the key …" if asks.number == KEY else "Log in …")
+            self.ask_button.setToolTip("Test again, and enter what is missing")
         behind = max(self._steps, default=-1) + 1
         running = behind if self._is_trying else None
         for at in range(len(NAMES)):

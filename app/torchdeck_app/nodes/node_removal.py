@@ -14,8 +14,8 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.dialogs import Choice, ask
 
 _LOST = (
-    "The node inventory and its groups no longer have this node. Nothing on the node itself is "
-    "touched, and runs that are there continue."
+    "The node is removed from the node inventory and its groups. Nothing on the node changes, and its "
+    "runs continue."
 )
 
 

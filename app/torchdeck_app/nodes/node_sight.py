@@ -114,7 +114,7 @@ def sample_from(node: str, answer: Mapping[str, Any]) -> NodeSample:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ProbeError(f"{node} said something impossible of itself: {where}: {first['msg']}") from error
+        raise ProbeError(f"{node} reported invalid facts: {where}: {first['msg']}") from error
 
 
 def standing_of(error: Exception) -> Standing:

@@ -103,7 +103,7 @@ class NodesPage(Page):
             done=self.card.show_interpreter,
         )
         operations.run(
-            "looking at the system", lambda _progress, _cancel: probe_software(), done=self.card.show_software
+            "reading system facts", lambda _progress, _cancel: probe_software(), done=self.card.show_software
         )
 
     def actions_offered(self) -> Sequence[QAction]:
@@ -148,8 +148,8 @@ class NodesPage(Page):
     def _make_actions(self) -> tuple[QAction, ...]:
         made = []
         for text, tip, call in (
-            ("Add a node …", "Write a node into the node inventory", self.add_node),
-            ("Import nodes …", "Make nodes of the hosts that ~/.ssh/config names", self.import_nodes),
+            ("Add a node …", "Add a node to the node inventory", self.add_node),
+            ("Import nodes …", "Import the hosts of ~/.ssh/config as nodes", self.import_nodes),
         ):
             action = QAction(text, self)
             action.setToolTip(tip)
@@ -256,7 +256,7 @@ class NodesPage(Page):
         self.card.show_activity(now)
 
     def _say(self, error: Exception) -> None:
-        self.card.show_problem(f"This machine cannot be looked at: {error}")
+        self.card.show_problem(f"This machine cannot be probed: {error}")
 
 
 def _scrolled(widget: QWidget) -> QScrollArea:
@@ -285,7 +285,7 @@ class UndoBar(QFrame):
         self._undo: Callable[[], None] | None = None
         self.text = ElidedLabel()
         self.button = QPushButton("Undo")
-        self.button.setToolTip("Put it back as it was")
+        self.button.setToolTip("Restore the node")
         self.button.setAccessibleName("Undo the removal")
         self.button.clicked.connect(self._press)
         row = QHBoxLayout(self)
@@ -364,7 +364,7 @@ def outcome(name: str, found: Mapping[str, Any]) -> str:
     kept, left = list(found.get("kept", [])), int(found.get("left", 0))
     text = f"{name}: {ended} process{'es' * (ended != 1)} ended"
     if kept:
-        text += f"; {', '.join(map(str, kept))} is looked after again and was left alone"
+        text += f"; {', '.join(map(str, kept))} is supervised again and was not touched"
     if left:
-        text += f"; {left} do not end: look at them there, they may wait for a disk"
+        text += f"; {left} do not end: check them there, they may be waiting for a disk"
     return text

@@ -254,9 +254,7 @@ class FingerprintDialog(QDialog):
         column.addLayout(facts)
         compare = QVBoxLayout()
         compare.setSpacing(GRID // 2)
-        compare.addWidget(
-            label("Compare it with what the host itself says, as this prints it there:", wrap=True)
-        )
+        compare.addWidget(label("Compare it with the output of this command on the host:", wrap=True))
         compare.addWidget(self.command)
         column.addLayout(compare)
         column.addWidget(label(_MEANS, role="secondary", wrap=True))
@@ -265,8 +263,8 @@ class FingerprintDialog(QDialog):
         self.refuse_button.setFocus()
 
 
-_KEPT = "It is kept in memory until this window is closed, and written nowhere."
-_REMEMBERED = "It is kept in memory, and in the system's keyring for the next time."
+_KEPT = "It is kept in memory until this window is closed, and never written to disk."
+_REMEMBERED = "It is kept in memory and in the system's keyring."
 
 
 class SecretDialog(QDialog):
@@ -295,7 +293,7 @@ class SecretDialog(QDialog):
         self.line.textChanged.connect(self._typed)
         self.remember = QCheckBox("&Remember in the keyring")
         self.remember.setToolTip(
-            "The system's keyring keeps it; `torchdeck nodes trust --keyring forget` takes it out"
+            "Saved in the system's keyring; `torchdeck nodes trust --keyring forget` removes it"
         )
         self.remember.setVisible(can_remember)
         self.buttons = QDialogButtonBox(

@@ -167,7 +167,7 @@ def last_known(view: RunView, now: float) -> str:
     if view.followed_until is None:
         return ""
     heard = ago(max(0.0, now - view.followed_until))
-    return f"{LOOKS[view.state].word} when it was heard of last, {heard}"
+    return f"{LOOKS[view.state].word} at the last report, {heard}"
 
 
 def is_being_saved(view: RunView, asked: frozenset[str] = frozenset()) -> bool:

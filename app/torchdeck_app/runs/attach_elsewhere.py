@@ -122,8 +122,8 @@ class RunsElsewhere(QWidget):
 
 LATEST = "latest"
 _ABOUT = (
-    "A run that another machine has started continues without it. Any of its nodes knows enough to show it "
-    "here, to follow it, to stop it and to pull what it made."
+    "A run that was started from another machine can be shown, followed, stopped and pulled from "
+    "here, through any of its nodes."
 )
 
 
@@ -146,7 +146,7 @@ class AttachDialog(QDialog):
         self.node.setToolTip("Any node of the run that is in the node inventory")
         self.run = QLineEdit(LATEST)
         self.run.setAccessibleName("Run")
-        self.run.setToolTip("Its id, the beginning of it, its name, or latest")
+        self.run.setToolTip("Run id or its beginning, name, or latest")
         self._told = label(kind=Type.BODY, role="secondary", wrap=True)
         self._told.setTextFormat(Qt.TextFormat.PlainText)
         self._told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)

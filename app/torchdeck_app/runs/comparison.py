@@ -53,7 +53,7 @@ class CompareView(QWidget):
         self.values = GridTable("Values at the end")
         self.configuration = GridTable("Differences of the configurations")
         self.every = QCheckBox("Show &identical settings")
-        self.every.setToolTip("Show every key that any of the runs says")
+        self.every.setToolTip("Show every key that any of the runs sets")
         self.every.toggled.connect(self._show_configuration)
         self._lay_out()
         self._said.setVisible(bool(self._said.text()))

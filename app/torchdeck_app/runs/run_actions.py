@@ -18,23 +18,23 @@ _ALL = (
     # name, text, shortcut, icon, description
     (RunCommand.STOP, "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
     (RunCommand.STOP_NOW, "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
-    (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
+    (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Continue from the newest complete checkpoint"),
     (
         RunCommand.ATTACH,
         "&Attach",
         "Ctrl+Shift+A",
         "nodes",
-        "Ask for what the run's nodes want, and follow it again",
+        "Enter the logins of the run's nodes, and follow it again",
     ),
     (
         RunCommand.ATTACH_ELSEWHERE,
         "Attach to a run on a n&ode …",
         "Ctrl+Alt+A",
         "",
-        "Follow a run from here that another machine has started",
+        "Follow a run that was started from another machine",
     ),
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
-    (RunCommand.TAGS, "&Tags and note …", "F2", "", "Say something of the selected runs, to find them by"),
+    (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
     (RunCommand.DELETE, "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
     (
         RunCommand.FOLDER,

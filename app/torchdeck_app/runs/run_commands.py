@@ -158,10 +158,10 @@ class RunCommands(QObject):
     def put_back(self, aside: Deleted) -> None:
         """Undo a deletion."""
         self._operations.run(
-            "putting runs back",
+            "restoring runs",
             lambda _progress, _cancel: [put_back(folder) for folder in aside.folders],
             done=lambda _layouts: self.runs_touched.emit(),
-            failed=lambda error: self.failed.emit("", f"a run cannot be put back: {error}", page_of(error)),
+            failed=lambda error: self.failed.emit("", f"a run cannot be restored: {error}", page_of(error)),
         )
 
     def remove(self, aside: Deleted) -> None:

@@ -82,7 +82,7 @@ class NoteDialog(QDialog):
         self.tags = QLineEdit(", ".join(note.tags))
         self.tags.setPlaceholderText("best, lr-sweep")
         self.tags.setAccessibleName("Tags")
-        self.tags.setToolTip("Words to find the run by, divided by commas or spaces")
+        self.tags.setToolTip("Words to find the run by, separated by commas or spaces")
         self.text = QPlainTextEdit(note.text)
         self.text.setAccessibleName("Note")
         self.text.setToolTip("Anything worth remembering")

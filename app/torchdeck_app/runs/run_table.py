@@ -65,7 +65,7 @@ class RunTable(QWidget):
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
         self.notice.hide()
         self.problem = ErrorLine()
-        self._nothing = label("No run fits this filter.", role="secondary", wrap=True)
+        self._nothing = label("No runs match this filter.", role="secondary", wrap=True)
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.setObjectName("nothing fits")
         self._nothing.hide()
@@ -108,7 +108,7 @@ class RunTable(QWidget):
 
     def set_waiting(self, seconds: float) -> None:
         """Show that a poll takes long."""
-        slow = f"Looking at the runs takes {duration(seconds)}: is the folder on a slow drive?"
+        slow = f"Reading the runs takes {duration(seconds)}: is the folder on a slow drive?"
         self.set_notice(slow if seconds else "")
 
     def selected(self) -> tuple[RunEntry, ...]:

@@ -201,7 +201,7 @@ class RunsPage(Page):
 
     def _say_unlisted(self, error: Exception) -> None:
         self._whole.setCurrentWidget(self._splitter)
-        self.table.set_notice(f"The runs cannot be listed: {error}. What is shown is what was seen last.")
+        self.table.set_notice(f"The runs cannot be listed: {error}. Showing the last known state.")
 
     def _say_waiting(self, seconds: float) -> None:
         if seconds:
@@ -256,7 +256,7 @@ class RunsPage(Page):
         if self.page is not None:
             self.page.say_failed("")
         for run_id in {*run_ids} - {entry.id for entry in self._entries}:
-            self._say_failed(run_id, "the run is not in the list any more")
+            self._say_failed(run_id, "the run is no longer in the list")
         under_way = self.commands.under_way  # the run's page shows pending requests
         asked = [each for each in self._entries if each.id in run_ids and what not in under_way(each.id)]
         if what is RunCommand.STOP_NOW:
@@ -271,7 +271,7 @@ class RunsPage(Page):
         if any(entry.id == run_id for entry in self._entries):
             self.open_run(run_id)
         elif self.page is not None:
-            self.page.say_failed(f"{run_id} is not in the list any more: it was deleted, or lies elsewhere")
+            self.page.say_failed(f"{run_id} is no longer in the list: it was deleted or moved")
 
     def _say_failed(self, run_id: str, why: str, help_page: str = "") -> None:
         page = self.page

@@ -250,7 +250,7 @@ class UndoBar(QFrame):
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.button = QPushButton("Undo")
         self.button.setAccessibleName("Undo the deletion")
-        self.button.setToolTip("Put back what was deleted (Ctrl+Z)")
+        self.button.setToolTip("Restore what was deleted (Ctrl+Z)")
         self.button.setShortcut("Ctrl+Z")
         self.button.clicked.connect(self.undo)
         row = QHBoxLayout(self)

@@ -54,7 +54,7 @@ _CHECKS = (
     (
         "notify_on_desktop",
         "Notify me on the &desktop when a run finishes",
-        "Where the desktop has a tray for notifications.",
+        "If the desktop has a tray for notifications.",
     ),
 )
 
@@ -76,7 +76,7 @@ class SettingsDialog(QDialog):
         self._store = store
         self._theme = QComboBox()
         self._theme.setAccessibleName("Colours")
-        self._theme.setToolTip("Light or dark colours; as the system has them, or always the same")
+        self._theme.setToolTip("Light or dark colours, or as the system has them")
         for mode in MODES:
             self._theme.addItem(THEMES[mode], mode)
         self._theme.activated.connect(lambda _index: store.change(theme=self._theme.currentData()))
@@ -145,8 +145,8 @@ class SettingsDialog(QDialog):
 # Settings page with the folders and files whose code may run.
 
 _MEANS = (
-    "Code in these folders and files runs without a question: recipes and what they import, Pythons that run "
-    "files name, commands of SSH configs."
+    "Code in these folders and files runs without asking: recipes and what they import, interpreters "
+    "that run files name, commands of SSH configs."
 )
 _EMPTY = "A folder is trusted with all below it, a file as it is. Torchdeck asks when code would run."
 

@@ -121,7 +121,7 @@ def read_kept(path: Path, version: int) -> Kept:
     except FileNotFoundError:
         return Kept()
     except OSError as error:
-        return Kept(said=f"{path} cannot be read ({error.strerror}), so the window starts afresh.")
+        return Kept(said=f"{path} cannot be read ({error.strerror}), so the window starts with defaults.")
     try:
         value = parse_json(text)
     except JsonError:
@@ -137,9 +137,12 @@ def _set_aside(path: Path, what: str) -> str:
     beside = (path.with_name(f"{path.name}.kept{number or ''}") for number in range(_ASIDE))
     aside = next((name for name in beside if not name.exists()), None)
     if aside is None:
-        return f"{path} {what}, so the window starts afresh; {_ASIDE} such files are beside it already."
+        return (
+            f"{path} {what}, so the window starts with defaults; {_ASIDE} such files are next to it already."
+        )
     try:
         path.rename(aside)
     except OSError as error:
-        return f"{path} {what}, so the window starts afresh; it could not be set aside ({error.strerror})."
-    return f"{path} {what}, so the window starts afresh; the file is now {aside.name}."
+        why = f"it could not be renamed ({error.strerror})"
+        return f"{path} {what}, so the window starts with defaults; {why}."
+    return f"{path} {what}, so the window starts with defaults; the file is now {aside.name}."

@@ -287,7 +287,7 @@ class WindowApplication(QObject):
         if is_read:
             self._keeper.start()
         else:
-            later.warn(f"{self._home} does not answer: the window starts afresh, and keeps nothing.")
+            later.warn(f"{self._home} does not answer: the window starts with defaults, and saves nothing.")
 
     def _session(self) -> Session:
         recent = self._restored.recent if self._later is None else self._later.palette.recent
@@ -311,7 +311,7 @@ class WindowApplication(QObject):
         box = QMessageBox(self.window)
         box.setWindowTitle("Close the window?")
         box.setText("1 run continues." if len(live) == 1 else f"{len(live)} runs continue.")
-        box.setInformativeText("They are not stopped, and are here again when the window is opened.")
+        box.setInformativeText("They are not stopped. The window shows them again when it is opened.")
         leave = box.addButton("&Close window", QMessageBox.ButtonRole.AcceptRole)
         box.addButton("&Stay", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(leave)

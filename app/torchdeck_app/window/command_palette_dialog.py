@@ -79,7 +79,7 @@ class CommandPalette(QFrame):
         column.addWidget(self._edit)
         column.addWidget(self._view, 1)
         column.addWidget(self._none, 1)
-        column.addWidget(label("↑ ↓ to move  ·  Enter to do it  ·  Esc to close", role="secondary"))
+        column.addWidget(label("↑ ↓ to move  ·  Enter to run  ·  Esc to close", role="secondary"))
         over.installEventFilter(self)
         self.hide()
 
@@ -95,7 +95,7 @@ class CommandPalette(QFrame):
         made = QListView()
         made.setModel(self._model)
         made.setItemDelegate(PaletteDelegate(theme, made))
-        made.setAccessibleName("What was found")
+        made.setAccessibleName("Results")
         made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         made.setUniformItemSizes(True)
         made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -67,7 +67,7 @@ class OwnActions(QObject):
             "File": (
                 make("&Open…", "Ctrl+O", "Open a run file or a script", self._open),
                 None,
-                make("&Settings…", "Ctrl+,", "What can be set", self._settings),
+                make("&Settings…", "Ctrl+,", "Settings of the window", self._settings),
                 make("&Close window", "Ctrl+Q", "Runs continue without it", close),
             ),
             "View": self._view(),
@@ -91,7 +91,7 @@ class OwnActions(QObject):
             None,
             *ThemeActions(self._store, self._window).actions,
             None,
-            make("&Full screen", "F11", "The whole screen, or not", self._full_screen),
+            make("&Full screen", "F11", "Toggle full screen", self._full_screen),
         )
 
     def _places(self) -> list[QAction]:
@@ -150,10 +150,10 @@ class OwnActions(QObject):
 # All shortcuts on one page.
 
 EVERYWHERE = (
-    ("Next control, the one before", "Tab, Shift+Tab"),
+    ("Next control, previous control", "Tab, Shift+Tab"),
     ("Press a button, tick a box", "Space"),
     ("Open the menu bar", "Alt+F"),
-    ("Next tab, the one before", "Ctrl+Tab, Ctrl+Shift+Tab"),
+    ("Next tab, previous tab", "Ctrl+Tab, Ctrl+Shift+Tab"),
 )
 """Useful keys of Qt itself."""
 

@@ -141,7 +141,7 @@ class PageStack(QStackedWidget):
             self._theme,
             "warning",
             f"{name} cannot be opened",
-            f"{type(error).__name__}: {error}. The other places work; the error report says more.",
+            f"{type(error).__name__}: {error}. The other pages work; see the error report.",
         )
         self._failures[name] = page
         self.addWidget(page)

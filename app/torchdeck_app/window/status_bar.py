@@ -62,7 +62,7 @@ class StatusBar(QStatusBar):
 
     def show_trouble(self, why: str) -> None:
         """Show why the runs cannot be polled."""
-        self._now, self._trouble = None, f"Runs cannot be looked at: {why}"
+        self._now, self._trouble = None, f"Runs cannot be read: {why}"
         self._draw()
 
     def show_waiting(self, seconds: float) -> None:

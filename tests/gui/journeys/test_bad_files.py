@@ -69,7 +69,7 @@ def test_files_that_are_no_toml_are_shown_with_what_is_wrong(
 
         window.wait_until(is_taken, "the dialog to be gone")
         screen.screenshot(pictures / "long.png")
-        window.wait("It is shown as far as it can be read: line 1 is not UTF-8")
+        window.wait("Only the readable part is shown: line 1 is not UTF-8")
         screen.screenshot(pictures / "long.png")
         window.assert_flowed("files that are no TOML")
         assert window.said == ""

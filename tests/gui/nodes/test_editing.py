@@ -242,3 +242,10 @@ def test_what_is_left_looks_no_more(board: Board, name: str, qtbot: QtBot) -> No
     qtbot.waitUntil(lambda: place.live.open_watches == 1, timeout=SLOW)
     getattr(place, name)()
     assert place.live.open_watches == 0
+
+
+def test_an_empty_field_shows_its_default() -> None:
+    fields = {field.name: field for each in fields_by_heading().values() for field in each}
+    assert fields["python"].default == "python3"
+    assert fields["port"].default == "that of ~/.ssh/config, else 22"
+    assert fields["address"].default.startswith("required: ")

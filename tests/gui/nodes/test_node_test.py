@@ -16,17 +16,17 @@ def test_the_step_under_way_is_told_from_those_that_wait(theme: Theme, qtbot: Qt
 
     def under_way() -> list[str]:
         named = [sign.accessibleName() for sign in steps._signs]
-        return [name.partition(":")[0] for name in named if name.endswith("being looked at")]
+        return [name.partition(":")[0] for name in named if name.endswith("testing")]
 
     assert under_way() == []
-    steps.begin("Trying it out …")
+    steps.begin("Testing …")
     assert under_way() == [NAMES[0]]
     steps.show_step(Step(0, "ok", "It answers."))
     assert under_way() == [NAMES[1]]
     steps.show_step(Step(1, "failed", "It is not known."))
     steps.end()
     assert under_way() == []
-    steps.begin("Trying it out …")
+    steps.begin("Testing …")
     steps.clear()
     assert under_way() == []
 
@@ -36,7 +36,7 @@ def test_a_long_fingerprint_is_seen_whole(theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(steps)
     steps.resize(280, 600)
     steps.show()
-    steps.begin("Trying it out …")
+    steps.begin("Testing …")
     steps.show_step(Step(1, "warning", f"Its key is SHA256:{'W' * 43}", asks=True))
     (shown,) = [text for text in steps._sentences if not text.isHidden()]
     qtbot.waitUntil(lambda: shown.height() >= 3 * shown.fontMetrics().lineSpacing())
@@ -49,5 +49,5 @@ def test_the_button_that_goes_gives_the_focus_to_nothing_that_is_pressed(theme: 
     steps.show()
     steps.show_step(Step(1, "warning", "It is not known.", asks=True))
     steps.ask_button.setFocus()
-    steps.begin("Trying it out …")
+    steps.begin("Testing …")
     assert steps.focusWidget() is steps

@@ -115,7 +115,7 @@ def test_the_gui_thread_is_never_made_to_wait_for_itself(asker: WindowAsker) -> 
 def test_what_becomes_of_a_secret_is_said_as_it_is_chosen(qtbot: QtBot) -> None:
     asked = SecretDialog("Password of n", "me@h:22", again=False, can_remember=True)
     qtbot.addWidget(asked)
-    assert "written nowhere" in asked.kept.text()
+    assert "never written to disk" in asked.kept.text()
     asked.remember.setChecked(True)
     assert "keyring" in asked.kept.text()
     assert "nowhere" not in asked.kept.text()

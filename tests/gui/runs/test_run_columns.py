@@ -103,7 +103,7 @@ def test_a_run_that_nobody_follows_is_not_said_to_run() -> None:
     assert text("duration", row) == text("duration", row, NOW + 1000)
     exact = COLUMNS["state"].exact
     assert exact is not None
-    said = "unknown: running when it was heard of last, 20 s ago; Attach asks its nodes"
+    said = "unknown: running at the last report, 20 s ago; Attach asks its nodes"
     assert exact(row, NOW) == said
     assert {key: count for key, count in counts([row.entry]).items() if count} == {"unknown": 1}
     assert [RunFilter("", frozenset({key})).takes(row) for key in ("live", "unknown")] == [False, True]

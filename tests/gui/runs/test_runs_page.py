@@ -391,7 +391,7 @@ def test_a_run_that_goes_on_from_another_leads_to_it(qtbot: QtBot, opened: Opene
     place = opened(tmp_path)
     page = page_of(qtbot, place, 2)
     qtbot.waitUntil(page.header.origin.isVisible)
-    assert page.header.origin.text() == "Goes on from step 10 of gpt"
+    assert page.header.origin.text() == "Continues from step 10 of gpt"
     QTest.mouseClick(page.header.origin, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: place.page is not None and place.page.run_layout == old)
     assert not page_of(qtbot, place, 1).header.origin.isVisible()
@@ -406,4 +406,4 @@ def test_a_run_that_went_on_from_one_that_is_gone_says_so(
     page = page_of(qtbot, place, 2)
     qtbot.waitUntil(page.header.origin.isVisible)
     QTest.mouseClick(page.header.origin, Qt.MouseButton.LeftButton)
-    assert page.problem.text().startswith("gone is not in the list any more")
+    assert page.problem.text().startswith("gone is no longer in the list")

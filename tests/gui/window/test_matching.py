@@ -73,7 +73,7 @@ def test_other_words_come_after_the_name_and_before_letters_strewn_over_another(
 
 
 def test_actions_are_found_by_what_they_do_and_by_other_words_for_it() -> None:
-    found = keywords("Import nodes", "Make nodes of the hosts that ~/.ssh/config names")
+    found = keywords("Import nodes", "Import the hosts of ~/.ssh/config as nodes")
     assert {"ssh", "hosts", "config"} <= found
     assert "nodes" not in found, "that is in its name"
     assert "the" not in found

@@ -82,11 +82,11 @@ def test_trouble_with_the_runs_is_said(theme: Theme, operations: Operations, qtb
     qtbot.addWidget(bar)
     line = bar.findChildren(SteadyLine)[0]
     bar.show_trouble("Permission <b>denied</b>")
-    assert line.text() == "Runs cannot be looked at: Permission <b>denied</b>"
+    assert line.text() == "Runs cannot be read: Permission <b>denied</b>"
     assert "&lt;b&gt;" in line.toolTip()
     bar.show_waiting(0.0)
     theme.set_mode("dark")
-    assert line.text().startswith("Runs cannot be looked at")
+    assert line.text().startswith("Runs cannot be read")
     bar.show_runs(RunsSeen(()))
     bar.show_waiting(3.0)
     assert "waiting for the folder of runs for 3 s" in line.text()

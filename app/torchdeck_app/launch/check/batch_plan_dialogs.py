@@ -92,8 +92,8 @@ def _sentence(error: Exception) -> str:
 
 
 _ABOUT = (
-    "The run trains by a batch plan: every microbatch of every epoch, samples of similar length together, "
-    "planned before the start. It is made of the run's own training data."
+    "This run trains by a batch plan: all microbatches are planned before the start, with samples of "
+    "similar length together. It is built from the run's own training data."
 )
 
 
@@ -121,11 +121,13 @@ class BatchPlanDialog(QDialog):
         self.budget.setValue(usual.token_budget)
         self.budget.setGroupSeparatorShown(True)
         self.budget.setSuffix(" tokens")
-        self.budget.setAccessibleName("Most tokens of a microbatch")
-        self.budget.setToolTip("Most tokens of a microbatch, padding among them: what memory goes by")
-        self.pack = QCheckBox("&Lay several samples in one row")
+        self.budget.setAccessibleName("Maximum tokens per microbatch")
+        self.budget.setToolTip(
+            "Maximum tokens per microbatch, padding included; it determines the memory needed"
+        )
+        self.pack = QCheckBox("&Pack several samples into one row")
         self.pack.setChecked(usual.pack)
-        self.pack.setToolTip("Less is padding; samples in one row do not see each other")
+        self.pack.setToolTip("Less padding; samples in one row do not attend to each other")
         self._command = self._line(Type.MONO, "secondary")
         self._told = self._line(Type.BODY, "secondary")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
@@ -150,7 +152,7 @@ class BatchPlanDialog(QDialog):
 
     def show_error(self, why: str) -> None:
         """Show why it was not built."""
-        self._tell(f"✕ It was not built: {why}", "error", building=False)
+        self._tell(f"✕ The batch plan was not built: {why}", "error", building=False)
 
     def _lay_out(self, folder: str) -> None:
         where = self._line(Type.MONO)
@@ -167,11 +169,11 @@ class BatchPlanDialog(QDialog):
         layout.setSpacing(2 * GRID)
         layout.addWidget(label(_ABOUT, wrap=True))
         layout.addLayout(form)
-        layout.addWidget(label("A batch plan that lies there already is replaced.", role="secondary"))
+        layout.addWidget(label("An existing batch plan is replaced.", role="secondary"))
         if self._run_file:
             by_hand_too = QVBoxLayout()
             by_hand_too.setSpacing(4)
-            by_hand_too.addWidget(label("The same by hand:", role="secondary"))
+            by_hand_too.addWidget(label("On the command line:", role="secondary"))
             by_hand_too.addWidget(self._command)
             layout.addLayout(by_hand_too)
         layout.addWidget(self._told)

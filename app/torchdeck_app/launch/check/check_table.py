@@ -100,7 +100,7 @@ class CellDetail(QFrame):
         super().__init__(parent)
         self._theme = theme
         self._rows: tuple[CheckRow, ...] = ()
-        self.setAccessibleName("What was found there")
+        self.setAccessibleName("Result of the check")
         self.title = label(wrap=True)
         self.text = label(wrap=True)
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -135,9 +135,7 @@ class CellDetail(QFrame):
         """Show the results under `title`; `rows` may be empty if nothing was checked."""
         self._rows = rows
         look = LOOKS[rows[0].status] if rows else None
-        self.title.setText(
-            f"{title}: was not looked at" if look is None else f"{look.sign} {title}: {look.word}"
-        )
+        self.title.setText(f"{title}: not checked" if look is None else f"{look.sign} {title}: {look.word}")
         self.text.setText(in_words(rows))
         remedy = next((row.remedy for row in rows if row.remedy), None)
         self.button.setVisible(remedy is not None)
@@ -174,7 +172,7 @@ def connect(table: CheckTable, detail: CellDetail, scroll: QScrollArea) -> None:
 Index = QModelIndex | QPersistentModelIndex
 _GROUND = {"failed": 40, "warning": 28}
 """Background opacity of 255; passed checks have none, so that the others stand out."""
-_NOT_ASKED = "was not looked at"
+_NOT_ASKED = "not checked"
 
 
 class GridModel(QAbstractTableModel):
@@ -268,9 +266,9 @@ class Look(NamedTuple):
 
 
 LOOKS: Mapping[Status, Look] = {
-    "failed": Look("✕", "bad", "stops the start"),
+    "failed": Look("✕", "bad", "blocks the launch"),
     "warning": Look("⚠", "warn", "warning"),
-    "ok": Look("✓", "good", "fine"),
+    "ok": Look("✓", "good", "passed"),
 }
 REMEDIES: Mapping[Remedy, str] = {
     Remedy.TRUST: "&Trust the folder …",

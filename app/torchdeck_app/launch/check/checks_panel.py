@@ -48,7 +48,7 @@ class CheckPanel(QFrame):
         self._below: QWidget | None = None
         self._wanted = 0
         self.setProperty("role", "panel")
-        self.setAccessibleName("Checks before the start")
+        self.setAccessibleName("Checks before the launch")
         self.title = label("", Type.HEADING, wrap=True)
         self.title.setTextFormat(Qt.TextFormat.PlainText)
         self.close_button = QToolButton()
@@ -162,7 +162,7 @@ class CheckPanel(QFrame):
         grid.addWidget(self.table, line, 0, 1, 5)
         fine = [row for row in found.others if row.status == "ok"]
         if fine:
-            grid.addWidget(label("Beside the nodes", Type.HEADING), line + 1, 0, 1, 5)
+            grid.addWidget(label("Run file and this machine", Type.HEADING), line + 1, 0, 1, 5)
         return self._add_rows(grid, line + 2, fine)
 
     def _add_rows(self, grid: QGridLayout, line: int, rows: Iterable[CheckRow]) -> int:
@@ -201,6 +201,6 @@ class CheckPanel(QFrame):
 def _heading(node: str, rows: list[CheckRow]) -> QLabel:
     """Create the heading with a node's name and its number of passed checks."""
     fine = sum(row.status == "ok" for row in rows)
-    made = label(f"{node or 'This machine'}  {fine} of {len(rows)} fine", Type.HEADING)
+    made = label(f"{node or 'This machine'}  {fine} of {len(rows)} passed", Type.HEADING)
     made.setTextFormat(Qt.TextFormat.PlainText)
     return made

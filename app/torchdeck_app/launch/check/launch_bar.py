@@ -26,12 +26,12 @@ from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_enabled
 
 TRUST_MEANS = (
-    "What lies in this folder would run as code: a model and its data, what these import, the Python that "
-    "runs them, or a run file that sets variables for it. A preview runs that code, and a launch runs it on "
-    "every rank, with all that you may do yourself. Trust covers the folder and what lies below it, now "
-    "and later.\n\n"
-    "Trust only what you have read, or have from someone you trust. It is asked for again after the folder's "
-    "owner or mode has changed; Settings lists what is trusted."
+    "Files in this folder would run as code: the model and its data, the modules they import, the "
+    "Python interpreter, or a run file that sets environment variables. A preview runs this code "
+    "here, and a launch runs it on every rank, with your permissions. Trust covers the folder and its "
+    "subfolders, now and later.\n\nTrust only code that you have read or that comes from someone you "
+    "trust. Torchdeck asks again if the folder's owner or mode changes. Settings lists all trusted "
+    "folders."
 )
 
 
@@ -224,7 +224,7 @@ class LaunchControl(QWidget):
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self,
-            "It is not what the preview shows any more. Launch it as it is now?",
+            "The plan has changed since the preview. Launch it as it is now?",
             "\n".join(f"• {sentence}" for sentence in changes) or "The plan differs.",
             (
                 Choice("&Launch as it is now", roles.AcceptRole, self.launching.go_on_agreeing),
@@ -265,7 +265,7 @@ class LaunchControl(QWidget):
     def _show_checks(self, rows: tuple[CheckRow, ...]) -> None:
         self._check_over()
         if self._checked_text is None:
-            self.wait.say("The run file was changed meanwhile: check it again")
+            self.wait.say("The run file has changed. Check it again.")
         else:
             self._show_rows(rows, verdict(rows))
 

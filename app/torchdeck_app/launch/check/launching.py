@@ -25,7 +25,7 @@ from torchdeck_app.launch.check.check_rows import CheckRow, check_rows, problem_
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.preview_state import PreviewState
 
-WAITING = "waiting for the last edit to be looked at"
+WAITING = "checking the last edit"
 
 
 class LaunchPhase(Enum):
@@ -192,9 +192,7 @@ class Launching(QObject):
 
     def _failed(self, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}"
-        self._refuse(
-            (CheckRow("start", "failed", what, "look at the terminal that Torchdeck was started from"),)
-        )
+        self._refuse((CheckRow("start", "failed", what, "see the terminal in which Torchdeck was started"),))
 
     def _cancelled(self, starter: Starter) -> None:
         """Handle the cancellation, which was too late if the run is already created."""
@@ -288,5 +286,5 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refusal(
-            f"{folder} cannot be made", error.strerror, "save the run file in a folder of yours"
+            f"{folder} cannot be created", error.strerror, "save the run file in a folder of yours"
         ) from error

@@ -85,7 +85,7 @@ class DiffDialog(QDialog):
             )
         if not titles:
             self.chooser.setEnabled(False)
-            self.view.summary.setText("There are no runs yet: launch one, and its run file is kept with it.")
+            self.view.summary.setText("No runs yet. Each launched run keeps its run file.")
             return
         self.chooser.setCurrentIndex(max(0, self.chooser.findData(self._wanted)))
         self._read_chosen()

@@ -76,7 +76,7 @@ class DiffView(QWidget):
         try:
             rows = by_key(*self._texts)
         except ValueError as error:
-            self.summary.setText(f"By line only, as one of the two is not TOML: {error}")
+            self.summary.setText(f"By line only: one of the two is not valid TOML: {error}")
             self.tabs.setTabEnabled(0, False)  # noqa: FBT003 - Qt's own
             return
         self.tabs.setTabEnabled(0, True)  # noqa: FBT003 - Qt's own

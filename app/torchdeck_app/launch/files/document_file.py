@@ -133,7 +133,7 @@ class DocumentFile(QObject):
         """Begin with a text that is in no file."""
         self._label = name
         folder = self._drafts if path is None else path.parent
-        self._begin_by("beginning a run file", lambda: begin_anew(text, path, folder, note))
+        self._begin_by("creating a run file", lambda: begin_anew(text, path, folder, note))
 
     def write_and_open(self, contents: Mapping[Path, str]) -> None:
         """Write new files and open the first."""
@@ -154,7 +154,7 @@ class DocumentFile(QObject):
         self._settle("")
         if path is None:
             call = partial(begin_anew, "", None, self._drafts, "")
-            self._run("making a folder", call, lambda _made: self._document.check_now())
+            self._run("creating the folder", call, lambda _made: self._document.check_now())
 
     def save(self) -> bool:
         """Save to its file; return False if there is none yet and a name is needed."""
@@ -272,7 +272,7 @@ class DocumentFile(QObject):
         if seen.path is None or seen.path != self._document.path or base is None or self._is_saving:
             return
         if seen.error:
-            self.failed.emit(f"{seen.path} cannot be looked at: {seen.error}")
+            self.failed.emit(f"{seen.path} cannot be read: {seen.error}")
         elif seen.stamp is None:
             self.changed_on_disk.emit(DiskChange(seen.path, None, is_edited=not self.is_saved))
         elif seen.stamp != base.stamp:

@@ -45,7 +45,7 @@ def begin_anew(text: str, path: Path | None, folder: Path, note: str) -> Beginni
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        note = f"{folder} cannot be made ({error.strerror}): save the run file in a folder of yours first"
+        note = f"{folder} cannot be created ({error.strerror}): save the run file in a folder of yours first"
     return Beginning(text, path, None, note)
 
 

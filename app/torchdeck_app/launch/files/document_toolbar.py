@@ -114,7 +114,7 @@ class LaunchActions(QObject):
         self._icons: list[tuple[QAction, str]] = []
         self.all: list[QAction] = []
         self._in_document: list[QAction] = []
-        self.new = self._made("&New run …", "Ctrl+N", "Choose what to begin with", "File", "add")
+        self.new = self._made("&New run …", "Ctrl+N", "Choose what to start from", "File", "add")
         self.open = self._made("&Open …", "Ctrl+O", "Open a run file or a script", "File", "folder")
         self.script = self._made("Start from a s&cript …", "", "A run file for a script of yours", "File")
         self.save = self._inside("&Save", "Ctrl+S", "Save the run file", "File", "save")
@@ -129,17 +129,15 @@ class LaunchActions(QObject):
         self.diff = self._inside(
             "&What changed since a run …", "Ctrl+Shift+D", "Compare with what a run was started with", ""
         )
-        self.check = self._inside(
-            "&Check", "Ctrl+Shift+Return", "Look for what would stop the run", "Run", "check"
-        )
+        self.check = self._inside("&Check", "Ctrl+Shift+Return", "Check the run for problems", "Run", "check")
         self.check.setShortcuts([QKeySequence("Ctrl+Shift+Return"), QKeySequence("Ctrl+Shift+Enter")])
-        self.launch = self._inside("&Launch", "Ctrl+Return", "Start what is previewed", "Run", "launch")
+        self.launch = self._inside("&Launch", "Ctrl+Return", "Start the previewed run", "Run", "launch")
         self.launch.setShortcuts([QKeySequence("Ctrl+Return"), QKeySequence("Ctrl+Enter")])
         self.export_scripts = self._made(
             "Export shell &scripts …", "", "Write a script for each node that starts it without Torchdeck", ""
         )
         self.export_job = self._made(
-            "Export a script for s&batch …", "", "Write the script that Slurm starts this by", ""
+            "Export a script for s&batch …", "", "Write a script that starts this with Slurm", ""
         )
         undo_stack.undoTextChanged.connect(self._tell_undo)
         undo_stack.redoTextChanged.connect(self._tell_undo)

@@ -163,7 +163,7 @@ class FileControl(QObject):
     def _opened(self, note: str) -> None:
         self._after_save = None
         if self._file.damage:
-            self._notice.say(f"It is shown as far as it can be read: {self._file.damage}.", "error")
+            self._notice.say(f"Only the readable part is shown: {self._file.damage}.", "error")
         elif note:
             self._notice.say(note, topic=BEGUN)
         else:
@@ -191,7 +191,7 @@ class FileControl(QObject):
         if disk is None:
             again = Answer("&Save it again", self.save)
             self._notice.say(
-                f"{name} was moved or deleted. What is shown here is in no file.",
+                f"{name} was moved or deleted. The text shown here is not saved.",
                 "warning",
                 (again, keep),
                 topic=DISK,
@@ -212,7 +212,7 @@ class FileControl(QObject):
             merged = self._file.merge(disk)
         except MergeError as error:
             self._notice.say(
-                f"The two cannot be merged key by key: {error}. One of them has to be taken whole.",
+                f"The two cannot be merged key by key: {error}. Choose one of them.",
                 "warning",
                 (
                     Answer("&Take theirs", lambda: self._file.reload(disk)),
@@ -226,7 +226,7 @@ class FileControl(QObject):
         if not merged.conflicts:
             self._file.take_merged(merged.text, disk)
             names = ", ".join(item.name for item in merged.taken)
-            self._notice.say(f"Merged; taken from disk: {names or 'comments'}. Undo takes it back.", "done")
+            self._notice.say(f"Merged; taken from disk: {names or 'comments'}. Undo reverts it.", "done")
             return
         dialog = MergeDialog(disk.path.name, merged, self._window)
 
@@ -239,7 +239,7 @@ class FileControl(QObject):
                 self._failed(f"Not merged: {error}")
                 return
             self._file.take_merged(text, disk)
-            self._notice.say("Merged as you chose. Undo takes it back.", "done")
+            self._notice.say("Merged as you chose. Undo reverts it.", "done")
 
         dialog.merged.connect(take)
         self.dialog = dialog

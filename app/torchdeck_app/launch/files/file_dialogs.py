@@ -47,14 +47,10 @@ class MergeDialog(QDialog):
         layout.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         layout.setSpacing(GRID)
         count = "One key was" if len(merge.conflicts) == 1 else f"{len(merge.conflicts)} keys were"
-        layout.addWidget(
-            label(f"{count} changed here and on disk, each in another way.", Type.HEADING, wrap=True)
-        )
+        layout.addWidget(label(f"{count} changed both here and on disk.", Type.HEADING, wrap=True))
         if merge.taken:
             names = ", ".join(item.name for item in merge.taken)
-            text = label(
-                f"Taken from disk, as only the file changed it: {names}", role="secondary", wrap=True
-            )
+            text = label(f"Taken from disk (changed only there): {names}", role="secondary", wrap=True)
             text.setTextFormat(Qt.TextFormat.PlainText)
             layout.addWidget(text)
         scroll = QScrollArea()
@@ -122,7 +118,7 @@ class FolderDialog(QDialog):
         self.setMinimumWidth(480)
         self.field = QLineEdit(str(suggested))
         self.field.setAccessibleName("Folder")
-        self.field.setToolTip("It is made where it is not there; nothing in it is overwritten")
+        self.field.setToolTip("Created if it does not exist; no file in it is overwritten")
         browse = QPushButton("&Browse …")
         browse.setAccessibleName("Browse")
         browse.setToolTip("Choose a folder")

@@ -75,11 +75,11 @@ def read_text(path: Path) -> DiskText:
             raise FileError(f"{path} has {size(found.st_size)}: a run file has {size(MAX_BYTES)} at most")
         content = path.read_bytes()
     except FileNotFoundError:
-        raise FileError(f"{path} is not there: it was moved or deleted") from None
+        raise FileError(f"{path} does not exist: it was moved or deleted") from None
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror}): choose a file you may read") from error
     if b"\0" in content:
-        raise FileError(f"{path} is no text: choose a run file or a script")
+        raise FileError(f"{path} is not a text file: choose a run file or a script")
     stamp = Stamp(found.st_mtime_ns, len(content), found.st_ino)
     try:
         text, damage = content.decode("utf-8"), ""
@@ -172,7 +172,7 @@ def merged(base: DiskText | None, mine: str, disk: DiskText) -> Merge:
         MergeError: they cannot be separated by key, or have different bases.
     """
     if base is None:
-        raise MergeError("there is no common beginning")
+        raise MergeError("there is no common earlier version")
     return merge(base.text, mine, disk.text)
 
 

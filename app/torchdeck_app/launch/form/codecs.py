@@ -105,7 +105,7 @@ def _read_arguments(text: str) -> Typed:
     try:
         return Typed(shlex.split(text))
     except ValueError as error:
-        raise UnreadableError("a quotation mark is not closed; right would be one at its end too") from error
+        raise UnreadableError("a quotation mark is not closed: add one at the end") from error
 
 
 _ITEM = re.compile(r"\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?:\[[^\]]*\]|[^,\[\]])*)\s*(,|$)")
@@ -139,7 +139,7 @@ def _read_items(text: str, words: tuple[str, ...]) -> Typed:
     while at < len(text):
         match = _ITEM.match(text, at)
         if match is None:
-            raise UnreadableError("its brackets or quotation marks do not match; right would be a, b, c")
+            raise UnreadableError("brackets or quotation marks do not match. Expected: a, b, c")
         if match.group(1).strip() or match.group(2):
             items.append(_read_scalar(match.group(1)).value)
         at = match.end()

@@ -87,7 +87,7 @@ class ConfigForm(QWidget):
     def _lay_out(self) -> None:
         self.search = SearchLine()
         self.search.setPlaceholderText("Search settings (Ctrl+F)")
-        self.search.setToolTip("Show only settings whose name or description holds these words (Ctrl+F)")
+        self.search.setToolTip("Show only settings whose name or description contains these words (Ctrl+F)")
         self.search.setAccessibleName("search settings")
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._filter)
@@ -198,7 +198,7 @@ class ConfigForm(QWidget):
         """Show an unreadable text: the last readable state stays visible and read-only, if there was one."""
         is_new = self._checked is None
         self._show_fields(there=not is_new)
-        said = f"{sentence(problem, '✕')}. The form shows what the text said before, and waits."
+        said = f"{sentence(problem, '✕')}. The form shows the last valid text."
         self.banner.show_problem("" if is_new else said, problem.line)
         if is_new:
             self.unread.show_problem(problem)
@@ -358,9 +358,9 @@ class KindRow(QWidget):
         super().__init__(parent)
         self.box = QuietBox()
         self.box.addItems([kind.capitalize() for kind in KINDS])
-        self.box.setAccessibleName("what kind of thing is run")
+        self.box.setAccessibleName("kind of program")
         self.box.setToolTip(
-            "A recipe says model, data and loss; a script or module is started as torchrun would."
+            "A recipe defines model, data and loss; a script or module is started as torchrun does."
         )
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.setMinimumWidth(CONTROL)

@@ -98,12 +98,12 @@ class FormModel:
         if key.path[:1] == ("run",) and key.path[-1] in KINDS:
             return "" if key.path[-1] in (self._offered, self.kind) else f"a {self.kind} is run"
         if self.kind != "recipe" and is_for_recipes(key.path):
-            return f"a {self.kind} cannot read it, only a recipe can"
+            return f"a {self.kind} ignores it; it is for recipes"
         if self.kind == "recipe" and key.path == ("run", "args"):
             return "a recipe takes no arguments"
         for name, values in key.visible_if.items():
             if name != "run.recipe" and self._effective(tuple(name.split("."))) not in values:
-                return f"it has an effect with {name} = {' or '.join(values)} only"
+                return f"takes effect with {name} = {' or '.join(values)} only"
         return ""
 
     def _effective(self, path: tuple[str, ...]) -> Any:

@@ -102,7 +102,7 @@ class UnreadState(QWidget):
             pressed=lambda: self.pressed.emit(self._line),
         )
         self.button = self._state.button
-        self.button.setToolTip("Go to the line of the text that is wrong")
+        self.button.setToolTip("Go to the line with the error")
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         column.addWidget(self._state)
@@ -112,7 +112,7 @@ class UnreadState(QWidget):
     def show_problem(self, problem: Problem) -> None:
         """Show that `problem` prevents reading the text."""
         self._line = problem.line or 1
-        self.text = f"{sentence(problem, '').strip()}. The fields come once the text can be read."
+        self.text = f"{sentence(problem, '').strip()}. The form appears when the text is valid."
         self._state.set_sentence(self.text)
         self.button.setText(
             "Show the TOML" if problem.line is None else f"Show line {problem.line} of the TOML"

@@ -63,8 +63,8 @@ class DataView(PreviewTab):
             return ""
         if preview.plan.batch is None:
             return (
-                "A script reads its data itself: what it reads is not known before it runs. "
-                "Runs of a recipe show here which rank reads what, and how even that is."
+                "A script reads its own data, which is unknown before it runs. For a recipe, this tab "
+                "shows which rank reads what, and how balanced it is."
             )
         return once_traced(preview, "How much each rank reads")
 
@@ -80,7 +80,8 @@ class DataView(PreviewTab):
             looked = data.policies[0].steps
             whole = "all steps" if looked == data.steps else f"the first {counted(looked, 'step')}"
             self.compared.setText(
-                f"Tokens ÷ their mean, over {whole}: 1 is even. In each step all ranks wait for the slowest."
+                f"Tokens ÷ their mean, over {whole}: 1 is balanced. "
+                "In each step all ranks wait for the slowest."
             )
         self._show_arithmetic(preview.arithmetic)
         self._asked = None
@@ -105,11 +106,11 @@ class DataView(PreviewTab):
         bars.add(self.bars)
         bars.add(self.bars_readout)
         column.add(bars)
-        self._policies_panel = Panel("How even each balance would be")
+        self._policies_panel = Panel("Comparison of balance policies")
         self._policies_panel.add(self.policies)
         self._policies_panel.add(self.compared)
         column.add(self._policies_panel)
-        step = Panel("The arithmetic of a step")
+        step = Panel("Arithmetic of a step")
         inside = QWidget()
         self.arithmetic.setContentsMargins(0, 0, 0, 0)
         inside.setLayout(self.arithmetic)
@@ -124,7 +125,7 @@ class DataView(PreviewTab):
         self.imbalance.show_number(
             f"{data.imbalance:.3f}",
             f"fullest rank ÷ mean, {data.unit}",
-            f"{data.imbalance:.9g}; 1 is perfectly even",
+            f"{data.imbalance:.9g}; 1 is perfectly balanced",
         )
         self.padding.setVisible(data.padding is not None)
         if data.padding is not None:
@@ -189,8 +190,8 @@ class StepChoice(QWidget):
         super().__init__(parent)
         self._together = 1
         self.field = QuietSpinBox()
-        self.field.setAccessibleName("First step that is shown")
-        self.field.setToolTip("First step that is shown; steps count from 0")
+        self.field.setAccessibleName("First step shown")
+        self.field.setToolTip("First step shown; steps count from 0")
         self.field.setGroupSeparatorShown(True)
         self.field.setKeyboardTracking(False)
         self.field.setMinimumWidth(88)
@@ -244,10 +245,10 @@ class StepChoice(QWidget):
 
 _MEANS = {
     "none": "in the plan's order",
-    "tokens": "as many tokens each",
-    "attention": "as much attention each",
+    "tokens": "equal tokens per rank",
+    "attention": "equal attention per rank",
 }
-_HEADS = ("Balance", "", "Slowest of a step", "Fullest in all", "")
+_HEADS = ("Balance", "", "Slowest rank per step", "Fullest rank in total", "")
 
 
 class PolicyTable(QWidget):

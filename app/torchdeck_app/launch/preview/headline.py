@@ -52,9 +52,9 @@ def _fits(preview: Preview) -> Answer:
     group = memory.decisive
     sign, colour = VERDICT_SIGNS[memory.verdict], VERDICT_COLOURS[memory.verdict]
     filled = fullness(group)
-    detail = f"{size(group.peak_bytes)} a rank"
+    detail = f"{size(group.peak_bytes)} per rank"
     if filled is not None and group.capacity_bytes is not None:
-        detail = f"{size(group.peak_bytes)} of {size(group.capacity_bytes)} a rank"
+        detail = f"{size(group.peak_bytes)} of {size(group.capacity_bytes)} per rank"
     value = f"{sign} {memory.verdict}" + ("" if filled is None else f", {percent(filled)}")
     exact = (
         f"{group.peak_bytes:,} bytes, between {group.low_bytes:,} and {group.high_bytes:,}, in {group.phase}"
@@ -67,7 +67,7 @@ def _fits(preview: Preview) -> Answer:
 def _is_balanced(preview: Preview) -> Answer:
     data = preview.data
     if data is None:
-        return _unknown(preview, "Balance", "nothing is known of the data")
+        return _unknown(preview, "Balance", "data unknown")
     most, imbalance = float(data.load.max()), data.imbalance
     exact = f"fullest rank ÷ mean = {imbalance:.6f}"
     if imbalance < _EVEN:
@@ -91,14 +91,14 @@ def _costs(preview: Preview) -> Answer:
         return Answer(question, "nothing", "a single rank")
     if traffic is None:
         return _unknown(preview, question, "model size unknown; add [estimate] to see memory")
-    exact = f"each rank sends {traffic.sent:,} bytes a step, {traffic.between:,} bytes go between nodes"
+    exact = f"each rank sends {traffic.sent:,} bytes per step, {traffic.between:,} bytes go between nodes"
     if traffic.seconds is not None:
-        exact += f"; links are busy for {brief(traffic.seconds)} a step or more"
+        exact += f"; links are busy for {brief(traffic.seconds)} per step or more"
     busy = "" if traffic.seconds is None else f"; ≥ {brief(traffic.seconds)} on links"
     if not several:
-        return Answer(question, f"{size(traffic.sent)} a step", f"sent by each rank{busy}", exact=exact)
+        return Answer(question, f"{size(traffic.sent)} per step", f"sent by each rank{busy}", exact=exact)
     return Answer(
-        question, f"{size(traffic.between)} a step", f"{size(traffic.sent)} a rank{busy}", exact=exact
+        question, f"{size(traffic.between)} per step", f"{size(traffic.sent)} per rank{busy}", exact=exact
     )
 
 

@@ -37,12 +37,12 @@ from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID, Panel, label
 
 _SOURCES = {
-    "traced": "traced, a step of the model itself",
-    "closed form": "estimated from what [estimate] says",
+    "traced": "traced: one step of the model",
+    "closed form": "estimated from [estimate]",
 }
 _HINT = "Point at a part of a bar, or move with the arrow keys, for its size."
 _SHOWN = 24
-_SCRIPT = "a script decides on its strategy itself: nothing of this is written into the run file"
+_SCRIPT = "a script chooses its own strategy: nothing of this is written into the run file"
 _COMPARING = "Comparing strategies …"
 
 
@@ -82,11 +82,10 @@ class MemoryView(PreviewTab):
         if preview.plan.batch is None and preview.known.profile is None:
             said = " ".join(sentence(note) for note in preview.notes)
             return (
-                f"{said} What a script needs is not known before it runs. Describe its model in an "
-                "[estimate] table – layers, width, or the path of a Hugging Face config.json – and its "
-                "memory is estimated here."
+                f"{said} The memory of a script is unknown before it runs. To see an estimate, describe "
+                "its model in an [estimate] table: layers, width, or the path of a Hugging Face config.json."
             ).strip()
-        return once_traced(preview, "How much memory is needed")
+        return once_traced(preview, "Memory needed")
 
     def fill(self, preview: Preview) -> None:
         memory = preview.memory
@@ -127,7 +126,7 @@ class MemoryView(PreviewTab):
         for widget in (self.groups, self.legend, self.readout, self.facts):
             bars.add(widget)
         column.add(bars)
-        self._suggestions_panel = Panel("What would make it fit")
+        self._suggestions_panel = Panel("Changes that make it fit")
         self._suggestions_panel.add(self.suggestions)
         self._suggestions_panel.add(self.nothing_helps)
         column.add(self._suggestions_panel)
@@ -162,7 +161,7 @@ class MemoryView(PreviewTab):
         self.suggestions.show_suggestions(memory.suggestions, can_apply=can_apply)
         self.nothing_helps.setVisible(short and not memory.suggestions)
         most = next(iter(memory.decisive.terms), "nothing")
-        self.nothing_helps.setText(f"Nothing that was tried makes it fit; most of it is {most}.")
+        self.nothing_helps.setText(f"No change that was tried makes it fit. The largest part is {most}.")
 
     def _show_strategies(self, rows: tuple[StrategyRow, ...]) -> None:
         self._choices = {row.compared.spec.kind: row.compared.spec for row in rows}
@@ -245,7 +244,7 @@ def _sends(row: StrategyRow) -> str:
     text = "" if group is None else f"{size(sum(group.state.values()))} stay between steps"
     if row.traffic is None:
         return text
-    text += f"; sends {size(row.traffic.sent)} a step"
+    text += f"; sends {size(row.traffic.sent)} per step"
     if row.traffic.between:
         text += f", {size(row.traffic.between)} between nodes"
     return text if row.traffic.seconds is None else f"{text}, at least {brief(row.traffic.seconds)}"
@@ -304,8 +303,8 @@ class SuggestionList(QWidget):
 
 Mark = Literal["range", "capacity", "taken"]
 _MARKS: tuple[tuple[Mark, str], ...] = (
-    ("capacity", "what the device has"),
-    ("range", "where the peak is expected"),
+    ("capacity", "capacity of the device"),
+    ("range", "expected range of the peak"),
     ("taken", "in use by others now"),
 )
 _SIDE = 12

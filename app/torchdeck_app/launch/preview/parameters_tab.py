@@ -52,7 +52,7 @@ _TYPED = 120
 """Milliseconds without a keystroke before a search starts."""
 _OPENED = 300
 """Maximum number of found tensors that are shown with their modules expanded."""
-_ZERO = "ZeRO cuts tensors into pieces without regard to rows, so a rank holds parts of rows."
+_ZERO = "ZeRO splits tensors without regard to rows, so a rank may hold parts of rows."
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,8 @@ class ParametersView(PreviewTab):
             return ""
         if preview.plan.batch is None:
             return (
-                "A script builds its model itself: what it is made of is not known before it runs. "
-                "An [estimate] table describes one for the memory shown beside this."
+                "A script builds its own model, which is unknown before it runs. An [estimate] table "
+                "describes it for the Memory tab."
             )
         return once_traced(preview, "What the model is made of")
 
@@ -138,8 +138,8 @@ class ParametersView(PreviewTab):
         self.search.setToolTip("Words that names must have, such as `attention weight`")
         self.search.textChanged.connect(lambda _text: self._typing.start())
         self.rank.setPrefix("rank ")
-        self.rank.setAccessibleName("Rank whose rows are shown")
-        self.rank.setToolTip("Rank whose rows are shown")
+        self.rank.setAccessibleName("Rank shown")
+        self.rank.setToolTip("Rank shown")
         self.rank.setWrapping(True)
         self.rank.valueChanged.connect(lambda _rank: self._show_rank())
         self.copy.setToolTip("Copy what is selected, or all, as columns with tabs (Ctrl+C)")
@@ -237,7 +237,7 @@ class ParametersView(PreviewTab):
             return  # it is searched again
         found = answer.tensors
         self.model.set_visible(answer.visible)
-        self.said.setText(f"{counted(found, 'tensor')} found." if found else "No name has these words.")
+        self.said.setText(f"{counted(found, 'tensor')} found." if found else "No matching names.")
         if 0 < found <= _OPENED:
             self.tree.expandAll()
             self.tree.selectionModel().setCurrentIndex(

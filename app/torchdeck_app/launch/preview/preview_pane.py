@@ -165,7 +165,7 @@ class HeadlineStrip(QWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Does it fit, is it balanced, what does it cost")
+        self.setAccessibleName("Memory fit, balance and cost")
         self._theme = theme
         self._shown: tuple[Answer, ...] = ()
         grid = QGridLayout()
@@ -286,7 +286,7 @@ class MessageBar(QWidget):
         count = len(self._notes)
         self.notes_button.setVisible(count > (0 if self.message.text else 1))
         self.notes_button.setText(f"{count} note{'' if count == 1 else 's'}")
-        self.notes_button.setToolTip("What else is to be said of this run")
+        self.notes_button.setToolTip("More notes about this run")
         self._show_notes()
         self._colour()
 

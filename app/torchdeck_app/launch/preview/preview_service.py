@@ -233,7 +233,7 @@ class PreviewService(QObject):
 
     def _say_slow(self) -> None:
         self._drop_others()
-        self._tell(waiting="looking at machine, code and data")
+        self._tell(waiting="reading machine, code and data")
 
     def _follow_with_tracing(self, loaded: LoadedConfig, made: Previewed) -> None:
         """Trace what `made` lacks, and stop tracing what it does not need."""
@@ -338,7 +338,7 @@ class FreeWatch(QObject):
                 self.moved.emit()
 
         self._operations.run(
-            "looking at what is free",
+            "checking free memory",
             lambda *_: has_moved(seen),
             done=over,
             failed=lambda _error: over(False),  # noqa: FBT003 - as above

@@ -93,7 +93,7 @@ def message_of(state: PreviewState) -> Message:
     """Return the most important message about `state`."""
     if state.error:
         text = f"✕ No preview: {state.error}"
-        tip = "Look at machine, code and data again"
+        tip = "Read machine, code and data again"
         return Message(text, "bad", Action.REFRESH, "Try &again", tip, state.error.page)
     if state.stale and state.problems:
         first, *others = state.problems
@@ -103,20 +103,20 @@ def message_of(state: PreviewState) -> Message:
     if state.held is not None:
         return _of_held(state.held)
     if state.tracing:
-        tip = "Go on without knowing how much memory the model needs"
+        tip = "Continue without a memory estimate"
         return Message(f"◷ {state.tracing} …", "secondary", Action.CANCEL, "Ca&ncel", tip)
     if state.waiting:
         return Message(f"◷ {state.waiting} …")
     if state.cancelled:
         return Message(
-            "Memory is not known: tracing was cancelled", "secondary", Action.REFRESH, "&Trace it", ""
+            "Memory unknown: the estimate was cancelled", "secondary", Action.REFRESH, "&Trace it", ""
         )
     return NOTHING
 
 
 def _of_held(held: Held) -> Message:
     if not held.can_be_trusted:
-        tip = "Look again, once that is done"
+        tip = "Try again when that is done"
         return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", tip, TrustError.page)
     return Message(
         f"? Code in {held.folder} is not trusted yet, and was not run",
@@ -131,14 +131,12 @@ def _of_held(held: Held) -> Message:
 def reason_of(state: PreviewState) -> str:
     """Return the text in place of a missing preview: the reason, or what will be shown."""
     if state.error:
-        return "It could not be made, as is said above."
+        return "The preview failed; see the message above."
     if not state.problems:
         return _ABOUT
     count = len(state.problems)
-    these = "this is" if count == 1 else f"{count:,} things are"
-    return (
-        f"There is no preview while {these} wrong. The list of problems on the left says what would be right."
-    )
+    problems = "there is a problem" if count == 1 else f"there are {count:,} problems"
+    return f"No preview while {problems}. See the list of problems on the left."
 
 
 def _sentence(problem: Problem) -> str:

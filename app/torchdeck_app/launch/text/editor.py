@@ -220,7 +220,7 @@ def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mappi
             text = f"{problem.file}: {text}"
         found.setdefault(line, []).append(text)
     for line, names in hidden_characters(checked.text).items():
-        advice = "The line is not what it looks like. Delete what you did not put there."
+        advice = "This line has hidden characters. Delete what you did not type."
         found.setdefault(line, []).append(f"Hidden: {', '.join(names)}\n{advice}")
     return {line: "\n".join(texts) for line, texts in found.items()}
 

@@ -45,8 +45,8 @@ class LogBar(QWidget):
         self._attempts: tuple[int, ...] = ()
         self._nodes: Mapping[int, str] = {}
         self._node_names: tuple[str, ...] = ()
-        self.rank = _box("Rank", "Whose lines are shown")
-        self.attempt = _box("Attempt", "Lines of which start of the run are shown")
+        self.rank = _box("Rank", "Ranks shown")
+        self.attempt = _box("Attempt", "Attempt shown")
         self.stream = _box("Stream", "Standard output, standard error, or both")
         self.stream.addItems([name for name, _ in _STREAMS])
         self.rank.addItem("All ranks", None)
@@ -63,7 +63,7 @@ class LogBar(QWidget):
         self.count.setMinimumWidth(self.fontMetrics().horizontalAdvance("888 of 888"))
         self._count = ""
         self.first_error = _button("", "Go to the first line that looks like an error (Ctrl+E)")
-        self.follow = _toggle("", "Keep the last line in sight (End)")
+        self.follow = _toggle("", "Follow the last line (End)")
         self.follow.setChecked(True)
         self._lay_out()
         self._pause = QTimer(self)
@@ -208,7 +208,7 @@ class LogBar(QWidget):
 class _SearchField(QLineEdit):
     """Search field in which Enter goes to the next match, Shift+Enter to the previous one."""
 
-    HELP = "Lines that a regular expression fits (Ctrl+F)"
+    HELP = "Lines that match a regular expression (Ctrl+F)"
     next_asked = Signal()
     previous_asked = Signal()
 

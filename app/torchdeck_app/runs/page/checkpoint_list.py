@@ -51,7 +51,7 @@ def cells(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
 def state(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) -> str:
     """Return the integrity of a checkpoint as far as known."""
     if row.is_leftover or row.info.path.name.startswith(".tmp-"):
-        return "◐ being saved" if is_live else "○ left over, of no use"
+        return "◐ being saved" if is_live else "○ incomplete leftover"
     verdict = verdicts.get(row.info.path)
     if verdict is not None and verdict.problems:
         return "✕ damaged"
@@ -72,7 +72,7 @@ def going_on(row: RunCheckpoint, *, resumes: bool) -> str:
         return continues if resumes else f"Begins a new run with {row.info.path.name}; this one stays"
     if resumes:
         return f"This run continues from step {row.info.step:,}"
-    return f"Begins a new run at step {row.info.step:,}; this one stays"
+    return f"Starts a new run at step {row.info.step:,}; this one stays"
 
 
 def tooltip(row: RunCheckpoint, verdicts: Verdicts) -> str:

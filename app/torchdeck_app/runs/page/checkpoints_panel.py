@@ -41,8 +41,8 @@ _TICK = 5000
 _Seen = tuple[tuple[RunCheckpoint, ...], Mapping[Path, Verdict]]
 _TIPS = {
     "verify": "Hash every file and compare it with the manifest; remembered until the checkpoint changes",
-    "resume": "Go on from here: from its newest checkpoint the run itself; from an older one a new run,\n"
-    "whose configuration opens in Launch first, and whose page leads back to this one",
+    "resume": "Resume from here: the newest checkpoint continues this run; an older one starts a new "
+    "run,\nwhose configuration opens in Launch first",
     "export": "Write the weights as safetensors and JSON, for other tools",
     "delete": "Delete this checkpoint; it cannot be undone",
 }
@@ -161,14 +161,14 @@ class CheckpointsView(RunPanel):
         if row is None:
             return dict.fromkeys(self.buttons, "no checkpoint is selected")
         if row.info.path in self._busy:
-            return dict.fromkeys(self.buttons, "something is being done with it")
+            return dict.fromkeys(self.buttons, "an operation on it is running")
         verdict = self._verdicts.get(row.info.path)
         damaged = "it is damaged" if verdict is not None and verdict.problems else ""
         incomplete = "" if row.info.complete else "it is not complete"
         resume = incomplete or damaged
         if not resume and self._is_newest(row) and self._view is not None:
             resume = abilities(self._view).resume
-        live = "its run continues, and keeps its checkpoints by its own rule" if self._is_live else ""
+        live = "its run is active and manages its checkpoints" if self._is_live else ""
         return {
             "verify": _elsewhere(row) or ("" if row.info.manifest or row.script else "it has no manifest"),
             "resume": resume,
@@ -302,7 +302,7 @@ class CheckpointsView(RunPanel):
         return page
 
 
-_TO_COME = "A checkpoint appears here as soon as a save begins: every so often, and at a stop."
+_TO_COME = "Checkpoints appear here when a save begins: at intervals, and at a stop."
 _ENDED = "This run ended before its first save, so there is nothing to continue from: a clone starts over."
 _SCRIPT = "What a script saves by itself appears here as soon as it is complete, wherever it puts it."
 

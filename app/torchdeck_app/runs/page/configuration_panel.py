@@ -158,15 +158,15 @@ class ConfigurationView(RunPanel):
         if own is None:
             return
         source = f"From {own.source}" if own.source else "Not from a file"
-        problem = f"It is not understood as a whole today: {own.problem}" if own.problem else ""
+        problem = f"This version cannot read all of it: {own.problem}" if own.problem else ""
         if wanted == AS_IT_WAS:
             self._stack.setCurrentWidget(self.text)
             self._say(source)
         elif wanted == DEFAULTS:
-            self._show_differences("Default", own.defaults, problem, "It says nothing but the defaults.")
+            self._show_differences("Default", own.defaults, problem, "All values are the defaults.")
         elif self._other is not None and self._other[0] == wanted:
             found = differences(self._other[1].table, own.table)
-            self._show_differences("The other run", found, problem, "The two runs say the same.")
+            self._show_differences("The other run", found, problem, "Both runs have the same configuration.")
 
     def _show_differences(self, before: str, found: tuple[Difference, ...], problem: str, none: str) -> None:
         rows = [(each.name, as_shown(each.before, 200), as_shown(each.after, 200)) for each in found]

@@ -34,7 +34,7 @@ _ROWS = 14
 
 
 _TIPS = {
-    "resume": "Go on from the newest complete checkpoint (Ctrl+R)",
+    "resume": "Continue from the newest complete checkpoint (Ctrl+R)",
     "clone": "Open this run's configuration in Launch, to change it (Ctrl+D)",
     "log": "Show the log at the first error",
 }

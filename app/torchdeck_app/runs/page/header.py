@@ -49,9 +49,9 @@ _STEPS = 1000
 _TIPS = {
     RunCommand.STOP: "Finish the step, save a checkpoint, exit (Ctrl+.)",
     RunCommand.STOP_NOW: "End every process at once (Ctrl+Shift+.)",
-    RunCommand.RESUME: "Go on from the newest complete checkpoint (Ctrl+R)",
-    RunCommand.ATTACH: "Ask for what its nodes want, and follow it from here again (Ctrl+Shift+A)",
-    RunCommand.CLONE: "Open this run's configuration in Launch, to begin another (Ctrl+D)",
+    RunCommand.RESUME: "Continue from the newest complete checkpoint (Ctrl+R)",
+    RunCommand.ATTACH: "Enter the logins of its nodes, and follow it from here again (Ctrl+Shift+A)",
+    RunCommand.CLONE: "Open this run's configuration in Launch, to start another run (Ctrl+D)",
 }
 
 
@@ -66,7 +66,7 @@ class RunHeader(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "panel")
-        self.setAccessibleName("What the run does")
+        self.setAccessibleName("Current activity")
         self._theme = theme
         self._again = QTimer(self)
         self._again.setInterval(_AGES)
@@ -201,7 +201,7 @@ class RunHeader(QFrame):
         if origin is not None and origin.run_id != self._origin_id:
             self._origin_id = origin.run_id
             step = "" if origin.step is None else f"step {origin.step:,} of "
-            self.origin.setText(control_text(f"Goes on from {step}{origin.name}"))
+            self.origin.setText(control_text(f"Continues from {step}{origin.name}"))
             self.origin.setAccessibleName(f"Show the run that this one continues from, {origin.run_id}")
             tip = f"It began with a checkpoint of {origin.run_id}; press to show that run"
             self.origin.setToolTip(plain_tip(tip))
@@ -282,7 +282,10 @@ def _warnings(seen: RunSeen) -> list[str]:
     others = [each for each in warnings if reasons.UNFOLLOWED not in each]
     if not seen.is_left_alone or len(others) == len(warnings):
         return warnings
-    return [*others, "No one follows this run here: Attach does, and asks for what its nodes want."]
+    return [
+        *others,
+        "This run is not followed here. Attach follows it, and asks for the logins of its nodes.",
+    ]
 
 
 def _asked(view: RunView, under_way: Collection[str]) -> str:

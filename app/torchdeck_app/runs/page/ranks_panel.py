@@ -62,7 +62,7 @@ class RankHeatMap(RunPanel):
         self.verdict = ElidedLabel("Reading the metrics…")
         self._pages = QStackedWidget()
         self._pages.addWidget(self.map)
-        self._pages.addWidget(EmptyState(theme, "runs", "No ranks yet", "A row a rank appears here."))
+        self._pages.addWidget(EmptyState(theme, "runs", "No ranks yet", "One row per rank appears here."))
         self._lay_out()
 
     def _lay_out(self) -> None:

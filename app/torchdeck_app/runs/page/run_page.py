@@ -308,9 +308,7 @@ class RunPage(QWidget):
         self.say_failed(f"This run cannot be read: {error}")
 
     def _say_waiting(self, seconds: float) -> None:
-        self.say_failed(
-            f"Looking at this run takes {seconds:.0f} s: is it on a slow drive?" if seconds else ""
-        )
+        self.say_failed(f"Reading this run takes {seconds:.0f} s: is it on a slow drive?" if seconds else "")
 
 
 _KINDS: dict[str, MarkKind] = {"attempt_started": "attempt", "checkpoint": "checkpoint"}

@@ -64,7 +64,7 @@ class PlotToolbar(QWidget):
         self._named(
             self._smoothing,
             "Smoothing",
-            "Weight of the moving average, as in TensorBoard; what was logged stays behind it, pale",
+            "Weight of the moving average, as in TensorBoard; logged values are drawn pale behind it",
         )
         self._smoothing.valueChanged.connect(self._smooth)
         self._smoothing_name = label("Smoothing", Type.BODY, "secondary")

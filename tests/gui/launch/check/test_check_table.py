@@ -87,7 +87,7 @@ def test_one_node_is_a_list_as_before(panel: CheckPanel) -> None:
 def test_the_worst_cell_says_its_reason_at_once(panel: CheckPanel) -> None:
     table = shown(panel, *CHECKS)
     assert table.isVisible()
-    assert panel.detail.title.text() == "✕ devices on b: stops the start"
+    assert panel.detail.title.text() == "✕ devices on b: blocks the launch"
     what, fix = panel.detail.text.text().splitlines()
     assert what == "held by another run"
     assert fix.startswith("→ wait in the queue until it is free")
@@ -98,11 +98,11 @@ def test_a_click_and_the_keys_say_the_reason_of_another(qtbot: QtBot, panel: Che
     table = shown(panel, *CHECKS)
     cell = table.visualRect(table.cells.index(1, 1)).center()
     qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=cell)
-    assert panel.detail.title.text() == "✕ ssh on c: stops the start"
+    assert panel.detail.title.text() == "✕ ssh on c: blocks the launch"
     assert panel.detail.text.text() == "no one answers\n→ look at its sshd"
     assert not panel.detail.button.isVisible()
     qtbot.keyClick(table, Qt.Key.Key_Down)
-    assert panel.detail.title.text() == "clock on c: was not looked at"
+    assert panel.detail.title.text() == "clock on c: not checked"
     qtbot.keyClick(table, Qt.Key.Key_Left)
     assert panel.detail.title.text() == "⚠ clock on b: warning"
 
@@ -135,7 +135,7 @@ def test_what_is_about_no_node_has_its_own_place(qtbot: QtBot, panel: CheckPanel
     def top(text: str) -> int:
         return next(found for found in inside.findChildren(QLabel) if found.text() == text).y()
 
-    assert top("training.lr") < panel.table.y() < top("Beside the nodes") < top("home")
+    assert top("training.lr") < panel.table.y() < top("Run file and this machine") < top("home")
     assert panel.button(0).text() == "&Go to the key"
 
 

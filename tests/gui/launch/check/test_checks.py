@@ -68,8 +68,8 @@ def test_the_panel_has_a_heading_for_each_node(theme: Theme, qtbot: QtBot) -> No
     assert not any("This machine" in text.text() for text in panel.findChildren(QLabel))
     panel.show_rows(check_rows([ok("home", "localhost", "fine"), failed("devices", "b", "held", "wait")]))
     said = [text.text() for text in panel.findChildren(QLabel)]
-    assert "This machine  1 of 1 fine" in said
-    assert "b  0 of 1 fine" in said
+    assert "This machine  1 of 1 passed" in said
+    assert "b  0 of 1 passed" in said
     assert panel.button(0).text() == "&Wait in the queue"
 
 
@@ -110,9 +110,9 @@ def test_what_differs_between_plans(tmp_path: Path) -> None:
 
 def test_a_refusal_is_shown_by_its_fields() -> None:
     """A colon in what the system says makes no remedy of it."""
-    unwritable = Refusal("/a: b cannot be made", "Input/output error: sda", "save it elsewhere")
+    unwritable = Refusal("/a: b cannot be created", "Input/output error: sda", "save it elsewhere")
     (row,) = refusal_rows(unwritable)
-    assert (row.what, row.fix) == ("/a: b cannot be made (Input/output error: sda)", "save it elsewhere")
+    assert (row.what, row.fix) == ("/a: b cannot be created (Input/output error: sda)", "save it elsewhere")
     (row,) = refusal_rows(Refusal("/a: b cannot be looked at", "No such device"))
     assert (row.what, row.fix) == ("/a: b cannot be looked at (No such device)", "")
 

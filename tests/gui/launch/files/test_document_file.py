@@ -133,7 +133,7 @@ def test_what_is_not_toml_is_taken_whole(qtbot: QtBot, desk: Desk) -> None:
     desk.path.write_text("no toml at all")
     qtbot.waitUntil(lambda: "while it was edited" in desk.said, timeout=5000)
     desk.press("Merge …")
-    assert "taken whole" in desk.said
+    assert "Choose one of them" in desk.said
     desk.press("Keep mine")
     assert "steps = 20" in desk.document.text
     with qtbot.waitSignal(desk.file.saved, timeout=5000):
@@ -197,7 +197,7 @@ def test_being_touched_is_no_change(qtbot: QtBot, desk: Desk) -> None:
 
 def test_errors_are_said_in_place(qtbot: QtBot, desk: Desk, tmp_path: Path) -> None:
     desk.control.open_path(tmp_path / "none.toml")
-    qtbot.waitUntil(lambda: "is not there" in desk.said, timeout=5000)
+    qtbot.waitUntil(lambda: "does not exist" in desk.said, timeout=5000)
     assert desk.document.text == TEXT
     desk.file.save_as(tmp_path / "run.toml" / "below.toml")
     qtbot.waitUntil(lambda: "cannot be written" in desk.said, timeout=5000)

@@ -53,7 +53,7 @@ def test_what_is_not_utf8_is_shown_and_must_not_be_saved(tmp_path: Path) -> None
 
 
 def test_refusals_name_the_file_and_what_would_help(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"none\.toml is not there"):
+    with pytest.raises(FileError, match=r"none\.toml does not exist"):
         read_text(tmp_path / "none.toml")
     with pytest.raises(FileError, match="is not a file"):
         read_text(tmp_path)
@@ -61,7 +61,7 @@ def test_refusals_name_the_file_and_what_would_help(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="at most"):
         read_text(tmp_path / "long.toml")
     (tmp_path / "weights.toml").write_bytes(b"\x00\x01")
-    with pytest.raises(FileError, match="is no text"):
+    with pytest.raises(FileError, match="is not a text file"):
         read_text(tmp_path / "weights.toml")
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="another folder"):
@@ -117,7 +117,7 @@ def test_files_of_a_preset_overwrite_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "cannot be made" in begin_anew("", None, tmp_path / "file" / "below", "").note
+    assert "cannot be created" in begin_anew("", None, tmp_path / "file" / "below", "").note
     assert begin_anew("", None, tmp_path / "below", "note").note == "note"
 
 

@@ -128,9 +128,7 @@ def test_what_cannot_be_written_is_refused(user: User) -> None:
     line = user.line("run.args")
     user.type(line, "--name 'a")
     assert "args" not in user.document.text
-    assert messages(user.row("run.args")) == [
-        "✕ a quotation mark is not closed; right would be one at its end too"
-    ]
+    assert messages(user.row("run.args")) == ["✕ a quotation mark is not closed: add one at the end"]
     user.type(line, "--name 'a b'")
     assert user.table["run"]["args"] == ["--name", "a b"]
     assert messages(user.row("run.args")) == []

@@ -87,7 +87,7 @@ def test_a_key_without_effect_stays_where_it_is_written() -> None:
     """With a note that says when it has one."""
     state = field(MINIMAL + "momentum = 0.5\n", "training.momentum")
     assert state.visible
-    assert state.note == "it has an effect with training.optimizer = sgd only"
+    assert state.note == "takes effect with training.optimizer = sgd only"
 
 
 def test_a_script_has_no_training() -> None:

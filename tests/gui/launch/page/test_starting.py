@@ -116,7 +116,7 @@ def test_a_check_right_after_an_edit_is_of_that_edit(qtbot: QtBot, place: Launch
     assert place.control.panel.rows[0].status == "failed"
     place.control.check()
     place.document.set_value(("run", "script"), "t.py")
-    qtbot.waitUntil(lambda: "changed meanwhile" in place.control.wait.text, timeout=60_000)
+    qtbot.waitUntil(lambda: "has changed" in place.control.wait.text, timeout=60_000)
     assert place.control.panel.isHidden()
 
 

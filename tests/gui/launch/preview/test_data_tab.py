@@ -151,7 +151,7 @@ def test_why_nothing_is_shown(qtbot: QtBot, view: DataView, config_of_script: Pr
     view.show_preview(preview(1, 2, known=Known(failure="the recipe is not trusted"), training={"steps": 3}))
     assert "The recipe is not trusted." in visible_text(view)
     view.show_preview(config_of_script)
-    assert "A script reads its data itself" in visible_text(view)
+    assert "A script reads its own data" in visible_text(view)
     shown(qtbot, view, preview(1, 2, training={"steps": 3}))
     assert "From" in visible_text(view)
 

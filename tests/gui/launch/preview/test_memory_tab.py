@@ -113,7 +113,7 @@ def test_a_suggestion_is_applied_with_a_click(qtbot: QtBot, view: MemoryView) ->
 
 def test_that_nothing_helps_is_said(qtbot: QtBot, view: MemoryView) -> None:
     view.show_preview(needing(memory(peak=120, verdict="does not fit")))
-    assert "Nothing that was tried makes it fit; most of it is activations." in visible_text(view)
+    assert "No change that was tried makes it fit. The largest part is activations." in visible_text(view)
 
 
 def test_what_a_script_does_is_not_applied(qtbot: QtBot, view: MemoryView) -> None:
@@ -121,7 +121,7 @@ def test_what_a_script_does_is_not_applied(qtbot: QtBot, view: MemoryView) -> No
     view.show_preview(dataclasses.replace(made, plan=dataclasses.replace(made.plan, batch=None)))
     assert SUGGESTION.sentence in visible_text(view)
     assert view.suggestions.buttons == []
-    qtbot.waitUntil(lambda: "A script decides on its strategy itself" in visible_text(view))
+    qtbot.waitUntil(lambda: "A script chooses its own strategy" in visible_text(view))
     assert view.strategies.button("fsdp") is None
 
 

@@ -106,7 +106,7 @@ def test_a_search_leaves_what_it_finds_with_its_modules(qtbot: QtBot, view: Para
     assert cells(view, "layers", "1.linear", "bias")[Column.NAME] == "bias"
     assert cells(view, "layers")[Column.SHAPE] == "8 tensors"
     view.search.setText("nothing like it")
-    qtbot.waitUntil(lambda: view.said.text() == "No name has these words.")
+    qtbot.waitUntil(lambda: view.said.text() == "No matching names.")
     assert view.model.rowCount() == 0
     view.search.clear()
     qtbot.waitUntil(lambda: view.model.rowCount() == 2)
@@ -211,4 +211,4 @@ def test_why_nothing_is_shown(qtbot: QtBot, view: ParametersView) -> None:
     view.show_preview(unknown)
     assert "Memory is not predicted: no trust." in visible_text(view)
     view.show_preview(dataclasses.replace(unknown, plan=dataclasses.replace(unknown.plan, batch=None)))
-    assert "A script builds its model itself" in visible_text(view)
+    assert "A script builds its own model" in visible_text(view)

@@ -94,7 +94,7 @@ def test_it_is_empty_until_there_is_something(pane: PreviewPane, service: Asked)
 def test_it_answers_without_a_click(pane: PreviewPane, service: Asked) -> None:
     service.tell(good())
     fits, balanced, _ = pane.strip.answers
-    assert (fits.value, fits.detail) == ("✓ fits, 75 %", "60.0 GiB of 80.0 GiB a rank")
+    assert (fits.value, fits.detail) == ("✓ fits, 75 %", "60.0 GiB of 80.0 GiB per rank")
     assert balanced.value == "✓ even"
     lines = [line.text() for line in pane.strip.arithmetic]
     assert lines[0] == "global batch 8 × 1 × 2 = 16 samples (microbatch × accumulation × ranks)"
@@ -190,10 +190,10 @@ def test_where_there_is_no_preview_it_is_said_why(pane: PreviewPane, service: As
     problem = Problem("distributed.nproc", "run.toml", 3, "there are 2 <b>GPUs</b>", "at most 2")
     service.tell(PreviewState(problems=(problem,)))
     said = _visible_text(pane)
-    assert "There is no preview while this is wrong." in said
+    assert "No preview while there is a problem." in said
     assert "<b>GPUs" not in said, "the list of problems says it, once"
     service.tell(PreviewState(problems=(problem,) * 7))
-    assert "There is no preview while 7 things are wrong." in _visible_text(pane)
+    assert "No preview while there are 7 problems." in _visible_text(pane)
     service.tell(PreviewState())
     assert "Where every rank runs" in _visible_text(pane)
 
@@ -251,8 +251,8 @@ def test_answers_where_something_is_wrong() -> None:
         "the fullest rank reads 60 % more than the mean",
     )
     assert (costs.value, costs.detail) == (
-        "8.0 GiB a step",
-        "3.0 MiB a rank; ≥ 25 ms on links",
+        "8.0 GiB per step",
+        "3.0 MiB per rank; ≥ 25 ms on links",
     )
 
 

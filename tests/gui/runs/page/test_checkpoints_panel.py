@@ -104,7 +104,7 @@ def test_the_newest_resumes_the_run_and_an_older_one_begins_another(
         press(view, "resume")
     view.list.setCurrentIndex(view.list.model().index(1, 0))
     assert view.buttons["resume"].text() == "New run from here"
-    assert view.note.text().startswith("Begins a new run at step 10;")
+    assert view.note.text().startswith("Starts a new run at step 10;")
     with qtbot.waitSignal(view.clone_asked) as caught:
         press(view, "resume")
     assert caught.args == [layout.checkpoints / "step_00000010"]
@@ -178,7 +178,7 @@ def test_a_run_without_a_checkpoint_says_whether_one_comes(
         made.show_view(replace(read_run(layout), kind=kind))
         return " ".join(each.text() for each in made.empty.findChildren(QLabel))
 
-    assert "as soon as a save begins" in said(add_live_run(tmp_path, 1), kind="recipe")
+    assert "appear here when a save begins" in said(add_live_run(tmp_path, 1), kind="recipe")
     assert "ended before its first save" in said(add_failed_run(tmp_path, 2), kind="recipe")
     assert "appears here as soon as it is complete" in said(add_failed_run(tmp_path, 3), kind="script")
 

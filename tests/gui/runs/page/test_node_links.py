@@ -92,7 +92,7 @@ def test_a_window_says_what_to_press(qtbot: QtBot, theme: Theme) -> None:
     told = tuple(f"node {node}: {reasons.UNFOLLOWED}" for node in "abc")
     seen = RunSeen(replace(LIVE, controller_alive=False, warnings=("one is torn", *told)), None)
     header.show_run(replace(seen, is_left_alone=True), ())
-    said = "No one follows this run here: Attach does, and asks for what its nodes want."
+    said = "This run is not followed here. Attach follows it, and asks for the logins of its nodes."
     assert header.warnings.splitlines() == ["one is torn", said]
     header.show_run(seen, ())
     assert header.warnings.count("torchdeck runs attach") == 3
@@ -127,7 +127,7 @@ def test_a_run_that_nobody_follows_is_not_said_to_run(qtbot: QtBot, theme: Theme
     link = LinkState("b", UP, since=1.0, heard=time.time() - 200)
     header.show_run(RunSeen(view, progress(332, 2000, eta=60.0), links=(link,), is_left_alone=True), ())
     assert header.state_word == "unknown"
-    assert header.doing_now == "running when it was heard of last, 3 min ago"
+    assert header.doing_now == "running at the last report, 3 min ago"
     assert "b: not followed from here, heard of last 3 min ago" in header.links.toolTip()
     assert header.buttons[RunCommand.ATTACH].isVisible()
     said = facts(view, progress(332, 2000, eta=60.0, tokens_per_s=5.0), time.time())
@@ -144,6 +144,6 @@ def test_the_age_of_what_is_known_goes_on_though_nothing_is_heard(qtbot: QtBot, 
     view = replace(LIVE, controller_alive=False, followed_until=time.time() - 7)
     header.show_run(RunSeen(view, None), ())
     first = header.doing_now
-    assert "heard of last" in first
+    assert "at the last report" in first
     qtbot.waitUntil(lambda: header.doing_now not in (first, ""))
-    assert "heard of last" in header.doing_now
+    assert "at the last report" in header.doing_now

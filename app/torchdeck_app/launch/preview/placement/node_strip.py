@@ -122,7 +122,7 @@ class NodeStrip(QListView):
         menu.aboutToHide.connect(menu.deleteLater)
         add = menu.addAction("&Add to the run", lambda: self.add_asked.emit(item.name))
         add.setEnabled(not item.is_used)
-        remove = menu.addAction("&Take out of the run", lambda: self.remove_asked.emit(item.name))
+        remove = menu.addAction("&Remove from the run", lambda: self.remove_asked.emit(item.name))
         remove.setEnabled(item.used > 0)
         menu.popup(
             self.viewport().mapToGlobal(self.visualRect(index).bottomLeft()) if by_key else event.globalPos()
@@ -286,5 +286,7 @@ def _tip(item: InventoryItem) -> str:
     where = item.where
     if item.is_group and len(item.nodes) > _SHOWN:
         where = f"{', '.join(item.nodes[:_SHOWN])} and {len(item.nodes) - _SHOWN} more"
-    act = "Delete takes it out of the run" if item.is_used else "Drag it onto the board, or press Enter"
+    act = (
+        "Press Delete to remove it from the run" if item.is_used else "Drag it onto the grid, or press Enter"
+    )
     return f"{item.name}: {where}\n{_kind(item)}, {item.state}\n{act}"

@@ -119,9 +119,9 @@ class PlacementView(QWidget):
         bar = QHBoxLayout()
         bar.addWidget(self._line, 1)
         for text, name, tip, pressed in (
-            ("−", "Zoom out", "Farther away (Ctrl+−, Ctrl+wheel)", lambda: self.board.zoom(-1)),
-            ("+", "Zoom in", "Nearer (Ctrl++, Ctrl+wheel)", lambda: self.board.zoom(1)),
-            ("Fit", "Fit", "All in sight (Ctrl+0)", self.board.fit),
+            ("−", "Zoom out", "Zoom out (Ctrl+−, Ctrl+wheel)", lambda: self.board.zoom(-1)),
+            ("+", "Zoom in", "Zoom in (Ctrl++, Ctrl+wheel)", lambda: self.board.zoom(1)),
+            ("Fit", "Fit", "Fit to window (Ctrl+0)", self.board.fit),
         ):
             bar.addWidget(_button(text, name, tip, pressed))
         filled = QWidget()
@@ -222,7 +222,7 @@ class PlacementView(QWidget):
             self._remove(self._model.nodes[node].name)
 
     def _tell_leaving(self, leaves: bool) -> None:  # noqa: FBT001 - what the signal brings
-        self._say("Let go here to take the node out of the run" if leaves else "")
+        self._say("Drop here to remove the node from the run" if leaves else "")
 
     def _open_menu(self, spot: Spot, where: QPoint) -> None:
         if (model := self._model) is None:

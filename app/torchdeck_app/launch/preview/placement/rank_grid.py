@@ -90,7 +90,7 @@ class RankGridArea(PannedArea):
         self._painter: RankGridPainter | None = None
         self._marks = Markers()
         self._cursor = Spot(0)
-        self.setAccessibleName("Board of nodes and devices")
+        self.setAccessibleName("Grid of nodes and devices")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.viewport().setMouseTracking(True)

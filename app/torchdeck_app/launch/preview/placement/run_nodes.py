@@ -68,7 +68,7 @@ class RunNodes(QObject):
         if set(wanted) <= {node for text in texts for node in nodes_of(node_inventory, text)}:
             raise RefusedError(f"{name} is in the run already")
         is_first = not texts and LOCALHOST not in wanted
-        note = f"{name} takes the place of this machine, which a run uses that names no nodes"
+        note = f"{name} replaces this machine, which runs use if they name no nodes"
         return NodeChange({KEY: added(node_inventory, texts, name, before)}, note if is_first else "")
 
     def removed(self, name: str) -> NodeChange:
@@ -88,8 +88,8 @@ class RunNodes(QObject):
         if left:
             return NodeChange({KEY: left})
         if self._described() or LOCALHOST in gone:
-            raise RefusedError(f"{name} is all that the run has: add another node first")
-        return NodeChange({KEY: None}, "No node is named any more: the run is on this machine")
+            raise RefusedError(f"{name} is the only node of the run: add another node first")
+        return NodeChange({KEY: None}, "The run names no nodes now and uses this machine")
 
     def _texts(self) -> list[str]:
         """Return the entries of the document or of one that it extends, else the nodes of [cluster]."""

@@ -34,10 +34,10 @@ class SpotDetails(Panel):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
-        self.setAccessibleName("What is selected")
+        self.setAccessibleName("Selection")
         self._title = line_label(Type.HEADING)
         self.switch = QPushButton("Switch off")
-        self.switch.setToolTip("Use it in the run, or not (Space)")
+        self.switch.setToolTip("Use it in the run (Space)")
         self.switch.clicked.connect(self.switch_pressed)
         top = QHBoxLayout()
         top.addWidget(self._title, 1)
@@ -189,7 +189,7 @@ def _part(model: RankGridModel, rank: int | None) -> Fact:
         return _whole(model, "all of it")
     group = model.group_of(rank)
     text = f"part {rank - group.start + 1:,} of {model.shard:,}"
-    more = f"Ranks {group.start:,} to {group.stop - 1:,} hold one model between them"
+    more = f"Ranks {group.start:,} to {group.stop - 1:,} share one model"
     if model.groups > 1:
         text += f", group {rank // model.shard:,}"
         replicas = [f"{other:,}" for other in model.replicas_of(rank)[:6]]
@@ -201,7 +201,7 @@ def _part(model: RankGridModel, rank: int | None) -> Fact:
 
 def _reads(rank: RankPreview) -> Fact:
     if rank.samples is None:
-        return Fact("reads", _UNKNOWN, "Nothing is known of the data")
+        return Fact("reads", _UNKNOWN, "Data unknown")
     text, more = f"{rank.samples:,} samples", "in the whole run"
     if rank.tokens is not None:
         more = f"{rank.tokens:,.0f} tokens in the whole run"
@@ -215,4 +215,4 @@ def _reads(rank: RankPreview) -> Fact:
 def _holds(rank: RankPreview) -> Fact:
     if not rank.tensors:
         return Fact("holds", _UNKNOWN, "Model size unknown")
-    return Fact("holds", f"{len(rank.tensors):,} tensors", "The tab Parameters has them one by one")
+    return Fact("holds", f"{len(rank.tensors):,} tensors", "The Parameters tab lists them")

@@ -231,7 +231,7 @@ def test_the_menu_of_a_chip_offers_what_can_be_done(
     settle(qtbot, document)
     assert nodes(document) == ["n0000", "n0001", "gpu1"]
     assert offered(view.strip, middle(view.strip, "gpu1"), lambda: view.strip.menu) == [
-        "&Take out of the run"
+        "&Remove from the run"
     ]
     assert view.strip.menu is not None
     view.strip.menu.hide()
@@ -256,7 +256,7 @@ def test_a_node_dragged_off_the_board_is_out_of_the_run(
     assert view.board.marks.drop is not None
     qtbot.mouseMove(board, off)
     assert view.board.marks[-2:] == (None, 0), "it has no place on the board, but goes"
-    assert "out of the run" in view.told.text()
+    assert "remove the node from the run" in view.told.text()
     qtbot.mouseRelease(board, LEFT, pos=off)
     assert not view.board.marks.drags
     assert nodes(document) == ["n0001"]
@@ -292,7 +292,7 @@ def test_delete_and_the_menu_take_a_node_of_the_board_out(
     view.menu.actions()[0].trigger()
     view.menu.hide()
     assert nodes(document) is None
-    assert view.told.text() == "No node is named any more: the run is on this machine"
+    assert view.told.text() == "The run names no nodes now and uses this machine"
 
 
 @opens_a_menu
@@ -316,7 +316,7 @@ def test_a_node_takes_the_place_of_this_machine(
     choose(view.strip, "gpu1")
     qtbot.keyClick(view.strip, Qt.Key.Key_Return)
     assert nodes(document) == ["gpu1"]
-    assert "takes the place of this machine" in view.told.text()
+    assert "replaces this machine" in view.told.text()
 
 
 def test_what_the_launch_chooses_is_not_replaced(
