@@ -78,6 +78,17 @@ def test_the_newest_drawing_counts_before_its_end_is_written(tmp_path: Path) -> 
     assert book.state.step == 1
 
 
+def test_a_line_without_its_end_is_no_bar(tmp_path: Path) -> None:
+    """It counts once, when it has ended."""
+    rank = rank_of(tmp_path)
+    series = PrintedSeries(rank, ())
+    append(rank.stdout, "| loss: 1.5 | lr: [0.1]")
+    series.follow(EVER)
+    append(rank.stdout, "\n")
+    series.follow(EVER)
+    assert values(tmp_path, "loss")[0] == [0]
+
+
 def test_rows_have_the_times_at_which_lines_were_printed(tmp_path: Path) -> None:
     """An agent that comes an hour late writes the times that were recorded."""
     rank = rank_of(tmp_path)

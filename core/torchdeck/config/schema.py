@@ -208,7 +208,9 @@ class Telemetry(Section):
         strict=False,
         right="two steps, the second not before the first, such as [10, 12]",
     )
-    stdout: bool = option("Read loss and other numbers from the output of a script.", default=True)
+    stdout: bool = option(
+        "Read loss and other numbers from standard output and standard error of a script.", default=True
+    )
     patterns: list[str] = option(
         "Regular expressions for lines of output, tried before the known formats. Named groups name "
         "the metrics.",

@@ -1,5 +1,6 @@
 """MergedLog: the output of all ranks as one list."""
 
+import os
 import time
 from pathlib import Path
 
@@ -112,9 +113,9 @@ def test_a_moment_leads_to_its_line(layout: RunLayout) -> None:
 
 
 def test_the_agent_writes_times_that_the_reader_finds(layout: RunLayout) -> None:
+    before = time.time() - 0.1  # file systems' clocks are coarse
     say(layout, 0, "a\n")
     log_times = LogTimes(layout.attempt(1).rank(0))
-    before = time.time()
     assert log_times.note()
     assert not log_times.note()
     say(layout, 0, "b\n", "stderr")
@@ -125,6 +126,27 @@ def test_the_agent_writes_times_that_the_reader_finds(layout: RunLayout) -> None
     log.advance()
     assert texts(log) == ["0:a", "0:b"]
     assert all(before <= (line.time or 0) <= time.time() for line in log.read(0, 2))
+
+
+def test_output_while_no_agent_lived_has_the_time_of_its_last_write(layout: RunLayout) -> None:
+    """Not that of the agent that came an hour later; never before what was recorded."""
+    rank = layout.attempt(1).rank(0)
+    say(layout, 0, "a\n")
+    os.utime(rank.stdout, (5000.0, 5000.0))
+    assert LogTimes(rank).note()
+    say(layout, 0, "b\n")
+    os.utime(rank.stdout, (4000.0, 4000.0))
+    assert LogTimes(rank).note()
+    say(layout, 0, "c\n")
+    os.utime(rank.stdout, (6000.0, 6000.0))
+    assert LogTimes(rank).note()
+    log = MergedLog(layout)
+    log.advance()
+    assert [(line.text, line.time) for line in log.read(0, 3)] == [
+        ("a", 5000.0),
+        ("b", 5000.0),
+        ("c", 6000.0),
+    ]
 
 
 def test_a_burst_is_taken_in_over_several_looks(layout: RunLayout) -> None:

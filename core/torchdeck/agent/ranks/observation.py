@@ -281,9 +281,11 @@ class LogTimes:
         Raises:
             OSError: it cannot be written.
         """
-        now = LogLengths(time.time(), _length(self._rank.stdout), _length(self._rank.stderr))
-        if self._last is None:
-            self._last = self._written()
+        (out, out_written), (err, err_written) = _written(self._rank.stdout), _written(self._rank.stderr)
+        now = LogLengths(time.time(), out, err)
+        if self._last is None:  # what came while no agent lived was printed by the last write
+            self._last = self._newest_row()
+            now = now._replace(time=min(now.time, max(out_written, err_written, self._last.time)))
         if now[1:] == self._last[1:]:
             return False
         with self._rank.log_times.open("ab") as file:
@@ -294,7 +296,7 @@ class LogTimes:
         self._last = now
         return True
 
-    def _written(self) -> LogLengths:
+    def _newest_row(self) -> LogLengths:
         """The last row that an agent wrote."""
         try:
             with self._rank.log_times.open("rb") as file:
@@ -306,11 +308,13 @@ class LogTimes:
         return found[-1] if found else LogLengths(0.0, 0, 0)
 
 
-def _length(path: Path) -> int:
+def _written(path: Path) -> tuple[int, float]:
+    """Length of a file, and unix time of its last write."""
     try:
-        return path.stat().st_size
+        status = path.stat()
     except FileNotFoundError:
-        return 0
+        return 0, 0.0
+    return status.st_size, status.st_mtime
 
 
 LOOK_BUDGET = 0.05

@@ -23,6 +23,8 @@ from torchdeck.contract.metrics.segment_format import (
 )
 from torchdeck.telemetry.writer import MetricsWriter
 from torchdeck.trainers.reading import Reading
+from torchdeck.trainers.text.bars import find_bar
+from torchdeck.trainers.text.line import LINE_LIMIT
 from torchdeck.trainers.text.lines import UNENDED_LIMIT, split_lines
 from torchdeck.trainers.text.output import OutputReader, Printed
 from torchdeck.trainers.text.user_patterns import LineParser
@@ -193,7 +195,8 @@ class _Log:
         if not 0 < length < UNENDED_LIMIT:
             return ""
         text = self._chunk().decode("utf-8", "replace").rpartition("\r")[2]
-        return text if "|" in text and text.removesuffix("\x1b[A").rstrip().endswith("]") else ""
+        is_whole = text.removesuffix("\x1b[A").rstrip().endswith("]")
+        return text if is_whole and find_bar(text[-LINE_LIMIT:]) is not None else ""
 
     def _tell_time(self, end: int, now: float) -> None:
         if end <= self._until:
