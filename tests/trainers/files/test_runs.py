@@ -78,6 +78,7 @@ def history(folder: Path, name: str, after: int = 0) -> list[tuple[int, float]]:
     return [(entry["step"], entry[name]) for entry in entries if name in entry and entry["step"] > after]
 
 
+@pytest.mark.processes
 def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
     """In an output folder elsewhere: log_history is what is plotted, bit for bit; a second run in the same
     folder, which continues, has its own rows alone.
@@ -111,6 +112,7 @@ def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
     assert [step for step, _ in rows(again, "train/loss")] == list(range(9, 17))
 
 
+@pytest.mark.processes
 def test_lightning(script: ScriptRun) -> None:
     """metrics.csv is what is plotted; what TensorBoard has of the same is not plotted twice."""
     layout = script.run(script.config(LIGHTNING, more=FILES_ALONE))
