@@ -12,10 +12,10 @@ import pytest
 from hypothesis import settings
 
 from support import tiers
-from support.deepspeed_python import deepspeed_python
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from support.long_files import longest_first
-from support.torch_servers import serve_workers
+from support.ranks.torch_servers import serve_workers
+from support.system.deepspeed_python import deepspeed_python
 
 RUN_VARIABLES = (
     "TORCHDECK_RUN_ID",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_run import AgentRun, Maker, cleaning, make_plan, script
+from support.agents.agent_run import AgentRun, Maker, cleaning, make_plan, script
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+from support.agents.agent_run import AgentRun, cleaning, make_plan, script, with_policy
 from support.waiting import wait_until
 from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import Leases, lease_holder

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import NODE, QUICK, Maker, with_policy
+from support.agents.agent_run import NODE, QUICK, Maker, with_policy
 from support.waiting import wait_until
 from torchdeck.contract.processes import ProcessIdentity
 

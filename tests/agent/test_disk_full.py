@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
-from support.small_disk import mounted
+from support.agents.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+from support.system.small_disk import mounted
 from support.waiting import wait_until
 from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.processes import processes_of_run

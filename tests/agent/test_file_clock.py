@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import FAKETIME
+from support.hosts.hosts import FAKETIME
 from torchdeck.agent.ranks.failures import files_ahead, rank_failure
 from torchdeck.contract.layout import AttemptLayout
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from support.agent_run import AgentRun, Maker
-from support.agent_scripts import kill_and_wait
-from support.metrics import opened
+from support.agents.agent_run import AgentRun, Maker
+from support.agents.agent_scripts import kill_and_wait
+from support.values.metrics import opened
 from support.waiting import wait_until
 from torchdeck.contract.metrics.script_state import Origin, read_script_state
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import AgentRun, Maker
+from support.agents.agent_run import AgentRun, Maker
 from support.waiting import wait_until
 from torchdeck.agent.ranks import observation as printed_numbers
 from torchdeck.agent.ranks import printed_series

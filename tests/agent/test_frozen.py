@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import Maker, make_plan, with_policy
-from support.agent_scripts import COOPERATIVE, freeze
+from support.agents.agent_run import Maker, make_plan, with_policy
+from support.agents.agent_scripts import COOPERATIVE, freeze
 from support.waiting import wait_until
 from torchdeck.agent.attempt import local_attempt
 from torchdeck.agent.attempt.local_attempt import LAUNCH_LIMIT, LocalAttempt

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.ranks import failures
 from torchdeck.contract.layout import RunLayout

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import cleaning, script
-from support.gang_run import TOKEN, GangRun, make_gang_plan
+from support.agents.agent_run import cleaning, script
+from support.agents.gang_run import TOKEN, GangRun, make_gang_plan
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, HandoverAsk, hand_on, handover_from
 from torchdeck.agent.link.server import Asking

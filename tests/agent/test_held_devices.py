@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import Maker, with_policy
-from support.agent_scripts import WAITING, kill_and_wait
+from support.agents.agent_run import Maker, with_policy
+from support.agents.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.contract.processes import ProcessIdentity
 

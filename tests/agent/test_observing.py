@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import flip, save
+from support.values.checkpoint_files import flip, save
 from torchdeck.agent.attempt.attempt_plan import free_port, resume_from
 from torchdeck.agent.attempt.local_attempt import compose_environment
 from torchdeck.agent.attempt.resume_points import AttemptError
@@ -30,7 +30,7 @@ from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.telemetry.writer import MetricsWriter
 
 RUN = "test-run"
-"""The run id that support.checkpoint_files writes."""
+"""The run id that support.values.checkpoint_files writes."""
 EVER = float("inf")
 """A time by which all is parsed."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from support.agent_run import CORE, Maker
-from support.agent_scripts import WAITING
+from support.agents.agent_run import CORE, Maker
+from support.agents.agent_scripts import WAITING
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import CORE, FAKE_TORCHRUN, Maker
-from support.old_python import python310
+from support.agents.agent_run import CORE, FAKE_TORCHRUN, Maker
+from support.system.old_python import python310
 from torchdeck.launching.runtime_bundle import ship
 
 pytestmark = pytest.mark.processes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import CORE
+from support.agents.agent_run import CORE
 from support.waiting import wait_until
 from torchdeck.agent.ranks.failures import read_exit
 from torchdeck.contract.layout import RankLayout, RunLayout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from support.agent_run import Maker, with_policy
+from support.agents.agent_run import Maker, with_policy
 
 
 def test_a_failed_gang_is_started_again_as_often_as_allowed(make_run: Maker) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.checkpoint_files import FILES, flip, save_of
+from support.values.checkpoint_files import FILES, flip, save_of
 from torchdeck.agent.attempt.resume_points import (
     AttemptError,
     check_point,

@@ -7,8 +7,8 @@ import shutil
 import signal
 from pathlib import Path
 
-from support.agent_run import Maker
-from support.agent_scripts import WAITING, kill_and_wait
+from support.agents.agent_run import Maker
+from support.agents.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT
 from torchdeck.contract.processes import processes_of_run

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 
-from support.agent_run import Maker, with_policy
-from support.agent_scripts import COOPERATIVE, WAITING
+from support.agents.agent_run import Maker, with_policy
+from support.agents.agent_scripts import COOPERATIVE, WAITING
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from support.agent_run import AgentRun, Maker, with_policy
-from support.agent_scripts import WAITING, kill_and_wait
+from support.agents.agent_run import AgentRun, Maker, with_policy
+from support.agents.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.processes.shim import PROCESS_NAME
 from torchdeck.runs.follower import read_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import Maker
+from support.agents.agent_run import Maker
 from torchdeck.agent.ranks.trainer_checkpoint_watch import TrainerCheckpointWatch
 from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
 from torchdeck.trainers.checkpoints.kinds import CheckpointKind

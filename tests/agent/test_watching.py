@@ -7,8 +7,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from support.agent_run import AgentRun, Maker, with_policy
-from support.agent_scripts import COOPERATIVE
+from support.agents.agent_run import AgentRun, Maker, with_policy
+from support.agents.agent_scripts import COOPERATIVE
 from support.waiting import wait_for_value, wait_until
 from torchdeck.contract.processes import ProcessIdentity
 

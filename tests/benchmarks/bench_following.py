@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.hosts import NoHostsError, TestHosts
-from support.local_stream import LocalStream, python_stream
+from support.hosts.hosts import NoHostsError, TestHosts
+from support.links.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress

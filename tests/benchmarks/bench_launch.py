@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.command import COMMAND, Command, agent_events, identity_in, wait_for_event
+from support.cli.command import COMMAND, Command, agent_events, identity_in, wait_for_event
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import RunLayout

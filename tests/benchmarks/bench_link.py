@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.linked import linked
+from support.links.linked import linked
 from support.waiting import wait_until
 from torchdeck.telemetry.writer import MetricsWriter
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.compared_zero import ZeroSetting, compare_zero
-from support.deepspeed_python import ABSENT, deepspeed_python
-from support.measured_memory import Compared, Setting, compare, profile_of
+from support.deepspeed.compared_zero import ZeroSetting, compare_zero
+from support.memory.measured_memory import Compared, Setting, compare, profile_of
+from support.system.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.plan.memory.predict import predict_memory
 from torchdeck.plan.memory.spec import ZERO, StrategySpec
 from torchdeck.plan.memory.zero_state import ZeroOptions

@@ -2,8 +2,8 @@
 late what is written on a node is seen here; how long a look at 32 nodes takes.
 
 Interleaved: in every round each has a turn, and ratios are of turns of the same round, as how fast a shared
-machine is changes by the second. The hosts are namespaces of this machine (tests/support/hosts.sh), so all
-that is started on both shares its cores. Without a right to make hosts there are no rows.
+machine is changes by the second. The hosts are namespaces of this machine (tests/support/hosts/hosts.sh), so
+all that is started on both shares its cores. Without a right to make hosts there are no rows.
 
 torchrunx is in .venv-benchmarks, which packaging/benchmarks.sh makes; without it it has no row.
 """
@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.free_port import free_port
-from support.hosts import NoHostsError, TestHosts
-from support.hosts_run import HostsRun
+from support.hosts.hosts import NoHostsError, TestHosts
+from support.hosts.hosts_run import HostsRun
+from support.system.free_port import free_port
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics.run_metrics import RunMetrics

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.machines import PYTHON
+from support.values.machines import PYTHON
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan

@@ -14,8 +14,8 @@ from pathlib import Path
 import tomlkit
 
 from benchmarks.rows import Row
-from support.hosts import NoHostsError, TestHosts
-from support.hosts_run import HostsRun
+from support.hosts.hosts import NoHostsError, TestHosts
+from support.hosts.hosts_run import HostsRun
 from support.waiting import wait_until
 
 ROUNDS = 3

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torchdeck
 from benchmarks.rows import Row
-from support.histories import controller_journal, event, finished, running_run
-from support.made_runs import line, make_run
+from support.values.histories import controller_journal, event, finished, running_run
+from support.values.made_runs import line, make_run
 from torchdeck.runs.run_list import RunList
 
 REPEATS = 10

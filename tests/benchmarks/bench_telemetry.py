@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from support.metrics import opened, rank_folder, segment_path, write_columns
+from support.values.metrics import opened, rank_folder, segment_path, write_columns
 from torchdeck.metrics import RunMetrics
 from torchdeck.telemetry.writer import MetricsWriter
 

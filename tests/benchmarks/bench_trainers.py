@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.free_port import free_port
+from support.system.free_port import free_port
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-benchmarks" / "bin" / "python"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 from benchmarks.training_worker import TURN
-from support.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
+from support.ranks.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
 
 WORKER = Path(__file__).with_name("training_worker.py")
 MODEL = {"layers": 4, "heads": 4, "width": 128, "context": 128}

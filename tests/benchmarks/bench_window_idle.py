@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.command import Command
-from support.desktop import desktop
+from support.cli.command import Command
+from support.gui.desktop import desktop
 
 WORKER = Path(__file__).with_name("window_idle_worker.py")
 SECONDS = 30

@@ -21,7 +21,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.rows import Row
-from support.metrics import rank_folder, segment_path, write_columns
+from support.values.metrics import rank_folder, segment_path, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.theme.theme import Theme

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.desktop import desktop
+from support.gui.desktop import desktop
 
 HERE = Path(__file__)
 LIMIT = 600.0

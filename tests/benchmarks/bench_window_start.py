@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rows import Row
-from support.desktop import desktop
+from support.gui.desktop import desktop
 
 WORKER = Path(__file__).with_name("window_start_worker.py")
 STARTS = 7

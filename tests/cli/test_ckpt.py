@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support import machines
-from support.checkpoint_files import flip, save
-from support.histories import controller_journal, ended, event, finished, running_run
-from support.made_runs import IDS, line, make_run
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.values import machines
+from support.values.checkpoint_files import flip, save
+from support.values.histories import controller_journal, ended, event, finished, running_run
+from support.values.made_runs import IDS, line, make_run
 from torchdeck.cli.ckpt import command as ckpt
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import save
-from support.deepspeed_jobs import run_jobs
-from support.deepspeed_python import ABSENT, deepspeed_python
-from support.torch_process import run_torch
+from support.deepspeed.deepspeed_jobs import run_jobs
+from support.ranks.torch_process import run_torch
+from support.system.deepspeed_python import ABSENT, deepspeed_python
+from support.values.checkpoint_files import save
 from torchdeck.cli.ckpt import command as ckpt
 from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.command import Command
-from support.deepspeed_python import ABSENT, deepspeed_python
-from support.training import losses
+from support.cli.command import Command
+from support.system.deepspeed_python import ABSENT, deepspeed_python
+from support.training.training import losses
 
 RUN = """\
 name = "zero"

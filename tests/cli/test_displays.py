@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run, started
-from support.metrics import write_rows
+from support.values.histories import (
+    ALIVE,
+    DEAD,
+    controller_journal,
+    ended,
+    event,
+    finished,
+    running_run,
+    started,
+)
+from support.values.metrics import write_rows
 from torchdeck.cli.runs.display import JsonDisplay, PlainDisplay
 from torchdeck.cli.runs.terminal import TerminalDisplay
 from torchdeck.contract.journal import Event

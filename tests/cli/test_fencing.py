@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import controller_journal, event, running_run
-from support.made_runs import make_run
+from support.values.histories import controller_journal, event, running_run
+from support.values.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.nodes.inventory.file import inventory_path

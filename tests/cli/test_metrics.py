@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.made_runs import make_run
-from support.metrics import write_rows
+from support.values.made_runs import make_run
+from support.values.metrics import write_rows
 from torchdeck.cli.main import main
 from torchdeck.cli.runs.metrics import _shown
 from torchdeck.contract.journal import Event

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from support.command import COMMAND, Command
-from support.node_facts import GIB, gpu, node_facts, python
+from support.cli.command import COMMAND, Command
+from support.values.node_facts import GIB, gpu, node_facts, python
 from torchdeck.cli.console import GAP, FillingTable, bare_table, fitting, print_table
 from torchdeck.cli.nodes.monitor import MonitorTable
 from torchdeck.cli.nodes.probe import BY_WEIGHT, HEADINGS, _table, sheet

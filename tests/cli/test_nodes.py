@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.command_here import CommandHere
-from support.hosts import TestHosts
-from support.typed_command import typed
+from support.cli.command import Command
+from support.cli.command_here import CommandHere
+from support.cli.typed_command import typed
+from support.hosts.hosts import TestHosts
 from torchdeck.nodes.inventory.file import inventory_path, read_inventory
 from torchdeck.nodes.inventory.problems import RIGHT_NAME
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup
@@ -322,7 +322,7 @@ def test_a_password_is_kept_in_the_keyring_when_that_is_asked_for(
     password = made.allow_passwords(1, "canary-Pass 56")
     inventory_path(command.home).write_text(made.nodes_toml().replace("client_key", "no_key"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "support.file_keyring.FileKeyring")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "support.hosts.file_keyring.FileKeyring")
     monkeypatch.setenv("TESTS_KEYRING_FILE", str(tmp_path / "secrets"))
     code, seen = typed(command, ["nodes", "trust", "node1", "--keyring", "keep"], [("Password of", password)])
     assert (code, "the keyring has password of root@" in seen) == (0, True), seen

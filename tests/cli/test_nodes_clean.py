@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.made_runs import IDS
-from support.node_facts import node_facts
+from support.values.made_runs import IDS
+from support.values.node_facts import node_facts
 from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.cli.nodes.lookup import ChosenNodes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.machines import byte_gpt, node, plan
+from support.values.machines import byte_gpt, node, plan
 from torchdeck.cli.plan.whole import checkpoint_lines, saving_times
 from torchdeck.distributed.settings import CheckpointSettings
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from support.previews import memory, preview, with_memory
+from support.values.previews import memory, preview, with_memory
 from torchdeck.cli.plan.svg_canvas import BODY, escaped, fitted, text_width, wrapped
 from torchdeck.cli.plan.svg_page import WIDTH, preview_svg
 from torchdeck.plan.preview import Preview

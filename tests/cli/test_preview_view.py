@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from support.previews import memory, preview, profile, with_memory
+from support.values.previews import memory, preview, profile, with_memory
 from torchdeck.cli.plan.rank import print_rank
 from torchdeck.cli.plan.whole import print_preview
 from torchdeck.data.batch_plan import build_batch_plan

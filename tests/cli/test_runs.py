@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from support.free_port import free_port
-from support.histories import (
+from support.system.free_port import free_port
+from support.values.histories import (
     agent_started,
     controller_journal,
     ended,
@@ -26,9 +26,9 @@ from support.histories import (
     running_run,
     started,
 )
-from support.machines import config, node, plan
-from support.made_runs import IDS, line, make_run
-from support.run_homes import add_live_run
+from support.values.machines import config, node, plan
+from support.values.made_runs import IDS, line, make_run
+from support.values.run_homes import add_live_run
 from support.waiting import wait_until
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import created, event, running_run
-from support.made_runs import line, make_run
+from support.values.histories import created, event, running_run
+from support.values.made_runs import line, make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.links import LOST, LinkState, write_links

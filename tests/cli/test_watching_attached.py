@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import created, finished, running_run
-from support.made_runs import line, make_run
+from support.values.histories import created, finished, running_run
+from support.values.made_runs import line, make_run
 from torchdeck.agent.processes.detached_process import start_detached
 from torchdeck.cli.runs.display import PlainDisplay
 from torchdeck.cli.runs.watch import Watch

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import MINIMAL, load, only_problem, problems
+from support.values.run_files import MINIMAL, load, only_problem, problems
 from torchdeck.config.documentation import UnknownKeyError, explain, facts, json_schema, reference
 from torchdeck.config.schema import RunConfig
 

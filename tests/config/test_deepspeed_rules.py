@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import MINIMAL, load, problems
+from support.values.run_files import MINIMAL, load, problems
 
 DEEPSPEED = "distributed.strategy=deepspeed"
 

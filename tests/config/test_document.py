@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from support.few_examples import few
-from support.toml_texts import toml_documents
+from support.values.toml_texts import toml_documents
 from torchdeck.config.toml.document import KeyPath, scan
 
 TEXT = '''\

@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from support.few_examples import few
-from support.toml_texts import toml_documents
+from support.values.toml_texts import toml_documents
 from torchdeck.config.keys import all_keys
 from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck.config.toml.document import scan

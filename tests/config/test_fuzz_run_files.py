@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.config.loader import load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.nodes.inventory.file import read_inventory

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from support.run_files import MINIMAL, load, only_problem, problems, write
+from support.values.run_files import MINIMAL, load, only_problem, problems, write
 from torchdeck.config.keys import all_keys
 from torchdeck.config.loader import config_from_dict, load_config
 from torchdeck.config.problems import ConfigError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.run_files import MINIMAL, write
+from support.values.run_files import MINIMAL, write
 from torchdeck.config.loader import draft_config, load_config, load_config_text
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.sources import MAX_BYTES

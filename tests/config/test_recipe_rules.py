@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import load, only_problem
+from support.values.run_files import load, only_problem
 from torchdeck.config.documentation import explain, facts, reference
 from torchdeck.config.keys import all_keys, recipe_keys
 from torchdeck.config.schema import BUILTIN_RECIPES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import MINIMAL, load, only_problem, problems
+from support.values.run_files import MINIMAL, load, only_problem, problems
 
 SCRIPT = "[run]\nscript = 'train.py'\n"
 

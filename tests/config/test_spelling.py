@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from support.run_files import MINIMAL, only_problem
+from support.values.run_files import MINIMAL, only_problem
 from torchdeck.config.keys import all_keys, keys_in
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import ConfigError

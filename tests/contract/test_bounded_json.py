@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support import hostile
 from support.few_examples import cases
-from support.reader_process import ReaderProcess
+from support.fuzz import hostile
+from support.fuzz.reader_process import ReaderProcess
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.bounded_json import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.data.batch_plan import BatchPlanError, build_batch_plan, load_batch_plan, save_batch_plan
 from torchdeck.data.batch_plan.files.dataset_files import measure_dataset
 from torchdeck.data.batch_plan.files.length_files import read_lengths

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.data.checkpoint_position import CheckpointPosition
 from torchdeck.data.order import PositionError
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from support.allocator_events import real_allocations
-from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
-from support.training import RECIPE
+from support.memory.allocator_events import real_allocations
+from support.ranks.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from support.training.training import RECIPE
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.recipe import RecipeError, load_recipe
 from torchdeck.distributed.units import checkpoint_blocks

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.recipe_ranks import start_ranks, wait_for_ranks
+from support.ranks.recipe_ranks import start_ranks, wait_for_ranks
 from torchdeck.distributed.group.agreement import AgreementError, check_agreement
 
 pytestmark = pytest.mark.processes
 
-SCRIPT = Path(__file__).parent.parent / "support" / "agreement_ranks.py"
+SCRIPT = Path(__file__).parent.parent / "support" / "ranks" / "agreement_ranks.py"
 CONFIG = {"seed": 7, "config": {"training": {"lr": 0.001, "steps": 40}, "model": {"layers": [1, 2]}}}
 
 

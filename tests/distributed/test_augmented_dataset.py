@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from support.images import turned
+from support.values.images import turned
 from torchdeck.data.augmentation import Augmentation, AugmentationParams
 from torchdeck.data.augmentation_config import get_preset
 from torchdeck.distributed import AugmentedDataset, augment_image

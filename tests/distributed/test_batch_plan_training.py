@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from fakes import masked_recipe
-from support.rank_here import RankHere
-from support.recipe_ranks import recipe_settings, run_ranks
-from support.training import final_state
+from support.ranks.rank_here import RankHere
+from support.ranks.recipe_ranks import recipe_settings, run_ranks
+from support.training.training import final_state
 from torchdeck.contract.layout import RunLayout
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, load_batch_plan, save_batch_plan
 from torchdeck.data.sample_log import SampleLog

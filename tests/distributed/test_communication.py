@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from support.machines import node
-from support.measured_models import profile_of
-from support.measured_ranks import measure
+from support.memory.measured_models import profile_of
+from support.ranks.measured_ranks import measure
+from support.values.machines import node
 from torchdeck.plan.communication import Links, communication
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.placement import NodeShare
@@ -51,7 +51,7 @@ def counted(request: pytest.FixtureRequest) -> list[dict[str, int]]:
         }
         for kind, shard, asked in (CASES if request.config.getoption("--soak") else USUAL)
     ]
-    by_rank = measure("support.counted_collectives:count_collectives", jobs)
+    by_rank = measure("support.training.counted_collectives:count_collectives", jobs)
     assert all(all(rank == ranks[0] for rank in ranks) for ranks in by_rank)
     return [ranks[0] for ranks in by_rank]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fakes import masked_recipe
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings, run_ranks
+from support.ranks.recipe_ranks import recipe_settings, run_ranks
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.data.order import SampleOrder, global_batches, steps_per_epoch
 from torchdeck.distributed.batches import evaluation_batches
 from torchdeck.distributed.seeding import seed_all

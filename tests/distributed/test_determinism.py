@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fakes import masked_recipe
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.contract.checkpoints.manifest import read_manifest
 
 pytestmark = pytest.mark.processes

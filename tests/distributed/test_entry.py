@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.forked_training import ForkedRun, run_forked
-from support.rank_here import RankHere
-from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
+from support.ranks.rank_here import RankHere
+from support.ranks.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
+from support.training.forked_training import ForkedRun, run_forked
 from support.waiting import wait_until
 from torchdeck.contract.checkpoints.listing import newest_complete
 from torchdeck.contract.checkpoints.manifest import read_manifest

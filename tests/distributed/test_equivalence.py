@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fakes import toy_strategy
-from support.equivalence import REFERENCE, STEPS, Trained, run
-from support.measured_ranks import Job
+from support.ranks.measured_ranks import Job
+from support.training.equivalence import REFERENCE, STEPS, Trained, run
 
 pytestmark = pytest.mark.processes
 

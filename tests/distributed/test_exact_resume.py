@@ -5,8 +5,8 @@ Three ranks and four: two add up in either order to the same number, three do no
 
 import pytest
 
-from support.equivalence import Trained, run
-from support.measured_ranks import Job
+from support.ranks.measured_ranks import Job
+from support.training.equivalence import Trained, run
 
 pytestmark = pytest.mark.processes
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.agent.store_order import StoreStrangers, order_from
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, entries_from_json

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from support.measured_ranks import measure
+from support.ranks.measured_ranks import measure
 
 pytestmark = pytest.mark.processes
 
 
 def test_every_way_gives_every_rank_its_value() -> None:
     """Values of different lengths arrive whole, at those who get them, on three ranks and on one."""
-    three, one = measure("support.json_ranks:exchange", [{"world_size": 3}, {"world_size": 1}])
+    three, one = measure("support.ranks.json_ranks:exchange", [{"world_size": 3}, {"world_size": 1}])
     every = [[0, 0], [1, 1000], [2, 2000]]
     assert three == [
         [every, [0, 1, 2] if rank == 0 else [], f"for {rank}" * (rank + 1), 0] for rank in range(3)
@@ -29,7 +29,7 @@ def test_what_a_stranger_sends_is_refused() -> None:
         {"length": 0, "content": "NaN"},
     ]
     jobs = [{"world_size": 2, **message} for message in told]
-    heard = [first for first, _ in measure("support.json_ranks:hear_a_stranger", jobs)]
+    heard = [first for first, _ in measure("support.ranks.json_ranks:hear_a_stranger", jobs)]
     assert heard[0] == f"rank 1 sends {1 << 50} bytes; right is 1 to 33554432"
     assert heard[1].startswith("rank 1 sends -1 bytes")
     assert all(text.startswith("what rank 1 sent is refused: it ") for text in heard[2:4]), heard

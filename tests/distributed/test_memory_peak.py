@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.measured_memory import Compared, Setting, compare
+from support.memory.measured_memory import Compared, Setting, compare
 
 pytestmark = pytest.mark.processes
 

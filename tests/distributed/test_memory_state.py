@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.measured_models import SHAPES, profile_of
-from support.measured_ranks import measure
+from support.memory.measured_models import SHAPES, profile_of
+from support.ranks.measured_ranks import measure
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 
@@ -49,7 +49,7 @@ def measured(request: pytest.FixtureRequest) -> list[list[Any]]:
         }
         for job in (JOBS if request.config.getoption("--soak") else JOBS[:-SOAKED])
     ]
-    return measure("support.measured_state:measure_state", jobs)
+    return measure("support.memory.measured_state:measure_state", jobs)
 
 
 def spec_of(job: dict[str, Any]) -> StrategySpec:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import torchdeck
-from support.forked_training import ForkedRun, run_forked
-from support.measured_ranks import measure
-from support.recipe_ranks import recipe_settings
+from support.ranks.measured_ranks import measure
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 
 IN_RANKS = ("distributed", "recipes", "data", "integrations", "telemetry", "contract", "environment.py")
 """What ranks execute."""
@@ -49,7 +49,7 @@ def test_a_training_saves_and_resumes_without_them(tmp_path: Path, strategy: str
 def test_the_guard_fails_a_rank_that_uses_one() -> None:
     """Without that the test above would show nothing."""
     with pytest.raises(RuntimeError, match="an object collective was called"):
-        measure("support.no_object_collectives:use_one", [{"world_size": 2}])
+        measure("support.ranks.no_object_collectives:use_one", [{"world_size": 2}])
 
 
 def test_no_source_of_ours_calls_one() -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from support.command import Command
-from support.controlled_run import nothing_left
-from support.forked_rank import ForkedRank
-from support.free_port import free_port
-from support.torch_process import TorchProcess
+from support.agents.controlled_run import nothing_left
+from support.cli.command import Command
+from support.ranks.forked_rank import ForkedRank
+from support.ranks.torch_process import TorchProcess
+from support.system.free_port import free_port
 from torchdeck.distributed import RendezvousError, setup_distributed
 from torchdeck.environment import DistributedConfig
 

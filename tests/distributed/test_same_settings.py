@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes import masked_recipe
-from support.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
+from support.ranks.recipe_ranks import recipe_settings, start_ranks, wait_for_ranks
 
 pytestmark = pytest.mark.processes
 

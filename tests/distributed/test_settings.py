@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.settings import RecipeSettings
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from support.measured_ranks import Job, measure
-from support.wrapped_ranks import mean_gradient
+from support.ranks.measured_ranks import Job, measure
+from support.ranks.wrapped_ranks import mean_gradient
 
 pytestmark = pytest.mark.processes
 
@@ -61,7 +61,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     }
     folder = tmp_path_factory.mktemp("stores")
     done = measure(
-        "support.wrapped_ranks:body",
+        "support.ranks.wrapped_ranks:body",
         [
             {"world_size": 2, "body": name.partition(":")[0], "file": str(folder / str(number)), **job}
             for number, (name, job) in enumerate(jobs.items())

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from support.compared_zero import ZeroSetting, compare_zero
-from support.deepspeed_python import ABSENT, deepspeed_python
-from support.measured_memory import Setting
+from support.deepspeed.compared_zero import ZeroSetting, compare_zero
+from support.memory.measured_memory import Setting
+from support.system.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.plan.memory.zero_state import ZeroOptions
 
 pytestmark = [

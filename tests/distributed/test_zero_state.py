@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from support.deepspeed_jobs import run_jobs
-from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
-from support.torch_process import run_torch
+from support.deepspeed.deepspeed_jobs import run_jobs
+from support.ranks.torch_process import run_torch
+from support.system.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
@@ -156,7 +156,7 @@ def _held(world_size: int, cases: list[Case], folder: Path) -> list[list[dict[st
     request, answer = folder / "request.json", folder / "held.json"
     request.write_text(json.dumps({"world_size": world_size, "cases": [asdict(case) for case in cases]}))
     python: Any = deepspeed_python()
-    argv = ["-m", "support.zero_ranks", str(request), str(answer)]
+    argv = ["-m", "support.deepspeed.zero_ranks", str(request), str(answer)]
     result = run_torch(argv, env=deepspeed_environment(), python=python, limit=1800)
     assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
     held: list[list[dict[str, dict[str, int]]]] = json.loads(answer.read_text())

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from support.command import Command, agent_events
-from support.command_here import CommandHere
-from support.golden_reading import EXPECTED, layout_in, what_is_read
+from support.cli.command import Command, agent_events
+from support.cli.command_here import CommandHere
+from support.values.golden_reading import EXPECTED, layout_in, what_is_read
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.checkpoints.manifest import read_manifest
 from torchdeck.contract.journal import JournalWriter, read_journal

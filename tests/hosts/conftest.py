@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
-from support.hosts_run import HostsRun, nothing_left_here
+from support.hosts.hosts import TestHosts
+from support.hosts.hosts_run import HostsRun, nothing_left_here
 
 
 @pytest.fixture

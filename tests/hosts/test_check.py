@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from support.command import Command
-from support.hosts import TestHosts
+from support.cli.command import Command
+from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.processes import RUN_ID_VARIABLE

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from support.hosts_run import HostsRun
-from support.training import Training
+from support.hosts.hosts_run import HostsRun
+from support.training.training import Training
 
 AcrossOf = Callable[..., HostsRun]
 TWO = ("--set", 'distributed.nodes=["node1","node2"]')

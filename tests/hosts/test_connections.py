@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.launching.preflight.remote.nodes import check_connections
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.connections import Connected, connect_all

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import variable
-from support.hosts_run import HostsRun
+from support.cli.command import variable
+from support.hosts.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.launching.control.pre_connect import MODULE
 from torchdeck.runs.follower import read_run

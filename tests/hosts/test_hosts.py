@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 
 Hosts = Callable[..., TestHosts]
@@ -122,5 +122,5 @@ def test_hosts_of_a_test_run_that_was_killed_are_removed_by_the_next() -> None:
 
 def _python(code: str) -> list[str]:
     tests = str(Path(__file__).parents[1])
-    begin = f"import sys; sys.path.insert(0, {tests!r})\nfrom support.hosts import TestHosts\n"
+    begin = f"import sys; sys.path.insert(0, {tests!r})\nfrom support.hosts.hosts import TestHosts\n"
     return [sys.executable, "-c", begin + code]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts_run import HostsRun
+from support.hosts.hosts_run import HostsRun
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.probing import Question, probe_node

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.command import Command
-from support.hosts import TestHosts
+from support.cli.command import Command
+from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 

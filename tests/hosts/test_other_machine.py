@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.hosts_run import HostsRun
+from support.cli.command import Command
+from support.hosts.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 

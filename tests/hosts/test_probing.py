@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.probing import LIMIT, Connect, Probed, Question, clean_node, probe_nodes

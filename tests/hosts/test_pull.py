@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.hosts import TestHosts
+from support.cli.command import Command
+from support.hosts.hosts import TestHosts
 from torchdeck.config.loader import load_config
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, read_manifest

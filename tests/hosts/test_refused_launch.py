@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from support.command import Command
-from support.hosts import TestHosts
-from support.hosts_run import write_inventory
-from support.training import Training
+from support.cli.command import Command
+from support.hosts.hosts import TestHosts
+from support.hosts.hosts_run import write_inventory
+from support.training.training import Training
 
 pytestmark = pytest.mark.hosts
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from support.hosts_run import HostsRun
-from support.training import Training, losses
+from support.hosts.hosts_run import HostsRun
+from support.training.training import Training, losses
 
 AcrossOf = Callable[..., HostsRun]
 RANGE = ("--set", 'distributed.nodes="2:3"')

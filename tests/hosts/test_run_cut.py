@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.held_training import hold
-from support.hosts_run import HostsRun
-from support.training import Training, losses
+from support.hosts.hosts_run import HostsRun
+from support.training.held_training import hold
+from support.training.training import Training, losses
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from support import machines
-from support.command import Command
-from support.histories import agent_started, controller_journal, ended, finished, started
-from support.hosts import TestHosts
-from support.hosts_run import HOME, write_inventory
-from support.made_runs import IDS, make_run
-from support.typed_command import typed
+from support.cli.command import Command
+from support.cli.typed_command import typed
+from support.hosts.hosts import TestHosts
+from support.hosts.hosts_run import HOME, write_inventory
+from support.values import machines
+from support.values.histories import agent_started, controller_journal, ended, finished, started
+from support.values.made_runs import IDS, make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import remove, set_aside
 from torchdeck.runs.folders.node_parts import left_on_nodes

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import tomlkit
 
-from support.hosts_run import HostsRun
-from support.slow_link import SlowLink
+from support.hosts.hosts_run import HostsRun
+from support.links.slow_link import SlowLink
 from support.waiting import wait_until
 
 AcrossOf = Callable[..., HostsRun]

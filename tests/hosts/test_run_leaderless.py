@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from support.checkpoint_files import save_of
-from support.hosts_run import HostsRun
+from support.hosts.hosts_run import HostsRun
+from support.values.checkpoint_files import save_of
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts_run import HostsRun
-from support.training import Training
+from support.hosts.hosts_run import HostsRun
+from support.training.training import Training
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

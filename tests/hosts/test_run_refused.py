@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts_run import HostsRun
-from support.training import Training, losses
+from support.hosts.hosts_run import HostsRun
+from support.training.training import Training, losses
 
 AcrossOf = Callable[..., HostsRun]
 TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 import tomlkit
 
-from support.hosts_run import HostsRun
-from support.slow_link import SlowLink, through
+from support.hosts.hosts_run import HostsRun
+from support.links.slow_link import SlowLink, through
 from support.waiting import wait_until
 from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.runs.follower import read_run

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.held_training import hold
-from support.hosts_run import HostsRun
-from support.training import Training, losses
+from support.hosts.hosts_run import HostsRun
+from support.training.held_training import hold
+from support.training.training import Training, losses
 from support.waiting import wait_until
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.verification import verify

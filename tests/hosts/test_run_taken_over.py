@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from support.hosts_run import HostsRun
+from support.hosts.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from support.command import Command
-from support.held_training import hold
-from support.hosts_run import HostsRun
-from support.listening_sockets import listening
-from support.training import Training, losses, uninterrupted
+from support.cli.command import Command
+from support.hosts.hosts_run import HostsRun
+from support.system.listening_sockets import listening
+from support.training.held_training import hold
+from support.training.training import Training, losses, uninterrupted
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 
 AcrossOf = Callable[..., HostsRun]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from support.hosts_run import HostsRun, write_inventory
-from support.typing_at import Typing
+from support.cli.typing_at import Typing
+from support.hosts.hosts_run import HostsRun, write_inventory
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

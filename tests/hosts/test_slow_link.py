@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
-from support.slow_link import SlowLink, through
+from support.hosts.hosts import TestHosts
+from support.links.slow_link import SlowLink, through
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.audits import assert_exactly_once, audit_of
-from support.command import Command, interrupt, wait_for_step, wait_until_gone
-from support.training import Training, assert_same_state, final_state, losses, uninterrupted
+from support.cli.command import Command, interrupt, wait_for_step, wait_until_gone
+from support.training.training import Training, assert_same_state, final_state, losses, uninterrupted
+from support.values.audits import assert_exactly_once, audit_of
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, save_batch_plan
 from torchdeck.data.order import Ids
 from torchdeck.data.sample_log import SampleLog, SampleLogWriter

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from support.command import Command, wait_until_gone
-from support.controlled_run import nothing_left
-from support.histories import controller_journal, ended, event, finished, running_run
-from support.made_runs import IDS, line, make_run
+from support.agents.controlled_run import nothing_left
+from support.cli.command import Command, wait_until_gone
+from support.values.histories import controller_journal, ended, event, finished, running_run
+from support.values.made_runs import IDS, line, make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.checkpoints.verification import verify
 

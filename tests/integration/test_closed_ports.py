@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, identity_in, wait_for_event
-from support.controlled_run import controllers, nothing_left
-from support.listening_sockets import listening
+from support.agents.controlled_run import controllers, nothing_left
+from support.cli.command import Command, identity_in, wait_for_event
+from support.system.listening_sockets import listening
 from support.waiting import wait_until
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import read_journal

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.command import Command, agent_events
-from support.training import Training, losses
+from support.cli.command import Command, agent_events
+from support.training.training import Training, losses
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.layout import RunLayout

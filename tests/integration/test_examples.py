@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.controlled_run import nothing_left
-from support.free_port import free_port
-from support.torch_process import TorchProcess, run_torch
+from support.agents.controlled_run import nothing_left
+from support.cli.command import Command
+from support.ranks.torch_process import TorchProcess, run_torch
+from support.system.free_port import free_port
 from torchdeck.config.starting_files import example_names
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import cleaning, script, with_policy
-from support.gang_run import REAL, GangRun, gone_within, make_gang_plan
+from support.agents.agent_run import cleaning, script, with_policy
+from support.agents.gang_run import REAL, GangRun, gone_within, make_gang_plan
 from support.waiting import wait_until
 from torchdeck.contract.processes import ProcessIdentity
 

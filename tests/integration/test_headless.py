@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from support.command import COMMAND, Command, interrupt, wait_until_gone
-from support.controlled_run import (
+from support.agents.controlled_run import (
     controller_events,
     controllers,
     nothing_left,
     wait_for_state,
     wait_until_over,
 )
+from support.cli.command import COMMAND, Command, interrupt, wait_until_gone
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.layout import RunLayout

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import COMMAND, Command
-from support.controlled_run import nothing_left
+from support.agents.controlled_run import nothing_left
+from support.cli.command import COMMAND, Command
 
 HOSTILE = r"""
     import sys

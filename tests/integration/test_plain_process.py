@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, wait_until_gone
-from support.controlled_run import nothing_left
+from support.agents.controlled_run import nothing_left
+from support.cli.command import Command, wait_until_gone
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 

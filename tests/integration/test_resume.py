@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.audits import assert_exactly_once, audit_of
-from support.command import (
+from support.cli.command import (
     Command,
     agent_events,
     interrupt,
@@ -15,8 +14,9 @@ from support.command import (
     wait_for_step,
     wait_until_gone,
 )
-from support.held_training import hold
-from support.training import Training, assert_same_state, final_state, losses, uninterrupted
+from support.training.held_training import hold
+from support.training.training import Training, assert_same_state, final_state, losses, uninterrupted
+from support.values.audits import assert_exactly_once, audit_of
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.layout import RunLayout
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, wait_for_step
+from support.cli.command import Command, wait_for_step
 from torchdeck.contract.layout import RunLayout
 from torchdeck.data.sample_log import SampleLog
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.free_port import free_port
-from support.machines import config, node, plan
-from support.slurm import SlurmCluster
+from support.hosts.slurm import SlurmCluster
+from support.system.free_port import free_port
+from support.values.machines import config, node, plan
 from torchdeck.cli.main import main
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.interpreter import probe_interpreter

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import (
+from support.agents.controlled_run import controllers
+from support.cli.command import (
     Command,
     agent_events,
     identity_in,
@@ -18,10 +19,9 @@ from support.command import (
     wait_for_step,
     wait_until_gone,
 )
-from support.controlled_run import controllers
-from support.held_training import hold
-from support.small_disk import mounted
-from support.training import Training, losses, uninterrupted
+from support.system.small_disk import mounted
+from support.training.held_training import hold
+from support.training.training import Training, losses, uninterrupted
 from support.waiting import wait_until
 from torchdeck.contract.checkpoints.listing import newest_complete
 from torchdeck.contract.journal import read_journal

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.controlled_run import nothing_left
+from support.agents.controlled_run import nothing_left
+from support.cli.command import Command
 
 SCRIPT = """\
 import sys

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from support.controlled_run import controllers
-from support.users import User, new_user, others_python
+from support.agents.controlled_run import controllers
+from support.system.users import User, new_user, others_python
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import processes_of_run
@@ -24,7 +24,7 @@ from torchdeck.runs.follower import read_run
 pytestmark = pytest.mark.root
 
 ANN, BOB = 64_001, 64_002
-LOOK = Path(__file__).parents[1] / "support/other_user.py"
+LOOK = Path(__file__).parents[1] / "support/system/other_user.py"
 RUN = """\
 [run]
 recipe = "byte-gpt"

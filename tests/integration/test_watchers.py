@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import COMMAND, Command
-from support.controlled_run import controller_events, controllers, nothing_left, wait_for_state
+from support.agents.controlled_run import controller_events, controllers, nothing_left, wait_for_state
+from support.cli.command import COMMAND, Command
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.images import turned
+from support.values.images import turned
 from torchdeck.data.augmentation import Augmentation, AugmentationParams
 from torchdeck.data.augmentation_config import AugmentationConfig, get_preset
 

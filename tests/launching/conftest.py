@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.bundle import lay_bundle
-from support.controlled_run import nothing_left
+from support.agents.bundle import lay_bundle
+from support.agents.controlled_run import nothing_left
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.node_facts import node_facts
+from support.values.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory

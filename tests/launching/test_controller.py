@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import make_plan, script, with_policy
-from support.checkpoint_files import fill
-from support.controlled_run import (
+from support.agents.agent_run import make_plan, script, with_policy
+from support.agents.controlled_run import (
     controller_events,
     controllers,
     new_run,
     wait_for_state,
     wait_until_over,
 )
+from support.values.checkpoint_files import fill
 from support.waiting import wait_until
 from torchdeck.agent import disk
 from torchdeck.contract.atomic import read_json, write_json

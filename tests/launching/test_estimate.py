@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import llama_recipe
+from support.training import llama_recipe
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support import histories
-from support.histories import event
-from support.inbox_node import InboxNode
+from support.agents.inbox_node import InboxNode
+from support.values import histories
+from support.values.histories import event
 from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.epoch import ControllerEpoch, Fence

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.facts.estimate import estimate_profile
 from torchdeck.plan.memory.shape_derivation import EstimateError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.gang_run import make_gang_plan
+from support.agents.gang_run import make_gang_plan
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, handover_from
 from torchdeck.contract.plan.launch_plan import LaunchPlan

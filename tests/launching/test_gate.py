@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import load, write
+from support.values.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launching.checked_plan import checked_plan

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.code_transfer import code_of, written
-from support.machines import config, plan
+from support.links.code_transfer import code_of, written
+from support.values.machines import config, plan
 from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.code.capture import CodeGoneError

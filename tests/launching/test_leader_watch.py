@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import event
+from support.values.histories import event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.launching.control.leader_watch import LeaderWatch

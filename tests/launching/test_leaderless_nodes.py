@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support import histories
-from support.inbox_node import InboxNode
+from support.agents.inbox_node import InboxNode
+from support.values import histories
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes

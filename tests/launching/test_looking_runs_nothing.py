@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import torchdeck
-from support.run_files import write
+from support.values.run_files import write
 from torchdeck.cli.main import main
 from torchdeck.config.loader import load_config
 from torchdeck.plan.check import PreflightError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.machines import PYTHON, config, node
+from support.values.machines import PYTHON, config, node
 from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
 from torchdeck.launching.facts import fact_sources as looks
 from torchdeck.launching.facts.fact_sources import LONG, SHORTLY, CachedFactSources

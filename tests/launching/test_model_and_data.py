@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.machines import PYTHON, node
-from support.previews import memory, profile
+from support.values.machines import PYTHON, node
+from support.values.previews import memory, profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from support.made_runs import IDS
+from support.values.made_runs import IDS
 from torchdeck.agent.probe.run_folders import remove_runs, run_folders
 from torchdeck.agent.snapshots.folder import make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Entry, Manifest

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.made_runs import IDS
+from support.values.made_runs import IDS
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.probe.run_stop import stop_run
 from torchdeck.contract.layout import RunLayout

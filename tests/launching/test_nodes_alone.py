@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from support.gang_run import make_gang_plan
-from support.histories import agent_started, controller_journal, created, ended, event, finished, started
-from support.made_runs import line, make_run
+from support.agents.gang_run import make_gang_plan
+from support.values.histories import (
+    agent_started,
+    controller_journal,
+    created,
+    ended,
+    event,
+    finished,
+    started,
+)
+from support.values.made_runs import line, make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import SmallerSize
 from torchdeck.contract.processes import ProcessIdentity

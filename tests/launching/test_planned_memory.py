@@ -8,7 +8,7 @@ import pytest
 
 from fakes import packed_recipe
 from fakes.packed_recipe import SAMPLES, length
-from support.run_files import load, write
+from support.values.run_files import load, write
 from torchdeck.contract.plan.model_profile import Event
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import make_plan, script
-from support.controlled_run import controllers, wait_until_over
+from support.agents.agent_run import make_plan, script
+from support.agents.controlled_run import controllers, wait_until_over
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.layout import RunLayout

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.users import User, others_python
+from support.system.users import User, others_python
 
 pytestmark = pytest.mark.processes
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.profiled_recipe import RUN, trusted
-from support.run_files import load, write
+from support.training.profiled_recipe import RUN, trusted
+from support.values.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.package import FOLDER

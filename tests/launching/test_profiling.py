@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.profiled_recipe import FEW, RUN, trusted, write_recipe
-from support.run_files import load, write
+from support.training.profiled_recipe import FEW, RUN, trusted, write_recipe
+from support.values.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.data.batch_plan import build_batch_plan

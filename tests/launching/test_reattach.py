@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.linked import linked
+from support.links.linked import linked
 from support.waiting import wait_until
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.machines import PYTHON, byte_gpt, node
-from support.machines import config as config_of_script
-from support.small_profile import profile, trace
+from support.values.machines import PYTHON, byte_gpt, node
+from support.values.machines import config as config_of_script
+from support.values.small_profile import profile, trace
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import NODE, make_plan, script
-from support.controlled_run import controllers, new_run, wait_for_state, wait_until_over
+from support.agents.agent_run import NODE, make_plan, script
+from support.agents.controlled_run import controllers, new_run, wait_for_state, wait_until_over
 from support.waiting import wait_until
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout

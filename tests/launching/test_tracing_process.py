@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.profiled_recipe import FEW, RUN, hanging, is_running, trusted, write_recipe
-from support.run_files import load, write
+from support.training.profiled_recipe import FEW, RUN, hanging, is_running, trusted, write_recipe
+from support.values.run_files import load, write
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.config.schema import RunConfig

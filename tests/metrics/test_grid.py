@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
+from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.metrics import Grid, grid, rows_between, sampled
 
 

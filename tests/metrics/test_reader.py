@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
+from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.journal import JournalWriter, NewerFormatError
 from torchdeck.contract.layout import RunLayout

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.metrics import opened, segment_path, write_columns
+from support.values.metrics import opened, segment_path, write_columns
 from torchdeck.metrics.smoothing import averages
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.metrics import segment_path, write_columns
+from support.values.metrics import segment_path, write_columns
 from torchdeck.metrics.owned_segment import SparseRows
 from torchdeck.metrics.segment import TIME, Segment
 

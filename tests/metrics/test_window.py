@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from support.metrics import opened, segment_path, write_columns
+from support.values.metrics import opened, segment_path, write_columns
 from torchdeck.metrics import Window
 
 ROWS = 1400

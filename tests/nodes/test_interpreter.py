@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.deepspeed_python import ABSENT, deepspeed_python
+from support.system.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.nodes.interpreter import installed_version, probe_interpreter
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.machines import config, plan
+from support.values.machines import config, plan
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import RUNNER, in_copy, where_it_lies
 from torchdeck.plan.shell_script import export_sh

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import node
+from support.values.machines import node
 from torchdeck.config.cluster import Cluster
 from torchdeck.contract.inventory import Device, NodeInfo
 from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import PYTHON, byte_gpt
+from support.values.machines import PYTHON, byte_gpt
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.check import PlanError

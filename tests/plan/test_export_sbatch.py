@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.machines import byte_gpt, config, node, plan
+from support.values.machines import byte_gpt, config, node, plan
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.sbatch_script import export_sbatch

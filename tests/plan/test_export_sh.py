@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.machines import byte_gpt, config, node, plan
+from support.values.machines import byte_gpt, config, node, plan
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan

@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from support.machines import byte_gpt, node
-from support.previews import memory, preview, profile
-from support.small_profile import profile as small_profile
-from support.small_profile import trace as small_trace
+from support.values.machines import byte_gpt, node
+from support.values.previews import memory, preview, profile
+from support.values.small_profile import profile as small_profile
+from support.values.small_profile import trace as small_trace
 from torchdeck.contract.plan.model_profile import NO_BLOCKS, ONE_UNIT
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan

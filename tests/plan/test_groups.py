@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import node
+from support.values.machines import node
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.groups import divisors, shard_groups
 from torchdeck.plan.placement import NodeShare

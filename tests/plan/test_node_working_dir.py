@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.machines import config, node, plan
+from support.values.machines import config, node, plan
 from torchdeck.contract.plan.launch_plan import CodeTree
 
 CODE = CodeTree({"train.py": "ab" * 32}, "/home/u", 7)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import config, node, plan
+from support.values.machines import config, node, plan
 from torchdeck.contract.inventory import Device
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.placement import visible

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.machines import config, node, plan
+from support.values.machines import config, node, plan
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.shell_script import export_sh
 

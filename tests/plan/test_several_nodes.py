@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from support.machines import config, node, plan
+from support.values.machines import config, node, plan
 from torchdeck.contract.inventory import NodeInfo
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.policy import Policy

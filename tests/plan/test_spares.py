@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import byte_gpt, config, node, plan
+from support.values.machines import byte_gpt, config, node, plan
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster, smaller_plan
 from torchdeck.contract.plan.launch_plan import AbsentNode, LaunchPlan
 from torchdeck.plan.check import PlanError

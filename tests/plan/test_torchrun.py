@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from support.machines import PYTHON, config, node, plan
+from support.values.machines import PYTHON, config, node, plan
 from torchdeck.contract.inventory import InterpreterFacts, major_minor
 
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.bdh import recipe as bdh
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.digits import recipe as digits
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.audited_run import PER_EPOCH, SIZE, AuditedRun, Change, steps_of
+from support.values.audited_run import PER_EPOCH, SIZE, AuditedRun, Change, steps_of
 from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.contract.plan.launch_plan import SmallerSize
 from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts

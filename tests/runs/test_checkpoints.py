@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import save
-from support.histories import agent_started, controller_journal, ended, event, finished, started
-from support.made_runs import make_run
+from support.values.checkpoint_files import save
+from support.values.histories import agent_started, controller_journal, ended, event, finished, started
+from support.values.made_runs import make_run
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity

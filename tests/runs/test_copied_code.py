@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.histories import controller_journal, running_run
-from support.machines import plan
-from support.made_runs import make_run
+from support.values.histories import controller_journal, running_run
+from support.values.machines import plan
+from support.values.made_runs import make_run
 from torchdeck.cli.main import main
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.plan.launch_plan import CodeTree

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support import machines
-from support.histories import agent_started, controller_journal, ended, event, finished, started
-from support.made_runs import IDS, line, make_run
+from support.values import machines
+from support.values.histories import agent_started, controller_journal, ended, event, finished, started
+from support.values.made_runs import IDS, line, make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.folders.deletion import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.histories import controller_journal
-from support.made_runs import line, make_run
+from support.values.histories import controller_journal
+from support.values.made_runs import line, make_run
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RUN_ID
 from torchdeck.runs.folders.directory import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import controller_journal, ended, event, finished, running_run, started
-from support.made_runs import IDS, line, make_run
+from support.values.histories import controller_journal, ended, event, finished, running_run, started
+from support.values.made_runs import IDS, line, make_run
 from support.waiting import wait_until
 from torchdeck.contract.journal import Event, JournalWriter, NewerFormatError
 from torchdeck.contract.processes import ProcessIdentity

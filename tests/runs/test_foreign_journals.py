@@ -10,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import agent_started, controller_journal, ended, event, finished, running_run, started
-from support.made_runs import IDS, line, make_run
+from support.values.histories import (
+    agent_started,
+    controller_journal,
+    ended,
+    event,
+    finished,
+    running_run,
+    started,
+)
+from support.values.made_runs import IDS, line, make_run
 from torchdeck.contract.journal import LINE_LIMIT, READ_LIMIT, JournalReader, NodeJournalReader
 from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.follower import read_run

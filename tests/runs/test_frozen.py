@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.made_runs import make_run
+from support.values.made_runs import make_run
 from torchdeck.contract.journal import Event
 from torchdeck.runs.folders.origin import FrozenRunFile, frozen_run_file
 

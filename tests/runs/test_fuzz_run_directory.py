@@ -11,12 +11,20 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.histories import agent_started, controller_journal, ended, event, failure, finished, started
-from support.machines import config, node, plan
-from support.made_runs import line, make_run
-from support.reader_process import ReaderProcess
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.reader_process import ReaderProcess
+from support.values.histories import (
+    agent_started,
+    controller_journal,
+    ended,
+    event,
+    failure,
+    finished,
+    started,
+)
+from support.values.machines import config, node, plan
+from support.values.made_runs import line, make_run
 from torchdeck.cli.runs import show as runs_show
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.checkpoints.manifest import CheckpointError

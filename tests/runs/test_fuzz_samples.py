@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.audited_run import AuditedRun
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.values.audited_run import AuditedRun
 from torchdeck.data.sample_log import _CHECKED_HEAD
 from torchdeck.runs.audit.audit import audit_run
 from torchdeck.runs.audit.result import table_lines, verdict_lines

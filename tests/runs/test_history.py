@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from support.histories import (
+from support.values.histories import (
     ALIVE,
     DEAD,
     agent_started,

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from support import histories
-from support.histories import event
+from support.values import histories
+from support.values.histories import event
 from torchdeck.contract.journal import Event
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import Liveness, NodeLiveness, RunState

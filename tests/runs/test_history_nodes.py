@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import histories
+from support.values import histories
 from torchdeck.contract.journal import Event
 from torchdeck.runs import reasons
 from torchdeck.runs.replay.history import RunHistory

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.histories import ALIVE, created, ended, event, failure, finished, started
+from support.values.histories import ALIVE, created, ended, event, failure, finished, started
 from torchdeck.contract.journal import Event
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.timeline import timeline

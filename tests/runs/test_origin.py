@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import save
-from support.histories import ALIVE, agent_started, controller_journal, event, started
+from support.values.checkpoint_files import save
+from support.values.histories import ALIVE, agent_started, controller_journal, event, started
 from torchdeck.runs.folders.origin import Origin, origin_of
 from torchdeck.runs.view import RunView, fold
 

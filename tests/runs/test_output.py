@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.made_runs import make_run
+from support.values.made_runs import make_run
 from torchdeck.runs.output import LONGEST_LINE, LogTail, OutputFollower
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import controller_journal, created, ended, event, finished, running_run
-from support.made_runs import IDS, line, make_run
+from support.values.histories import controller_journal, created, ended, event, finished, running_run
+from support.values.made_runs import IDS, line, make_run
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import (
+from support.values.histories import (
     agent_started,
     controller_journal,
     ended,
@@ -16,8 +16,8 @@ from support.histories import (
     running_run,
     started,
 )
-from support.made_runs import IDS, line, make_run
-from support.metrics import write_rows
+from support.values.made_runs import IDS, line, make_run
+from support.values.metrics import write_rows
 from torchdeck.runs import follower as shared_follower
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_list import RunList

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.histories import ALIVE, agent_started, controller_journal, event, started
+from support.values.histories import ALIVE, agent_started, controller_journal, event, started
 from torchdeck.contract.journal import Event
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.unsaved import lost_at_stop, what_is_lost

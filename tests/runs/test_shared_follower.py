@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import agent_started, controller_journal, ended, finished, started
-from support.made_runs import IDS, line, make_run
-from support.metrics import write_rows
+from support.values.histories import agent_started, controller_journal, ended, finished, started
+from support.values.made_runs import IDS, line, make_run
+from support.values.metrics import write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import AS_GOOD, RunFollower, SharedFollower, SharedFollowers
 from torchdeck.runs.run_list import RunList

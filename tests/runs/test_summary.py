@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.histories import (
+from support.values.histories import (
     ALIVE,
     DEAD,
     agent_started,

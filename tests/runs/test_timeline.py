@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import agent_started, controller_journal, ended, event, failure, finished, started
-from support.made_runs import line, make_run
+from support.values.histories import (
+    agent_started,
+    controller_journal,
+    ended,
+    event,
+    failure,
+    finished,
+    started,
+)
+from support.values.made_runs import line, make_run
 from torchdeck.runs.timeline import TimelineReader, timeline
 
 

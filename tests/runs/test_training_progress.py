@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.histories import ALIVE, DEAD, controller_journal, ended, running_run
-from support.metrics import opened, segment_path, write_columns, write_rows
+from support.values.histories import ALIVE, DEAD, controller_journal, ended, running_run
+from support.values.metrics import opened, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.runs.training_progress import ProgressReader

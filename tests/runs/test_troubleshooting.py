@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import controller_journal, ended, event, failure, finished, running_run
-from support.made_runs import make_run
+from support.values.histories import controller_journal, ended, event, failure, finished, running_run
+from support.values.made_runs import make_run
 from torchdeck.runs.failure import chapter, read_failure, recognise
 from torchdeck.runs.follower import read_run
 

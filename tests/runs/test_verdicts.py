@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from support.checkpoint_files import save
+from support.values.checkpoint_files import save
 from torchdeck.runs.folders.verdicts import (
     Verdict,
     keep_verdict,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.histories import (
+from support.values.histories import (
     ALIVE,
     DEAD,
     POWER_CUT,

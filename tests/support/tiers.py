@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import missing_programs
-from support.host_networks import why_no_hosts
+from support.gui.desktop import missing_programs
+from support.hosts.host_networks import why_no_hosts
+from support.hosts.slurm import why_no_slurm
 from support.no_processes import no_processes
-from support.slurm import why_no_slurm
 from torchdeck_app.window.qt_start import load_qt
 
 PURE = "pure"

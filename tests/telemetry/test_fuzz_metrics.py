@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW, LogClock
 from torchdeck.contract.metrics.progress import read_progress

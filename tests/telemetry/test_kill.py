@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.metrics import opened, rank_folder
+from support.values.metrics import opened, rank_folder
 
 pytestmark = pytest.mark.processes
 

@@ -16,8 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.metrics import opened, rank_folder
-from support.open_files import open_files
+from support.system.open_files import open_files
+from support.values.metrics import opened, rank_folder
 from torchdeck.metrics import RunMetrics
 from torchdeck.telemetry.writer import KEY_SET_LIMIT, TABLE_LIMIT, MetricsWriter
 

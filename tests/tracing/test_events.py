@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from support.traced_models import GPT, recipe_of
+from support.memory.traced_models import GPT, recipe_of
 from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, Trace
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.tracing.request import TraceRequest, WantedTrace

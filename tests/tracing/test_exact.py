@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from support.allocator_events import Allocations, real_allocations
-from support.traced_models import GPT, recipe_of
+from support.memory.allocator_events import Allocations, real_allocations
+from support.memory.traced_models import GPT, recipe_of
 from torchdeck.contract.plan.model_profile import Trace
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.units import checkpoint_blocks

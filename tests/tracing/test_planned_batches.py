@@ -8,7 +8,7 @@ import pytest
 
 from fakes import packed_recipe
 from fakes.packed_recipe import SAMPLES, length
-from support.allocator_events import allocations_of
+from support.memory.allocator_events import allocations_of
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command
-from support.trainers_python import ABSENT, trainers_python
+from support.cli.command import Command
+from support.system.trainers_python import ABSENT, trainers_python
 from torchdeck.runs.follower import read_run
 
 pytestmark = [

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from support.command import Command, agent_events, wait_for_step
-from support.inside_scripts import HUGGING_FACE, LIGHTNING, ScriptRun, torchrun_environment
-from support.trainers_python import trainers_python
+from support.cli.command import Command, agent_events, wait_for_step
+from support.system.trainers_python import trainers_python
+from support.training.inside_scripts import HUGGING_FACE, LIGHTNING, ScriptRun, torchrun_environment
 from torchdeck.contract.layout import RunLayout
 
 pytestmark = pytest.mark.processes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, agent_events
+from support.cli.command import Command, agent_events
 
 pytestmark = pytest.mark.processes
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.trust.trust_list import TrustError, TrustList
 
 SEEN = [0, 0o755, ""]

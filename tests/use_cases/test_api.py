@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import torchdeck
-from support.command import Command
+from support.cli.command import Command
 from torchdeck.config.loader import load_config
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.file import parse_inventory

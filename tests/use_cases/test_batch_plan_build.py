@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import load
+from support.values.run_files import load
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.use_cases.batch_plan_build import (

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from support.agent_run import make_plan, script
-from support.controlled_run import controller_events, new_run, wait_for_state
-from support.histories import created, running_run
-from support.made_runs import make_run
+from support.agents.agent_run import make_plan, script
+from support.agents.controlled_run import controller_events, new_run, wait_for_state
+from support.values.histories import created, running_run
+from support.values.made_runs import make_run
 from support.waiting import wait_until
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support import small_profile
-from support.profiled_recipe import RUN, hanging, is_running, write_recipe
-from support.run_files import write
+from support.training.profiled_recipe import RUN, hanging, is_running, write_recipe
+from support.values import small_profile
+from support.values.run_files import write
 from support.waiting import wait_until
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.contract.inventory import InterpreterFacts

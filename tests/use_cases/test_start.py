@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.controlled_run import wait_until_over
+from support.agents.controlled_run import wait_until_over
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.plan.check import PreflightError
 from torchdeck.use_cases.plan import PlanRequest, plan

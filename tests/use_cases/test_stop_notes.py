@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import created, running_run
-from support.made_runs import make_run
+from support.values.histories import created, running_run
+from support.values.made_runs import make_run
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState
 from torchdeck.runs.state import RunState

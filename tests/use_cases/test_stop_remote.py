@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from support import machines
-from support.histories import controller_journal, event, started
-from support.made_runs import line, make_run
+from support.values import machines
+from support.values.histories import controller_journal, event, started
+from support.values.made_runs import line, make_run
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity

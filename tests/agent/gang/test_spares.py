@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.gang_story import RECIPE
+from support.agents.gang_story import RECIPE
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang

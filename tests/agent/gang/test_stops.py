@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from support.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, finish, kinds
+from support.agents.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.attempt_state import KILL_LIMIT

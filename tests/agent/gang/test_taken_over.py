@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from support.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
+from support.agents.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.agent_run import cleaning, script
-from support.gang_run import GangRun, make_gang_plan
-from support.gang_scripts import Maker
+from support.agents.agent_run import cleaning, script
+from support.agents.gang_run import GangRun, make_gang_plan
+from support.agents.gang_scripts import Maker
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import CORE
-from support.gang_run import TOKEN, GangRun
-from support.gang_scripts import Maker
-from support.listening_sockets import listening
+from support.agents.agent_run import CORE
+from support.agents.gang_run import TOKEN, GangRun
+from support.agents.gang_scripts import Maker
+from support.system.listening_sockets import listening
 from support.waiting import wait_until
 from torchdeck.agent.store_order import key_of
 from torchdeck.contract.processes import processes_of_run

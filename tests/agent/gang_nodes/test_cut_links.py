@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from support.agent_run import with_policy
-from support.gang_run import gone_within
-from support.gang_scripts import END_LIMIT, SHORT_GRACE, WAITING, Maker, go, up, up_through_a_proxy
+from support.agents.agent_run import with_policy
+from support.agents.gang_run import gone_within
+from support.agents.gang_scripts import END_LIMIT, SHORT_GRACE, WAITING, Maker, go, up, up_through_a_proxy
 
 
 def test_a_link_that_is_cut_for_a_while_changes_nothing(make_gang: Maker) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import with_policy
-from support.agent_scripts import freeze, kill, kill_and_wait
-from support.gang_run import GangRun
-from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up, wait_for_another
+from support.agents.agent_run import with_policy
+from support.agents.agent_scripts import freeze, kill, kill_and_wait
+from support.agents.gang_run import GangRun
+from support.agents.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up, wait_for_another
 from support.waiting import wait_until
 from torchdeck.agent.node import TOLD_LIMIT
 from torchdeck.contract.atomic import read_json

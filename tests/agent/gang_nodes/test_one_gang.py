@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.agent_run import with_policy
-from support.agent_scripts import kill
-from support.gang_run import gone_within
-from support.gang_scripts import COOPERATIVE, END_LIMIT, WAITING, Maker, go, up
+from support.agents.agent_run import with_policy
+from support.agents.agent_scripts import kill
+from support.agents.gang_run import gone_within
+from support.agents.gang_scripts import COOPERATIVE, END_LIMIT, WAITING, Maker, go, up
 from support.waiting import wait_until
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.plan.launch_plan import LaunchPlan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.checkpoint_files import save_of
-from support.gang_run import GangRun
-from support.gang_scripts import Maker
+from support.agents.gang_run import GangRun
+from support.agents.gang_scripts import Maker
+from support.values.checkpoint_files import save_of
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 

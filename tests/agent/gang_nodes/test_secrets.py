@@ -7,8 +7,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from support.agent_scripts import kill
-from support.gang_scripts import WAITING, Maker, go, up, wait_for_another
+from support.agents.agent_scripts import kill
+from support.agents.gang_scripts import WAITING, Maker, go, up, wait_for_another
 from support.waiting import wait_until
 
 

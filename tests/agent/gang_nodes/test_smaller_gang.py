@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from support.agent_run import with_policy
-from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up_through_a_proxy
+from support.agents.agent_run import with_policy
+from support.agents.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up_through_a_proxy
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.plan.launch_plan import LaunchPlan, SmallerSize
 from torchdeck.contract.processes import ProcessIdentity

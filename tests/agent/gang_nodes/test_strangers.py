@@ -7,8 +7,8 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from support.gang_run import GangRun
-from support.gang_scripts import WAITING, Maker, go, up
+from support.agents.gang_run import GangRun
+from support.agents.gang_scripts import WAITING, Maker, go, up
 
 LINES = (
     b"[" * 1000,

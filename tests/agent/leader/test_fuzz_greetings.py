@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support.fuzzing import read_all
+from support.fuzz.fuzzing import read_all
 from torchdeck.agent.leader.channel import FOLLOWER, GREETING_LIMIT, LEADER, Channel, ChannelError
 
 NONCE = "0123456789abcdef"

@@ -9,9 +9,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.machines import config, node, plan
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.values.machines import config, node, plan
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.leader.channel import FOLLOWER, LEADER, LINE_LIMIT, Channel

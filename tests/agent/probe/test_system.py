@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.closed_folder import closed_folder
+from support.system.closed_folder import closed_folder
 from torchdeck.agent.probe import system
 from torchdeck.agent.probe.answer import Marks
 from torchdeck.agent.probe.system import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.code_transfer import captured, content_below, transfer, written
+from support.links.code_transfer import captured, content_below, transfer, written
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
 from torchdeck.agent.snapshots.receive import Receiver
 from torchdeck.contract.frames import FrameReader, encode

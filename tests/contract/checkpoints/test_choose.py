@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import flip, manifest_of, save
+from support.values.checkpoint_files import flip, manifest_of, save
 from torchdeck.contract.checkpoints.choose import Choice, choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.contract.checkpoints.verification import hash_file

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.checkpoint_files import FILES, fill, flip, manifest_of, save
+from support.values.checkpoint_files import FILES, fill, flip, manifest_of, save
 from torchdeck.contract.checkpoints import listing
 from torchdeck.contract.checkpoints.listing import inspect, is_leftover, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import (

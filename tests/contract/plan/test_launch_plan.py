@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.machines import plan
+from support.values.machines import plan
 from torchdeck.contract.plan.launch_plan import PLAN_VERSION, LaunchPlan, PlanFormatError
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from support.machines import byte_gpt, config, node, plan
-from support.previews import preview
+from support.values.machines import byte_gpt, config, node, plan
+from support.values.previews import preview
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from support.checkpoint_files import flip
+from support.values.checkpoint_files import flip
 from torchdeck.cli.ckpt import command as ckpt
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import fill, flip, save
-from support.small_disk import mounted
+from support.system.small_disk import mounted
+from support.values.checkpoint_files import fill, flip, save
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.distributed.checkpoint.state_dict_loader import load
 
-from support.checkpoint_files import flip
+from support.values.checkpoint_files import flip
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, DistributedStrategy, auto_resume

@@ -22,10 +22,10 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
-from support import hostile
-from support.fuzzing import read_all
-from support.reader_process import Reader
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.reader_process import Reader
+from support.fuzz.refusals import refused
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, FileEntry, Manifest
 from torchdeck.contract.checkpoints.verification import verify

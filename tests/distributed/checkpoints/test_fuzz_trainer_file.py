@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, read_trainer_file
 

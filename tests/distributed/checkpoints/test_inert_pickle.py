@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.reader_process import ReaderProcess
+from support.fuzz.reader_process import ReaderProcess
 from torchdeck.distributed.checkpoints.files.inert_pickle import (
     INSTRUCTION_BYTES,
     MOST_INSTRUCTIONS,

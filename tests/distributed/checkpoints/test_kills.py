@@ -1,7 +1,7 @@
 """kill -9 of a rank in a save: there is always a sound checkpoint, and the next start continues from it.
 
 The moments are every change that the saving process makes to the file system (see FaultPoint in
-support/checkpoint_scenarios), in saves that rotate an old checkpoint out but keep a milestone and the
+support/ranks/checkpoint_scenarios), in saves that rotate an old checkpoint out but keep a milestone and the
 best, replace one of the same step, and replace `final`. A fixed seed samples them; `--soak` takes them all.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.ranked_scenario import scenario
+from support.ranks.ranked_scenario import scenario
 
 pytestmark = pytest.mark.processes
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from support.checkpoint_files import flip
-from support.torch_process import run_torch
-from support.torch_servers import TESTS
+from support.ranks.torch_process import run_torch
+from support.ranks.torch_servers import TESTS
+from support.values.checkpoint_files import flip
 from torchdeck.contract.checkpoints import verification
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, read_manifest
 from torchdeck.contract.checkpoints.verification import hash_file, verify
@@ -171,7 +171,7 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
     """Under DDP and FSDP2, in the background too, losses continue bit for bit; all ranks take the same."""
-    done = run_torch(["-m", "support.manager_ranks", str(tmp_path)], cwd=TESTS, limit=200)
+    done = run_torch(["-m", "support.ranks.manager_ranks", str(tmp_path)], cwd=TESTS, limit=200)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     for strategy in ("ddp", "fsdp"):

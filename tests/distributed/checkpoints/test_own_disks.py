@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ranked_scenario import scenario
+from support.ranks.ranked_scenario import scenario
 
 pytestmark = pytest.mark.processes
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.checkpoint_files import manifest_of
-from support.ranked_scenario import scenario
+from support.ranks.ranked_scenario import scenario
+from support.values.checkpoint_files import manifest_of
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.parts import Disks

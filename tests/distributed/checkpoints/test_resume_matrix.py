@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.equivalence import SAMPLES
-from support.measured_ranks import Job, measure
+from support.ranks.measured_ranks import Job, measure
+from support.training.equivalence import SAMPLES
 
 pytestmark = pytest.mark.processes
 
@@ -79,7 +79,7 @@ class Trainings:
         for source, target in pairs:
             steps = STEPS if (source, target) in TO_OTHER_SIZES else STOP
             jobs.append(_job(target, steps, resume=str(self.saved[source])))
-        done: list[Trained] = measure("support.resumed_training:train", jobs)
+        done: list[Trained] = measure("support.training.resumed_training:train", jobs)
         self.straight = dict(zip(sources, done, strict=False))
         self.resumed = dict(zip(pairs, done[len(sources) :], strict=True))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.checkpoint_files import manifest_of
+from support.values.checkpoint_files import manifest_of
 from torchdeck.contract.checkpoints.listing import CheckpointInfo
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.retention import Retention

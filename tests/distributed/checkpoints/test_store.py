@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from support.checkpoint_files import flip
-from support.ranked_scenario import scenario
-from support.small_disk import mounted
+from support.ranks.ranked_scenario import scenario
+from support.system.small_disk import mounted
+from support.values.checkpoint_files import flip
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import hash_file, verify

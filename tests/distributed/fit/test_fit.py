@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.measured_ranks import measure
+from support.ranks.measured_ranks import measure
 
 pytestmark = pytest.mark.processes
 
@@ -29,7 +29,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         "optimizer fsdp": {"scenario": "own_optimizer", "strategy": "fsdp", "world_size": 2},
         "different": {"scenario": "different", "world_size": 2},
     }
-    return dict(zip(jobs, measure("support.fit_ranks:run", list(jobs.values()), limit=220), strict=True))
+    return dict(
+        zip(jobs, measure("support.ranks.fit_ranks:run", list(jobs.values()), limit=220), strict=True)
+    )
 
 
 def _trained(world_size: int, **options: Any) -> dict[str, Any]:

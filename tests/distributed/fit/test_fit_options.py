@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.measured_ranks import measure
+from support.ranks.measured_ranks import measure
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 
 pytestmark = pytest.mark.processes
@@ -40,7 +40,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     for job in jobs:
         folder = str(tmp_path_factory.mktemp(job["scenario"]))
         job |= {"world_size": 2, "folder": folder, "plan": str(plan)}
-    found = measure("support.fit_ranks:run", jobs, limit=220)
+    found = measure("support.ranks.fit_ranks:run", jobs, limit=220)
     return {job["scenario"]: result for job, result in zip(jobs, found, strict=True)}
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.free_port import free_port
-from support.users import User, others_python
+from support.system.free_port import free_port
+from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
 from torchdeck.distributed.store import private_listener

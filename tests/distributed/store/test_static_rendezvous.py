@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from support.free_port import free_port
+from support.system.free_port import free_port
 from torchdeck.distributed import torchrun
 from torchdeck.distributed.store import static_rendezvous
 from torchdeck.distributed.store.listening import listening_on

@@ -2,14 +2,14 @@
 
 import pytest
 
-from support.measured_ranks import measure
+from support.ranks.measured_ranks import measure
 
 pytestmark = pytest.mark.processes
 
 
 def test_buckets_are_those_that_torch_comes_to() -> None:
     """By its first backward; here although the embedding, whose gradient is last, is declared last."""
-    ((found, _),) = measure("support.wrapped_ranks:buckets", [{"world_size": 2}])
+    ((found, _),) = measure("support.ranks.wrapped_ranks:buckets", [{"world_size": 2}])
     assert found["settled"] == found["rebuilt"]
     assert [name for bucket in found["settled"] for name in bucket] == [
         "layers.2.bias",

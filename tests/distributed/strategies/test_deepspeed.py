@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from support.deepspeed_jobs import run_jobs, saved_tensors
-from support.deepspeed_python import ABSENT, deepspeed_python
-from support.equivalence import REFERENCE
-from support.measured_ranks import Job
+from support.deepspeed.deepspeed_jobs import run_jobs, saved_tensors
+from support.ranks.measured_ranks import Job
+from support.system.deepspeed_python import ABSENT, deepspeed_python
+from support.training.equivalence import REFERENCE
 
 pytestmark = [
     pytest.mark.processes,

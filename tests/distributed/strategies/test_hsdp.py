@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes import masked_recipe
-from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from support.ranks.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from torchdeck.metrics import RunMetrics
 
 pytestmark = pytest.mark.processes

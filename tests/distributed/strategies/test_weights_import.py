@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from support.deepspeed_jobs import run_jobs
-from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
-from support.torch_process import run_torch
+from support.deepspeed.deepspeed_jobs import run_jobs
+from support.ranks.torch_process import run_torch
+from support.system.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.strategies.deepspeed.weights_import import is_deepspeed, read_deepspeed
 
@@ -72,7 +72,7 @@ def test_weights_of_real_folders(tmp_path: Path) -> None:
 
 def _read(folders: list[Any]) -> list[dict[str, Any]]:
     code = (
-        "import json, sys; from pathlib import Path; from support.deepspeed_jobs import digest; "
+        "import json, sys; from pathlib import Path; from support.deepspeed.deepspeed_jobs import digest; "
         "from torchdeck.distributed.strategies.deepspeed.weights_import import read_deepspeed as read; "
         "print(json.dumps([digest(read(Path(folder), trusted=True)) for folder in sys.argv[1:]]))"
     )

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy

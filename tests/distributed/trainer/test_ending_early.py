@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.forked_training import ForkedRun, run_forked
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
 from torchdeck.contract.checkpoints.manifest import read_manifest
 
 pytestmark = pytest.mark.processes

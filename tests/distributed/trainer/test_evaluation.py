@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from support.metrics import values_by_step
-from support.rank_here import RankHere
-from support.recipe_ranks import recipe_settings
+from support.ranks.rank_here import RankHere
+from support.ranks.recipe_ranks import recipe_settings
+from support.values.metrics import values_by_step
 
 RECIPE = """
 import random

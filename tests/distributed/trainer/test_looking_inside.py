@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from support.forked_training import ForkedRun, run_forked
-from support.metrics import opened, values_by_step
-from support.rank_here import RankHere
-from support.recipe_ranks import FinishedRanks, recipe_settings
+from support.ranks.rank_here import RankHere
+from support.ranks.recipe_ranks import FinishedRanks, recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
+from support.values.metrics import opened, values_by_step
 from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy

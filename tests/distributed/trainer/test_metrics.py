@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from support.forked_training import ForkedRun, run_forked
-from support.metrics import values_by_step
-from support.recipe_ranks import recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
+from support.training.forked_training import ForkedRun, run_forked
+from support.values.metrics import values_by_step
 
 pytestmark = pytest.mark.processes
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from support.rank_here import RankHere
-from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from support.ranks.rank_here import RankHere
+from support.ranks.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from support.waiting import wait_until
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import read_manifest

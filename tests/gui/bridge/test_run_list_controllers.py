@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
-from support.agent_run import make_plan, script
-from support.controlled_run import controller_events, new_run, nothing_left, wait_for_state
+from support.agents.agent_run import make_plan, script
+from support.agents.controlled_run import controller_events, new_run, nothing_left, wait_for_state
 from support.waiting import wait_until
 from torchdeck.launching.launcher import start_controller
 from torchdeck_app.bridge.run_list import RunListPoller

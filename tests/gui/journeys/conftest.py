@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, desktop
+from support.gui.desktop import Desktop, desktop
 from torchdeck.launching.requests import STOP_NOW, write_request
 from torchdeck.launching.taking_over import ensure_controller
 from torchdeck.runs.registry import RunRegistry

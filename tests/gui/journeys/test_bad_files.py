@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.desktop import Desktop
+from support.gui.desktop import Desktop
 
 LONG = 90.0
 """Seconds for what imports torch."""

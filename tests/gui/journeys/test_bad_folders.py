@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, Seen, Window
-from support.metrics import write_rows
-from support.run_homes import add_live_run, add_run
-from support.slow_drive import SlowDrive
-from support.small_disk import mounted
+from support.gui.desktop import Desktop, Seen, Window
+from support.system.slow_drive import SlowDrive
+from support.system.small_disk import mounted
+from support.values.metrics import write_rows
+from support.values.run_homes import add_live_run, add_run
 
 
 def test_a_slow_drive_is_said_and_holds_nothing_up(

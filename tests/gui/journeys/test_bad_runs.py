@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
-from support.desktop import Desktop, Window
-from support.metrics import write_rows
-from support.run_homes import add_live_run, add_run
+from support.gui.desktop import Desktop, Window
+from support.values.metrics import write_rows
+from support.values.run_homes import add_live_run, add_run
 
 LINES = 1_000_000
 SESSION = '{"version": 1, "place": "Runs"}'

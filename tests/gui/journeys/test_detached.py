@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PySide6.QtGui import QImage
 
-from support.desktop import Desktop, Window
+from support.gui.desktop import Desktop, Window
 from support.waiting import wait_until
 from torchdeck.metrics import RunMetrics
 from torchdeck.runs.registry import RunRegistry

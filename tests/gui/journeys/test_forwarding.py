@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from PySide6.QtGui import QImage
 
-from support import desktop_over_ssh
-from support.desktop import Desktop, Window, desktop
-from support.desktop_over_ssh import ForwardingHost, forwarding_host
+from support.gui import desktop_over_ssh
+from support.gui.desktop import Desktop, Window, desktop
+from support.gui.desktop_over_ssh import ForwardingHost, forwarding_host
 from support.waiting import wait_until
 
 DRIVERS = ("libGLX_", "libEGL_", "_dri.so", "libgallium", "libnvidia", "libvulkan", "libcuda")

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from support.desktop import Desktop, Seen, Window
-from support.metrics import write_rows
-from support.run_homes import add_run
+from support.gui.desktop import Desktop, Seen, Window
+from support.values.metrics import write_rows
+from support.values.run_homes import add_run
 
 RUN_FILE = """\
 # mine

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, Window
+from support.gui.desktop import Desktop, Window
 
 LONG = 90.0
 

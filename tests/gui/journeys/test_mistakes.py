@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.desktop import Desktop, Seen
+from support.gui.desktop import Desktop, Seen
 from torchdeck.runs.registry import RunRegistry
 
 MISTAKEN = """\

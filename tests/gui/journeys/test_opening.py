@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.desktop import Desktop
+from support.gui.desktop import Desktop
 
 
 def test_the_window_opens_and_its_places_are_a_click_away(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop
+from support.gui.desktop import Desktop
 from torchdeck.runs.registry import RunRegistry
 
 LONG = 90.0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from support.asking import Person
+from support.cli.asking import Person
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.launch.visible_prompts import AskedInSight

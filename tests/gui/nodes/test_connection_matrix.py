@@ -7,7 +7,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.nodes.probe.connections import Connected
 from torchdeck_app.nodes.connection_matrix import MatrixModel, cell_words
 from torchdeck_app.nodes.connection_measurement import Measured

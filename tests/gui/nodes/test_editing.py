@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations

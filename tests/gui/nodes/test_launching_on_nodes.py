@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from support.asking import Person
-from support.hosts import TestHosts
+from support.cli.asking import Person
+from support.hosts.hosts import TestHosts
 from torchdeck.config.loader import load_config
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck.use_cases.previewer import Previewer

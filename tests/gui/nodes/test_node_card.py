@@ -3,7 +3,7 @@
 import pytest
 from pytestqt.qtbot import QtBot
 
-from support.node_facts import node_facts, python
+from support.values.node_facts import node_facts, python
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck_app.nodes.card_words import why_words

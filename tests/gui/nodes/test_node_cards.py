@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
-from support.hosts import TestHosts, make_key
+from support.hosts.hosts import TestHosts, make_key
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.nodes.node_dialog import NodeDialog
 from torchdeck_app.nodes.node_sight import Standing

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
-from support.file_keyring import FILE_VARIABLE, FileKeyring
+from support.hosts.file_keyring import FILE_VARIABLE, FileKeyring
 from torchdeck.nodes.ssh.keyring_store import Keyring
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog, WindowAsker

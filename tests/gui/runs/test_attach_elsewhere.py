@@ -11,10 +11,10 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened
-from support.asking import Person
-from support.command import Command
-from support.hosts import PASSWORD, TestHosts
-from support.hosts_run import HostsRun, write_inventory
+from support.cli.asking import Person
+from support.cli.command import Command
+from support.hosts.hosts import PASSWORD, TestHosts
+from support.hosts.hosts_run import HostsRun, write_inventory
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.abilities import RunCommand

@@ -12,10 +12,10 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened
-from support.asking import Person
-from support.hosts import PASSWORD, TestHosts
-from support.hosts_run import HostsRun, write_inventory
-from support.training import Training
+from support.cli.asking import Person
+from support.hosts.hosts import PASSWORD, TestHosts
+from support.hosts.hosts_run import HostsRun, write_inventory
+from support.training.training import Training
 from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import make_logins

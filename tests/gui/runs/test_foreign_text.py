@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QAbstractItemView, QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened
-from support.histories import agent_started, ended, event, failure, finished, started
-from support.metrics import write_rows
-from support.run_homes import add_run, run_id
+from support.values.histories import agent_started, ended, event, failure, finished, started
+from support.values.metrics import write_rows
+from support.values.run_homes import add_run, run_id
 from torchdeck.runs.folders.notes import Note, change_notes
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.widgets.labels import ElidedLabel

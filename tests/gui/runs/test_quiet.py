@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication, QStyledItemDelegate, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from support.histories import agent_started, controller_journal, started
-from support.made_runs import make_run
+from support.values.histories import agent_started, controller_journal, started
+from support.values.made_runs import make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_list import RunEntry, RunsSeen

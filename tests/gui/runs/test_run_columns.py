@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
+from support.values.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck_app.runs.run_columns import COLUMNS, KEYS, Row, columns_for, look_of
 from torchdeck_app.runs.run_filter import GROUPS, RunFilter, counts

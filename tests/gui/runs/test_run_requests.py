@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from support.histories import ended, event, finished
-from support.made_runs import line
-from support.run_homes import add_live_run, run_id
+from support.values.histories import ended, event, finished
+from support.values.made_runs import line
+from support.values.run_homes import add_live_run, run_id
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations

@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import FAILED, entry, live_view, over_view, progress, run_id
+from support.values.run_entries import FAILED, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.runs.run_columns import KEYS

@@ -12,12 +12,12 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened, click, page_of
-from support.free_port import free_port
-from support.histories import agent_started, ended, event, failure, finished, started
-from support.machines import config, node, plan
-from support.made_runs import line
-from support.metrics import write_rows
-from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
+from support.system.free_port import free_port
+from support.values.histories import agent_started, ended, event, failure, finished, started
+from support.values.machines import config, node, plan
+from support.values.made_runs import line
+from support.values.metrics import write_rows
+from support.values.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
 from torchdeck.launching.requests import read_requests
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.runs.folders.deletion import set_aside

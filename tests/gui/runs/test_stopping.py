@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened, page_of
-from support.histories import agent_started, event, finished, started
-from support.made_runs import line
-from support.metrics import write_rows
-from support.run_entries import live_view, over_view, progress, run_id
-from support.run_homes import add_live_run, add_run
+from support.values.histories import agent_started, event, finished, started
+from support.values.made_runs import line
+from support.values.metrics import write_rows
+from support.values.run_entries import live_view, over_view, progress, run_id
+from support.values.run_homes import add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity
 from torchdeck.launching.requests import read_requests

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage, fake_entries
+from support.gui.window_places import FakePage, fake_entries
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.settings.settings import Settings, SettingsStore

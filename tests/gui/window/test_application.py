@@ -15,11 +15,11 @@ from PySide6.QtGui import QAction, QShortcut
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from support import whole_window
-from support.run_homes import add_run, run_id
+from support.gui import whole_window
+from support.gui.whole_window import close, path_of
+from support.gui.window_places import FakePage, fake_entries
+from support.values.run_homes import add_run, run_id
 from support.waiting import wait_until
-from support.whole_window import close, path_of
-from support.window_places import FakePage, fake_entries
 from torchdeck_app.settings.settings import VERSION, settings_file
 from torchdeck_app.window import saved_session as late_state
 from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QListView
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import entry, live_view, run_id
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
+from support.values.run_entries import entry, live_view, run_id
 from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow

@@ -7,7 +7,7 @@ from PySide6.QtCore import QCoreApplication, QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
 from torchdeck_app.window.later_parts import LaterParts, droppable
 from torchdeck_app.window.main_window import MainWindow
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from support.run_entries import DONE, FAILED, entry, live_view, over_view, run_id
+from support.values.run_entries import DONE, FAILED, entry, live_view, over_view, run_id
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
 from torchdeck_app.window.run_news import Endings, ending_text

@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from support.run_homes import add_failed_run, add_run, run_id
-from support.whole_window import close, opened, path_of, spoken_name
+from support.gui.whole_window import close, opened, path_of, spoken_name
+from support.values.run_homes import add_failed_run, add_run, run_id
 from torchdeck_app.window.application import WindowApplication
 
 SLOW = 30_000

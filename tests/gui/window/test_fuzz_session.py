@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray
 from PySide6.QtWidgets import QApplication, QMainWindow
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck_app.launch.files.document_sources import RecentFiles
 from torchdeck_app.settings.saved_files import read_kept
 from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION

@@ -7,8 +7,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.run_homes import add_run, run_id
-from support.whole_window import close, opened
+from support.gui.whole_window import close, opened
+from support.values.run_homes import add_run, run_id
 
 HUGE = 10**18
 WRONG: tuple[Any, ...] = (

@@ -20,9 +20,9 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from support.histories import agent_started, ended, event, failure, finished, started
-from support.run_homes import add_run, run_id
-from support.whole_window import close, opened, path_of
+from support.gui.whole_window import close, opened, path_of
+from support.values.histories import agent_started, ended, event, failure, finished, started
+from support.values.run_homes import add_run, run_id
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.text.code_area import CodeArea
 from torchdeck_app.runs.page.node_links import NodeLinks

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QScrollBar, QToolButton, QTreeWidget
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.settings.settings import SettingsStore

@@ -9,8 +9,8 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QLabel, QPushButton, QSystemTrayIcon, QToolButton
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import FAILED, entry, live_view, over_view, run_id
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
+from support.values.run_entries import FAILED, entry, live_view, over_view, run_id
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.settings.settings import SettingsStore

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.importing import Importer

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QStackedWidget, QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
 from torchdeck_app.window.command_palette_dialog import CommandPalette
 from torchdeck_app.window.later_parts import LaterParts
 from torchdeck_app.window.main_window import MainWindow

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import entry, live_view, progress, run_id
+from support.values.run_entries import entry, live_view, progress, run_id
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.bridge.operations import Operations

@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.window_places import FakePage
+from support.gui.window_places import FakePage
 from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.window.idle_user import IdleMonitor
 from torchdeck_app.window.main_window import MainWindow

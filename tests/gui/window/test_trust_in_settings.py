@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication, QTreeWidget
 from pytestqt.qtbot import QtBot
 
-from support.whole_window import close, opened
+from support.gui.whole_window import close, opened
 from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.window.application import WindowApplication

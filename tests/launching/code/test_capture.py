@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.code_transfer import captured, code_of, content_below, written
-from support.machines import config, plan
+from support.links.code_transfer import captured, code_of, content_below, written
+from support.values.machines import config, plan
 from torchdeck.agent.snapshots.blobs import BlobStore
 from torchdeck.agent.snapshots.folder import read_manifest, store_of
 from torchdeck.agent.snapshots.manifest import Blob

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.launching.code.ignore import GIT, RulesError
 from torchdeck.launching.code.scan import scan
 from torchdeck.plan.code_paths import IGNORE_FILE

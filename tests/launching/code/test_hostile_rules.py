@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pathspec import GitIgnoreSpec
 
-from support.code_transfer import written
+from support.links.code_transfer import written
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.code import ignore
 from torchdeck.launching.code.ignore import GIT, Ignored, Rules, RulesError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.code_transfer import code_of, written
+from support.links.code_transfer import code_of, written
 from torchdeck.launching.code.results import is_result, is_tracker
 from torchdeck.launching.code.scan import scan
 

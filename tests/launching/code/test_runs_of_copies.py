@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, agent_events, wait_for_event, wait_until_gone
-from support.machines import plan
+from support.cli.command import Command, agent_events, wait_for_event, wait_until_gone
+from support.values.machines import plan
 from support.waiting import wait_until
 from torchdeck.agent.attempt.attempt_plan import prepare_attempt
 from torchdeck.agent.attempt.resume_points import AttemptError

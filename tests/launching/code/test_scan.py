@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from support.code_transfer import written
+from support.links.code_transfer import written
 from torchdeck.launching.code.scan import scan
 
 

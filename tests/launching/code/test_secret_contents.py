@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from support.fuzzing import read_all
+from support.fuzz.fuzzing import read_all
 from torchdeck.launching.code.secret_contents import LAP, SMALL, SecretSearch, holds_key, secret_in
 
 ALNUM = string.ascii_letters + string.digits

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.code_transfer import captured, content_below, start_node, written
+from support.links.code_transfer import captured, content_below, start_node, written
 from torchdeck.contract.frames import Frame, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender, send_over

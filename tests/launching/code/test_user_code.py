@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from support.code_transfer import code_of, written
+from support.links.code_transfer import code_of, written
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.code.user_code import read_user_code

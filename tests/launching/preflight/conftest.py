@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checked_config import CheckedConfig
+from support.values.checked_config import CheckedConfig
 
 
 @pytest.fixture

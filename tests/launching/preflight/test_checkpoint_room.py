@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from support import machines
-from support.machines import PYTHON
-from support.node_facts import GIB, node_facts
-from support.small_profile import BLOCK, HEAD, profile
+from support.values import machines
+from support.values.machines import PYTHON
+from support.values.node_facts import GIB, node_facts
+from support.values.small_profile import BLOCK, HEAD, profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo

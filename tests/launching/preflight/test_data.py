@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
+from support.values.checked_config import CheckedConfig, assert_refused
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
+from support.values.checked_config import CheckedConfig, assert_refused
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
-from support.small_disk import mounted
+from support.system.small_disk import mounted
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.preflight.disk_space import Room, byte_gpt_parameters, check_free
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
-from support.closed_folder import closed_folder
+from support.system.closed_folder import closed_folder
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.launching.preflight import failures
 from torchdeck.launching.preflight.disk_space import check_checkpoint_folder
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launching.facts.interpreter_check import check_interpreter
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.machines import PYTHON
-from support.previews import GIB, memory
-from support.small_profile import profile
+from support.values.machines import PYTHON
+from support.values.previews import GIB, memory
+from support.values.small_profile import profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree

@@ -3,8 +3,8 @@
 import socket
 import threading
 
-from support.checked_config import CheckedConfig, assert_refused
-from support.free_port import free_port
+from support.system.free_port import free_port
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.launching.preflight.network import HostNameCheck
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from support.checked_config import CheckedConfig
-from support.machines import config, node, plan
+from support.values.checked_config import CheckedConfig
+from support.values.machines import config, node, plan
 from torchdeck.launching.preflight.network import check_ports
 
 NODES = (replace(node("a"), address="10.0.0.1", interface="eth1"), replace(node("b"), address="10.0.0.2"))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from support.checked_config import CheckedConfig
-from support.machines import config, node, plan
+from support.values.checked_config import CheckedConfig
+from support.values.machines import config, node, plan
 from torchdeck.agent.probe.system import bf16_here
 from torchdeck.launching.preflight.devices import check_precision
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from support.checked_config import CheckedConfig, assert_refused
-from support.checkpoint_files import save
+from support.values.checked_config import CheckedConfig, assert_refused
+from support.values.checkpoint_files import save
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 
 WEIGHTS = "__0_0.distcp"

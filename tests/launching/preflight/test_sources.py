@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.trust.trust_list import TrustList
 
 

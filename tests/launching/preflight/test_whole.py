@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.checked_config import CheckedConfig, assert_refused
+from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.preflight import failures, preflight
 from torchdeck.launching.prepare import cluster_facts, plan_from

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.linked import LinkedRun, linked
+from support.links.linked import LinkedRun, linked
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.bundle import lay_bundle
-from support.linked import NODE, RUN_ID
-from support.local_stream import LocalStream, python_stream
-from support.old_python import python310
+from support.agents.bundle import lay_bundle
+from support.links.linked import NODE, RUN_ID
+from support.links.local_stream import LocalStream, python_stream
+from support.system.old_python import python310
 from support.waiting import wait_until
 from torchdeck.agent.link import loader
 from torchdeck.agent.link.loader import content_hash, folder_hash, write

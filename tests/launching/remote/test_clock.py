@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_stream import LocalStream
+from support.links.local_stream import LocalStream
 from torchdeck.contract.frames import encode
 from torchdeck.launching.remote import session
 from torchdeck.launching.remote.mirror import Mirror

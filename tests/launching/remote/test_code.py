@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support.code_transfer import code_of, content_below, written
-from support.linked import NODE, LinkedRun
-from support.local_stream import LocalStream
-from support.machines import plan
+from support.links.code_transfer import code_of, content_below, written
+from support.links.linked import NODE, LinkedRun
+from support.links.local_stream import LocalStream
+from support.values.machines import plan
 from support.waiting import wait_until
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.remote.code import CodeSending

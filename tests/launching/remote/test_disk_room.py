@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.linked import NODE, LinkedRun, linked
-from support.metrics import write_rows
-from support.small_disk import mounted
+from support.links.linked import NODE, LinkedRun, linked
+from support.system.small_disk import mounted
+from support.values.metrics import write_rows
 from support.waiting import wait_until
 from torchdeck.agent.link.mirrored_file import GrowingFile, Have, Put
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, mirrored

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.agent.link.flow import Window
 from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.atomic import write_json

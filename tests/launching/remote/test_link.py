@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from support.linked import NODE, LinkedRun, linked
-from support.local_stream import LocalStream, python_stream
-from support.slow_stream import SlowStream
+from support.links.linked import NODE, LinkedRun, linked
+from support.links.local_stream import LocalStream, python_stream
+from support.links.slow_stream import SlowStream
 from support.waiting import wait_until
 from torchdeck.contract.frames import encode
 from torchdeck.contract.node_requests import LinkRequest
@@ -118,7 +118,7 @@ def test_nothing_is_lost_or_doubled_by_kills_of_our_end(run: LinkedRun, tmp_path
     """A controller that is killed, and the next one that continues from the files alone."""
     code = (
         "import sys, time; sys.path[:0] = sys.argv[1:3]\n"
-        "from pathlib import Path; from support.linked import LinkedRun\n"
+        "from pathlib import Path; from support.links.linked import LinkedRun\n"
         "run = LinkedRun(Path(sys.argv[3])); run.link.start(); time.sleep(600)"
     )
     tests = str(Path(__file__).resolve().parents[2])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import torchdeck.launching.remote.mirror as mirror_module
-from support.agent_run import make_plan
+from support.agents.agent_run import make_plan
 from torchdeck.agent.link.names import Level
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import RankPlacement, SmallerSize

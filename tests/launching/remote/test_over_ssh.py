@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
-from support.linked import NODE, LinkedRun
+from support.hosts.hosts import TestHosts
+from support.links.linked import NODE, LinkedRun
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import AgentRun, make_plan, script
-from support.linked import LinkedRun
-from support.open_files import open_files
+from support.agents.agent_run import AgentRun, make_plan, script
+from support.links.linked import LinkedRun
+from support.system.open_files import open_files
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, handover_from
 from torchdeck.agent.supervisor_process import PROCESS_NAME

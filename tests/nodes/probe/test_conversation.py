@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fakes.nvidia_smi import fake_nvidia_smi
-from support.old_python import python310
-from support.piped_process import piped_process
+from support.links.piped_process import piped_process
+from support.system.old_python import python310
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest

@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.saying_process import SayingProcess
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.links.saying_process import SayingProcess
 from torchdeck.agent.probe import answer
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
 from torchdeck.contract.layout import RunLayout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.node_requests import ProbeRequest

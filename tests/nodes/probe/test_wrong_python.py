@@ -6,7 +6,7 @@ from typing import Any
 
 import tomlkit
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.inventory.schema import NodeEntry

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.asking import Person
-from support.hosts import TestHosts
+from support.cli.asking import Person
+from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import Connection, connect

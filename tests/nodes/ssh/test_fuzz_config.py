@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
-from support.refusals import refused
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.fuzz.refusals import refused
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.errors import TargetError
 

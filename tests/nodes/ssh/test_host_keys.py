@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.hosts import make_key
+from support.hosts.hosts import make_key
 from torchdeck.nodes.ssh.host_keys import (
     KnownKey,
     Verdict,

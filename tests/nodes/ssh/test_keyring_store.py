@@ -5,8 +5,8 @@ from pathlib import Path
 import keyring
 import pytest
 
-from support.asking import Person
-from support.file_keyring import FILE_VARIABLE, FileKeyring
+from support.cli.asking import Person
+from support.hosts.file_keyring import FILE_VARIABLE, FileKeyring
 from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker, KeyringError, names_of
 from torchdeck.nodes.ssh.target import SshTarget

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.asking import Person
-from support.hosts import TestHosts, make_key
-from support.ssh_agent import ssh_agent
+from support.cli.asking import Person
+from support.hosts.hosts import TestHosts, make_key
+from support.hosts.ssh_agent import ssh_agent
 from support.waiting import wait_until
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import Connection, connect

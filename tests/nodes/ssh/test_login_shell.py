@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.hosts import TestHosts
+from support.hosts.hosts import TestHosts
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import RefusedError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.asking import Person
-from support.hosts import TestHosts
+from support.cli.asking import Person
+from support.hosts.hosts import TestHosts
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.connection import connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
@@ -100,7 +100,7 @@ def test_a_host_is_known_by_its_alias(hosts: Hosts, torchdeck_home: Path) -> Non
 def test_a_host_with_several_keys_is_asked_for_the_one_that_is_known(
     hosts: Hosts, torchdeck_home: Path, tmp_path: Path
 ) -> None:
-    from support.hosts import make_key
+    from support.hosts.hosts import make_key
 
     made = hosts(1)
     rsa = make_key(tmp_path / "host_rsa", kind="rsa")

@@ -1,6 +1,6 @@
 """Strategies side by side."""
 
-from support.small_profile import profile
+from support.values.small_profile import profile
 from torchdeck.plan.memory.predict import compare
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 

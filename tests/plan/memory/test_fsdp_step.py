@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
+from support.values.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.contract.plan.model_profile import Event, ModelProfile
 from torchdeck.plan.memory.peak import simulate
 from torchdeck.plan.memory.sharding import unit_sizes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.small_profile import profile, trace
+from support.values.small_profile import profile, trace
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.context import context_bytes, overhead
 from torchdeck.plan.memory.peak import predict_peak, simulate

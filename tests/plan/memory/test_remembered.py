@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.small_profile import profile
+from support.values.small_profile import profile
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.remembered import KEPT, remembered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile
+from support.values.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile
 from torchdeck.plan.memory.peak import simulate
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.timeline import Peak

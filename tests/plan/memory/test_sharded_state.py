@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.small_profile import profile
+from support.values.small_profile import profile
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.sharding import local_bytes, local_rows, padded_elements
 from torchdeck.plan.memory.spec import StrategySpec

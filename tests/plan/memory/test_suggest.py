@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.small_profile import profile, trace
+from support.values.small_profile import profile, trace
 from torchdeck.contract.plan.model_profile import ModelProfile, Trace
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.replay import UntracedError

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from support.small_profile import profile, trace
+from support.values.small_profile import profile, trace
 from torchdeck.plan.memory.replay import UntracedError, trace_for
 from torchdeck.plan.memory.spec import StrategySpec
 

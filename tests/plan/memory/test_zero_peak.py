@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.small_profile import INPUT, KEPT, LOGITS, profile, trace
+from support.values.small_profile import INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term

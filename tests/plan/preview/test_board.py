@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.previews import preview
+from support.values.previews import preview
 
 
 @settings(deadline=None, max_examples=30)

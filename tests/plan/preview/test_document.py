@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from support.machines import config, node, plan
-from support.previews import memory, preview, with_memory
+from support.values.machines import config, node, plan
+from support.values.previews import memory, preview, with_memory
 from torchdeck.contract.inventory import Inventory
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.preview import make_preview

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.previews import GIB, memory
+from support.values.previews import GIB, memory
 from torchdeck.plan.memory.fullness import MemoryPreview
 from torchdeck.plan.preview.bars import capacity_in_sight, magnified, most_needed, scale_of
 

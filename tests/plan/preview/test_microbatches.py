@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.previews import preview, profile
+from support.values.previews import preview, profile
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan
 from torchdeck.plan.known import Known
 from torchdeck.plan.planned_counts import step_order

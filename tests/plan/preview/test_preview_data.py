@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.previews import preview, profile
+from support.values.previews import preview, profile
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from support.previews import preview
+from support.values.previews import preview
 from torchdeck.data.batch_plan import build_batch_plan, plan_steps
 from torchdeck.data.order import SampleOrder, global_batches
 from torchdeck.plan.preview.rank import make_rank

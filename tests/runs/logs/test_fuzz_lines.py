@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from support import hostile
-from support.fuzzing import read_all
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern
 from torchdeck.runs.logs.merged import MergedLog

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support import written_metrics
-from support.trainers_python import ABSENT, trainers_python
+from support.system.trainers_python import ABSENT, trainers_python
+from support.training import written_metrics
 
 
 @pytest.fixture(scope="session")

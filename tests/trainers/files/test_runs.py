@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.inside_scripts import ScriptRun
-from support.metrics import opened
+from support.training.inside_scripts import ScriptRun
+from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, read_script_state
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.written_metrics import STEPS, loss_at
+from support.training.written_metrics import STEPS, loss_at
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.files.csv_file import CsvFile
 from torchdeck.trainers.files.growing import FileReader

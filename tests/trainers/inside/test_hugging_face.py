@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from support.command import wait_for_step
-from support.inside_scripts import HUGGING_FACE, ScriptRun, torchrun_environment
-from support.metrics import opened
-from support.trainers_python import trainers_python
+from support.cli.command import wait_for_step
+from support.system.trainers_python import trainers_python
+from support.training.inside_scripts import HUGGING_FACE, ScriptRun, torchrun_environment
+from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress

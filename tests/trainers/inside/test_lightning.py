@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from support.command import wait_for_step
-from support.inside_scripts import LIGHTNING, ScriptRun
-from support.metrics import opened
+from support.cli.command import wait_for_step
+from support.training.inside_scripts import LIGHTNING, ScriptRun
+from support.values.metrics import opened
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.run_states import RankPhase

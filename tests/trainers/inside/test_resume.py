@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import torchdeck.trainers.inside as inside
-from support.inside_scripts import HUGGING_FACE, LIGHTNING
-from support.metrics import opened
-from support.trainers_python import ABSENT, trainers_python
+from support.system.trainers_python import ABSENT, trainers_python
+from support.training.inside_scripts import HUGGING_FACE, LIGHTNING
+from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers.inside import hugging_face
 from torchdeck.trainers.inside.report import Report

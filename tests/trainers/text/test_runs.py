@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.inside_scripts import HUGGING_FACE, ScriptRun
-from support.metrics import opened
+from support.training.inside_scripts import HUGGING_FACE, ScriptRun
+from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, read_script_state
 

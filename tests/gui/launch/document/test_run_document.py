@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
-from support.run_files import MINIMAL, write
+from support.values.run_files import MINIMAL, write
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument, change_between

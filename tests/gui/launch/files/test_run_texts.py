@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.made_runs import IDS, make_run
+from support.values.made_runs import IDS, make_run
 from torchdeck.contract.journal import Event
 from torchdeck_app.launch.files.diff_dialog import run_text, run_titles
 from torchdeck_app.launch.files.diff_view import by_key

@@ -9,8 +9,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
-from support.form_user import User
-from support.run_files import MINIMAL
+from support.gui.form_user import User
+from support.values.run_files import MINIMAL
 from torchdeck_app.theme.theme import Theme
 
 

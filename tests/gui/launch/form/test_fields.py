@@ -10,8 +10,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit
 
-from support.form_user import User, messages
-from support.run_files import MINIMAL
+from support.gui.form_user import User, messages
+from support.values.run_files import MINIMAL
 from torchdeck_app.launch.form.control_factory import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.field_row import TablesControl
 from torchdeck_app.launch.form.pair_table import PairsControl

@@ -8,8 +8,8 @@ from typing import Any
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QLineEdit
 
-from support.form_user import User, messages
-from support.run_files import MINIMAL, write
+from support.gui.form_user import User, messages
+from support.values.run_files import MINIMAL, write
 from torchdeck.config.problems import Problem
 from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.form.field_row import FieldRow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.run_files import MINIMAL, write
+from support.values.run_files import MINIMAL, write
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import Problem
 from torchdeck.config.starting_files import preset_names, preset_text

@@ -8,8 +8,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
-from support.form_user import User
-from support.run_files import MINIMAL
+from support.gui.form_user import User
+from support.values.run_files import MINIMAL
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.launch.form.control_factory import NodesControl
 from torchdeck_app.launch.launch_page import names_in

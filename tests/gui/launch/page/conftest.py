@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from pytestqt.qtbot import QtBot
 
-from support.launch_place import Make
+from support.gui.launch_place import Make
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import launcher
 from torchdeck.runs.folders.directory import shown

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
-from support.asking import Person
-from support.hosts import TestHosts
-from support.launch_place import opened, write_script
+from support.cli.asking import Person
+from support.gui.launch_place import opened, write_script
+from support.hosts.hosts import TestHosts
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.launch_page import LaunchPage

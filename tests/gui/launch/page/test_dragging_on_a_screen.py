@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.desktop import Desktop, Seen, Window, desktop
+from support.gui.desktop import Desktop, Seen, Window, desktop
 
 RUN_FILE = """\
 # mine

@@ -10,8 +10,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from support.launch_place import SCRIPT, Make, has_document, opened, press, write_script
-from support.made_runs import IDS, make_run
+from support.gui.launch_place import SCRIPT, Make, has_document, opened, press, write_script
+from support.values.made_runs import IDS, make_run
 from torchdeck.config.starting_files import preset_names, preset_text
 from torchdeck.contract.journal import Event
 from torchdeck.quantities import moment

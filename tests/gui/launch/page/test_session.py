@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QStackedWidget, QWidget
 from pytestqt.qtbot import QtBot
 
-from support.launch_place import SCRIPT, Make, has_document, opened, press, write_script
+from support.gui.launch_place import SCRIPT, Make, has_document, opened, press, write_script
 from torchdeck_app.launch.launch_page import LaunchPage
 
 

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
-from support.launch_place import SCRIPT, has_document, opened, press, write_script
+from support.gui.launch_place import SCRIPT, has_document, opened, press, write_script
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.launch.check.check_rows import CheckRow, Remedy
 from torchdeck_app.launch.launch_page import LaunchPage

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from support.launch_place import opened, write_script
+from support.gui.launch_place import opened, write_script
 from torchdeck_app.launch.launch_page import LaunchPage
 
 MOST = 80

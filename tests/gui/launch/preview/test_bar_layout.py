@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.previews import GIB, memory
+from support.values.previews import GIB, memory
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.bars import TERMS, by_family, family_of
 from torchdeck_app.launch.preview.memory_bars import lay_out

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from support import machines
+from support.values import machines
 from torchdeck_app.launch.preview.command_text import (
     HIDDEN,
     Kind,

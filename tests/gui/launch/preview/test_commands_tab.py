@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from support.previews import preview
+from support.values.previews import preview
 from torchdeck.plan.sbatch_script import export_sbatch
 from torchdeck.plan.shell_script import export_sh
 from torchdeck.runs.folders.directory import slug

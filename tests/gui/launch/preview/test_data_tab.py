@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QWheelEvent
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
-from support.previews import preview, profile
+from support.values.previews import preview, profile
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.known import Known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from support.previews import GIB, machines
+from support.values.previews import GIB, machines
 from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck_app.launch.preview.preview_service import has_local, has_moved
 

@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support import small_profile
-from support.previews import GIB, memory, preview, with_memory
+from support.values import small_profile
+from support.values.previews import GIB, memory, preview, with_memory
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.known import Known

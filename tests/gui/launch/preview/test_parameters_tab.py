@@ -9,7 +9,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support.previews import preview, profile
+from support.values.previews import preview, profile
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview

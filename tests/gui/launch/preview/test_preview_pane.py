@@ -11,8 +11,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from support.held import held_in
-from support.previews import machines, memory, preview, with_memory
+from support.training.held import held_in
+from support.values.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.known import Known

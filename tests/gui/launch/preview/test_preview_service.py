@@ -14,9 +14,9 @@ import pytest
 from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
-from support.held import held_in
-from support.previews import machines, preview
-from support.run_files import write
+from support.training.held import held_in
+from support.values.previews import machines, preview
+from support.values.run_files import write
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.config.problems import Problem
 from torchdeck.plan.known import Known

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.few_examples import few
-from support.toml_texts import toml_documents
+from support.values.toml_texts import toml_documents
 from torchdeck.config.toml.document import scan
 from torchdeck_app.launch.text.toml_context import Kind, State, tokens
 

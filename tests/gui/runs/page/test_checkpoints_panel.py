@@ -11,9 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from support.checkpoint_files import flip, save
-from support.histories import agent_started, event, started
-from support.run_homes import add_failed_run, add_live_run, add_run
+from support.values.checkpoint_files import flip, save
+from support.values.histories import agent_started, event, started
+from support.values.run_homes import add_failed_run, add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.runs.follower import read_run

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import live_view, over_view, run_id
+from support.values.run_entries import live_view, over_view, run_id
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.state import RunState
 from torchdeck_app.runs.page.header import RunHeader

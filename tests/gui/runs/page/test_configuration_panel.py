@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from support.run_homes import RUN_FILE, add_run, run_id
+from support.values.run_homes import RUN_FILE, add_run, run_id
 from torchdeck.runs.run_list import RunList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.comparison import configuration_rows

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.run_entries import FAILED, live_view, over_view, progress, run_id
+from support.values.run_entries import FAILED, live_view, over_view, progress, run_id
 from torchdeck.runs.state import RankView, RunState
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.abilities import abilities

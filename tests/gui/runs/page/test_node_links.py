@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import live_view, over_view, progress, run_id
+from support.values.run_entries import live_view, over_view, progress, run_id
 from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from support.metrics import rank_folder, write_columns
+from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.theme.theme import Theme

@@ -7,9 +7,9 @@ import pytest
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from support.histories import event
-from support.made_runs import line
-from support.run_homes import add_failed_run
+from support.values.histories import event
+from support.values.made_runs import line
+from support.values.run_homes import add_failed_run
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.page.run_page import marks_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from support.metrics import rank_folder, write_columns
+from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.exchange import Request
 from torchdeck_app.runs.plots.plot_grid import PlotGrid

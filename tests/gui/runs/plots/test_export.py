@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.metrics import rank_folder, write_columns
+from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics.segment import Rows, Segment
 from torchdeck_app.bridge.operations import Cancel, CancelledError

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRectF
 from pytestqt.qtbot import QtBot
 
-from support.metrics import rank_folder, write_columns
+from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots import legend as readout
 from torchdeck_app.runs.plots.exchange import Curve, PlotData

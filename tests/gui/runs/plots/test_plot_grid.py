@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
+from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser

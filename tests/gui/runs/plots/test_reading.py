@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.agent_run import make_plan
-from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
+from support.agents.agent_run import make_plan
+from support.values.metrics import opened, rank_folder, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.metrics import Series, Window

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from support.machines import PYTHON
-from support.node_facts import node_facts
+from support.values.machines import PYTHON
+from support.values.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.launching.facts.code_tree import code_of_run

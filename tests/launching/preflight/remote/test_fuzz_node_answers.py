@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from support import hostile
-from support.fuzzing import read_all
-from support.machines import config, node, plan
-from support.saying_process import SayingProcess
+from support.fuzz import hostile
+from support.fuzz.fuzzing import read_all
+from support.links.saying_process import SayingProcess
+from support.values.machines import config, node, plan
 from torchdeck.launching.preflight.remote.nodes import check_connections, check_leases
 from torchdeck.launching.preflight.remote.shared import disks_of
 from torchdeck.launching.preflight.remote.trial import MARK, Limits, run_trial

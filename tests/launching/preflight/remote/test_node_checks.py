@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.node_facts import GIB, gpu, node_facts, python
+from support.values.node_facts import GIB, gpu, node_facts, python
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.machine import check_machine
 from torchdeck.launching.preflight.remote.nodes import check_connections, check_versions

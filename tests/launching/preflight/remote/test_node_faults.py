@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.node_facts import gpu, node_facts
+from support.values.node_facts import gpu, node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig

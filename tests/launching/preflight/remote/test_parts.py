@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.machines import PYTHON
-from support.previews import machines
+from support.values.machines import PYTHON
+from support.values.previews import machines
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.node_requests import ProbeRequest

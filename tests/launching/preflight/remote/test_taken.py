@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.free_port import free_port
+from support.system.free_port import free_port
 from torchdeck.agent.leases import Leases
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.nodes import check_leases, check_port_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.free_port import free_port
-from support.listening_sockets import listening
+from support.system.free_port import free_port
+from support.system.listening_sockets import listening
 from support.waiting import wait_until
 from torchdeck.launching.preflight.remote.trial import scripts
 

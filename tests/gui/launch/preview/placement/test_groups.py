@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
-from support.previews import machines, preview
+from support.values.previews import machines, preview
 from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Box, Detail, Layout, Spot, lay_out
 from torchdeck_app.launch.preview.placement.grid_legend import entries
 from torchdeck_app.launch.preview.placement.grid_markers import (

@@ -11,7 +11,7 @@ from PySide6.QtGui import QContextMenuEvent, QDragEnterEvent, QDragLeaveEvent, Q
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from support.previews import machines, preview
+from support.values.previews import machines, preview
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument

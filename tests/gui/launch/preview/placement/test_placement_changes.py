@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.previews import machines, preview
+from support.values.previews import machines, preview
 from torchdeck.config.values.node_names import expand_all
 from torchdeck_app.launch.preview.placement.placement_changes import (
     RefusedError,

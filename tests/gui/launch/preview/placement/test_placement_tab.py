@@ -8,7 +8,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from support.previews import machines, memory, preview, with_memory
+from support.values.previews import machines, memory, preview, with_memory
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Box, Detail, Spot

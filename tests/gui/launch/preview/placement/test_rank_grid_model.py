@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.machines import PYTHON
-from support.previews import machines, memory, preview, with_memory
+from support.values.machines import PYTHON
+from support.values.previews import machines, memory, preview, with_memory
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
