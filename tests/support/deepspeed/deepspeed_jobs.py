@@ -1,4 +1,4 @@
-"""What tests of DeepSpeed have real ranks do: `measure("support.deepspeed.deepspeed_jobs:work", jobs)`, see `work`.
+"""Work of real ranks in tests of DeepSpeed: `measure("support.deepspeed.deepspeed_jobs:work", jobs)`.
 
 DeepSpeed is imported once, before the ranks are forked, and jobs run one after the other, so that a later one
 may load what an earlier one saved.

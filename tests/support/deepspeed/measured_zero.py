@@ -1,8 +1,8 @@
-"""The peak of real DeepSpeed ranks, as their allocators count it: `python -m support.deepspeed.measured_zero IN OUT`.
+"""The peak of real DeepSpeed ranks by their allocators: `python -m support.deepspeed.measured_zero IN OUT`.
 
 IN is JSON: {"world_size": N, "cases": [case]}, a byte-gpt each; OUT gets [[peaks of a rank, …] of a case, …].
-Events are those of `support.memory.measured_peak`; nothing of the predictor is used. A case says what DeepSpeed is
-told: its buckets are made small, as its defaults are gigabytes.
+Events are those of `support.memory.measured_peak`; nothing of the predictor is used. A case says what
+DeepSpeed is told: its buckets are made small, as its defaults are gigabytes.
 """
 
 from __future__ import annotations

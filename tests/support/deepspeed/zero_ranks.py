@@ -1,4 +1,4 @@
-"""Trains under DeepSpeed ZeRO in real ranks and says what each holds: `python -m support.deepspeed.zero_ranks IN OUT`.
+"""What real ranks under DeepSpeed ZeRO hold: `python -m support.deepspeed.zero_ranks IN OUT`.
 
 IN is JSON: {"world_size": N, "cases": [case]}; OUT gets [[held of each rank] for each case]. What is held is
 read from storages, each counted once, at the moment an optimizer step begins and after it.

@@ -1,4 +1,4 @@
-"""What ranks of the tests of DistributedTrainer do, by their job's `scenario`; see support.ranks.measured_ranks."""
+"""Ranks of the tests of DistributedTrainer, by their job's `scenario`; see support.ranks.measured_ranks."""
 
 from __future__ import annotations
 

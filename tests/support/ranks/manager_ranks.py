@@ -1,4 +1,4 @@
-"""Real ranks with a CheckpointManager: `python -m support.ranks.manager_ranks FOLDER`; prints one JSON value."""
+"""Real ranks with a CheckpointManager: `python -m support.ranks.manager_ranks FOLDER` prints JSON."""
 
 from __future__ import annotations
 

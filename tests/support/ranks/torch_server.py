@@ -1,4 +1,4 @@
-"""A process that has torch imported and forks on request: `python -m support.ranks.torch_server LISTENING LIFE`.
+"""Has torch imported and forks on request: `python -m support.ranks.torch_server LISTENING LIFE`.
 
 LISTENING and LIFE are descriptors. Whoever connects to the first asks; torch is imported once someone does.
 Each request is JSON, {"argv", "env", "cwd"}, with four descriptors: standard input, output and error, and a

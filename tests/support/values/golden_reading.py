@@ -1,4 +1,4 @@
-"""What is read from a folder of golden files; `python -m support.values.golden_reading FOLDER` writes it there."""
+"""What is read from a folder of golden files; `python -m support.values.golden_reading FOLDER` writes it."""
 
 from __future__ import annotations
 
