@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.histories import ALIVE, DEAD, controller_journal, ended, finished, running_run
-from support.metrics import opened, write_rows
+from support.values.histories import ALIVE, DEAD, controller_journal, ended, finished, running_run
+from support.values.metrics import opened, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, write_script_state
 from torchdeck.contract.run_states import RankPhase

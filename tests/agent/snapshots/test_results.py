@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from support.code_transfer import code_of, written
-from support.machines import plan
+from support.links.code_transfer import code_of, written
+from support.values.machines import plan
 from torchdeck.agent.snapshots.results import bring, written_beside
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.code.capture import capture
