@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.contract.metrics.segment_format import (
     HEADER_LIMIT,
@@ -23,6 +25,22 @@ MOST_NAMES = 4096
 _STEP = struct.Struct("<q")
 
 
+class _Place(NamedTuple):
+    """Where one file is."""
+
+    x: int = -1
+    """X value of its last row."""
+    epoch: float | None = None
+    base: int = 0
+    """Added to its steps: those of earlier epochs, if it counts from the beginning in each."""
+
+    def begins_epoch(self, reading: Reading) -> bool:
+        """Return whether the steps of a reading begin again with its epoch."""
+        if reading.step is None or reading.epoch is None or self.epoch is None:
+            return False
+        return reading.step < self.x - self.base and reading.epoch > self.epoch
+
+
 class FileRows:
     """Writes the rows. An agent that takes over continues after the last one of each metric."""
 
@@ -37,12 +55,23 @@ class FileRows:
         self._owners: dict[str, str] = {}
         """Metric → its file, or kind of files if each repeats the others' rows."""
         self._last: dict[str, int] = {}
-        self._counts: dict[Path, int] = {}
+        self._places: dict[Path, _Place] = {}
 
-    def write(self, reading: Reading, found: Found) -> None:
-        """Write a reading, without what has been written."""
+    def write(self, reading: Reading, found: Found) -> Reading:
+        """Write a reading, without what has been written; return it with a step that rises over epochs."""
         source = str(found.path) if not found.kind.repeats else found.kind.origin
-        step = self._step_of(reading, found.path)
+        place = self._places.get(found.path, _Place())
+        if not found.kind.repeats and place.begins_epoch(reading):
+            place = place._replace(base=place.x + (0 if reading.step else 1))
+        if reading.step is None:
+            step = max(place.x + 1, int(reading.epoch or 0))
+        else:
+            step = place.base + reading.step
+        if reading.step is not None:
+            reading = dataclasses.replace(reading, step=step)
+        if reading.values:
+            epoch = place.epoch if reading.epoch is None else reading.epoch
+            self._places[found.path] = place._replace(x=step, epoch=epoch)
         values = dict(reading.values)
         if reading.epoch is not None and values:
             values.setdefault("epoch", reading.epoch)
@@ -54,23 +83,18 @@ class FileRows:
                 continue
             if self._owners.setdefault(name, source) != source:
                 continue
-            if found.kind.repeats and step <= self._last.get(name, -1):
+            last = self._last.get(name)
+            if last is not None and (step == last or (found.kind.repeats and step < last)):
                 continue
             self._last[name] = step
             new[name] = value
         if new:
             self._writer.log(new, step, at=reading.time)
+        return reading
 
     def close(self) -> None:
         """Close the segments."""
         self._writer.close()
-
-    def _step_of(self, reading: Reading, path: Path) -> int:
-        """Return the x value of a reading; for one without a step its epoch, or its number."""
-        count = self._counts[path] = self._counts.get(path, -1) + 1
-        if reading.step is not None:
-            return reading.step
-        return int(reading.epoch) if reading.epoch is not None else count
 
 
 def written_steps(folder: Path) -> dict[str, int]:

@@ -27,7 +27,7 @@ INTERVAL = 0.5
 """Seconds between two looks."""
 WALK_SECONDS = 0.05
 """Seconds of one look for the walk through folders, and as much for reading."""
-WALK_SHARE = 20.0
+WALK_SHARE = 50.0
 """Pause between two walks, as a multiple of what a walk takes, within the next two."""
 WALK_PAUSE = 0.5
 WALK_MOST = 30.0
@@ -224,8 +224,8 @@ class FileSeries:
         more = False
         for each in list(self._followed.values()):
             for reading in each.reader.read():
-                self._rows[each.rank].write(reading, each.found)
-                self._reports.append(Report(each.rank, reading, each.found.kind.origin))
+                written = self._rows[each.rank].write(reading, each.found)
+                self._reports.append(Report(each.rank, written, each.found.kind.origin))
             more = more or each.reader.more
             if monotonic() >= until:
                 return True
