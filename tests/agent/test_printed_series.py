@@ -130,6 +130,20 @@ def test_the_next_agent_reads_each_line_of_both_logs_once(tmp_path: Path) -> Non
     assert values(tmp_path, "speed")[0] == [1, 2, 3, 4, 5, 6]
 
 
+def test_the_next_agent_knows_how_many_epochs_a_bar_has_passed(tmp_path: Path) -> None:
+    """A bar without a label begins again with each epoch."""
+    rank = rank_of(tmp_path)
+    drawn = "\r 50%|█████     | {}/4 [00:01<00:01,  5.0it/s, loss={}]\r"
+    for epoch in range(3):
+        for half in ((1, 2), (3, 4)):
+            series = PrintedSeries(rank, ())
+            for done in half:
+                append(rank.stderr, drawn.format(done, 10 * epoch + done))
+            series.follow(EVER)
+            series.close()
+    assert values(tmp_path, "loss")[0] == list(range(1, 13))
+
+
 def test_an_evaluation_is_a_phase_and_no_step(tmp_path: Path) -> None:
     """A bar below the training's shows that the program evaluates; the step stays."""
     rank = rank_of(tmp_path)

@@ -74,6 +74,32 @@ ACCELERATE = """
         print(json.dumps(shown), file=open("shown", "w"))
 """
 
+TORCHTITAN = """
+    # torchtitan's trainer needs a GPU; what prints its lines does not
+    from types import SimpleNamespace
+    from torchtitan.components import metrics
+    from torchtitan.tools.logging import init_logger
+    from torchtitan.tools.utils import Color
+
+    init_logger()
+    stats = SimpleNamespace(
+        max_active_gib=1.0, max_active_pct=1.0, max_reserved_gib=1.5, max_reserved_pct=1.9,
+        num_alloc_retries=0, num_ooms=0,
+    )
+    processor = object.__new__(metrics.MetricsProcessor)
+    vars(processor).update(
+        logger=metrics.BaseLogger(), config=SimpleNamespace(log_freq=5), color=Color(), gpu_peak_flops=1e12,
+        parallel_dims=SimpleNamespace(non_data_parallel_size=1), ntokens_since_last_log=0,
+        data_loading_times=[], time_last_log=0.0, num_flops_per_token=1000, has_quantization=False,
+        device_memory_monitor=SimpleNamespace(get_peak_stats=lambda: stats, reset_peak_stats=lambda: None),
+    )
+    for step in range(5, 21, 5):
+        processor.ntokens_since_last_log, processor.data_loading_times = 4096, [0.1]
+        processor.log(step, 8 - step / 7, 9.0, 1.25)
+        if step % 10 == 0:
+            processor.log_validation(8.5 - step / 7, step)
+"""
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> ScriptRun:
@@ -131,3 +157,13 @@ def test_a_loop_with_accelerate_has_its_steps_and_total_by_the_bar_on_stderr(scr
     state = state_of(layout)
     assert (state.step, state.total) == (20, 20)
     assert state.origins["step"] == Origin("stderr", "progress bar")
+
+
+def test_torchtitan_prints_two_series(script: ScriptRun) -> None:
+    """Its own code prints the lines, in colours; validation does not mix into the loss."""
+    layout = script.run(script.config(TORCHTITAN, ranks=1, more=TEXT_ALONE))
+    steps = range(5, 21, 5)
+    assert plotted(layout, "loss", 5) == digits([(step, 8 - step / 7) for step in steps], 5)
+    held_out = [(step, 8.5 - step / 7) for step in steps if step % 10 == 0]
+    assert plotted(layout, "validation_loss", 4) == digits(held_out, 4)
+    assert state_of(layout).step == 20

@@ -56,7 +56,8 @@ class PrintedSeries:
         self._book = book
         out, step = written_position(rank.metrics)
         err, other_step = written_position(rank.metrics, "stderr")
-        self._reader = OutputReader(LineParser(patterns), other_step if step is None else step)
+        last = other_step if step is None else step
+        self._reader = OutputReader(LineParser(patterns), last, other_step if err else None)
         self._out = _Log(rank.stdout, LogClock(rank.log_times, "stdout"), out)
         self._err = _Log(rank.stderr, LogClock(rank.log_times, "stderr"), err)
         if out and not err:  # bars without values leave no rows: the latest ones are enough

@@ -93,6 +93,8 @@ _ITERATION = re.compile(  # [ 10/100] and [  50/1251 (  4%)] behind an epoch or 
 _TIMM = re.compile(r"Train: (?P<epoch>\d{1,9}) \[")
 _SAMPLES = re.compile(r"^Train Epoch: ")
 """PyTorch's MNIST example and open_clip: the fraction is of samples, not of steps."""
+_EPOCH_COLUMN = re.compile(r"^(?P<number>\d{1,6})/(?P<epochs>\d{1,6})[ \t]{1,16}(?=[\d.])")
+"""Ultralytics: the label of its bar is a row of a table."""
 _TORCHTUNE = re.compile(r"^(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|Loss: ")
 _PAIR = re.compile(
     rf"(?<![\w./-])(?P<name>{_STAGE}[a-z_][\w./@-]{{0,95}})(?P<in>\((?:ms|s|GiB|GB|MB)\))?\s{{0,16}}[:=]\s{{0,16}}"
@@ -220,7 +222,7 @@ def _from_bar(bar: Bar) -> Line:
     text = bar.rest
     metrics = dict(_pairs(text))
     own = _TORCHTUNE.match(bar.label)
-    epoch = _EPOCH.search(bar.label)
+    epoch = _EPOCH.search(bar.label) or _EPOCH_COLUMN.match(bar.label)
     line = Line(metrics, bar=bar, stage=_stage(bar.label), from_zero=bar.kind == "rich" or "v_num=" in text)
     if own is not None:
         return replace(line, step=int(own["step"]), epoch=float(own["epoch"]))

@@ -65,15 +65,16 @@ class _Held(NamedTuple):
 class OutputReader:
     """Reads the lines of one rank, in the order of each stream. `end` gives what waited."""
 
-    def __init__(self, parser: LineParser, last_step: int | None = None) -> None:
+    def __init__(self, parser: LineParser, last_step: int | None = None, last_bar: int | None = None) -> None:
         """Create a reader.
 
         Args:
             parser: parses single lines.
             last_step: step of the last row that an earlier reader returned.
+            last_bar: step of the last row that it read from a bar, if what follows that bar is read next.
         """
         self._parser = parser
-        self._bars = TrainingBar()
+        self._bars = TrainingBar(last_bar)
         self._epochs = _Epochs()
         self._cleared: set[str] = set()
         self._marks: deque[_Mark] = deque(maxlen=MOST_MARKS)

@@ -51,7 +51,9 @@ class TrainingBar:
     its label, goes before one without. A bar that begins again is the next epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begun: int | None = None) -> None:
+        """Follow bars; `begun` is the step of the last bar that an earlier follower saw."""
+        self._begun = begun
         self._key: _Key | None = None
         self._score = -1
         self._deepest: dict[_Key, int] = {}
@@ -148,6 +150,10 @@ class TrainingBar:
             return self._in_epoch(line, bar.done, bar.total)
         if bar.done < self._last and self._last == self._key_total():
             self._offset += self._last
+        if self._begun is not None and bar.total:  # epochs that were over before
+            passed = max(0, self._begun - bar.done)
+            self._offset = -(-passed // bar.total) * bar.total
+            self._begun = None
         self._last = bar.done
         total = bar.total if self._offset == 0 else None
         return BarPosition(self._offset + bar.done, total, line.epoch)
