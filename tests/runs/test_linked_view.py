@@ -111,6 +111,27 @@ def says(name: str, time: float, seconds: float, **fields: Any) -> Event:
     return Event(name, time, 0.0, {"node": "c", "seconds": seconds, **fields})
 
 
+def test_nodes_that_have_given_the_leader_up_stay_named_with_what_ends_the_run() -> None:
+    """Also after their agents have left: the leader may go on elsewhere, or never return."""
+    history = RunHistory()
+    for node, part in (("b", "lead"), ("c", "follower")):
+        fields = {"identity": ELSEWHERE.to_json(), "adopted": False, "part": part}
+        history.node_event(node, Event("agent_started", NOW - 90, 0.0, fields))
+    history.node_event("b", Event("attempt_started", NOW - 80, 0.0, {"attempt": 1}))
+    away = {"b": LinkState("b", LOST, since=NOW - 300), "c": replace(up(), node="c")}
+
+    def warnings() -> str:
+        return "; ".join(view("r", history, {}, look("r", history, {}, Links(NOW, away), NOW), NOW).warnings)
+
+    history.node_event("c", Event("lead_lost", NOW - 20, 0.0, {"unattended": "stop", "seconds": 120.0}))
+    assert "gave the leading node up" not in warnings()
+    history.node_event("c", Event("node_finished", NOW - 10, 0.0, {"why": "silence", "may_return": True}))
+    assert "c gave the leading node up and ended all ranks" in warnings()
+    assert "`torchdeck runs stop --now` gives the run up" in warnings()
+    history.node_event("c", Event("agent_started", NOW - 5, 0.0, {"identity": None, "part": "follower"}))
+    assert "gave the leading node up" not in warnings()
+
+
 def test_a_checkpoints_time_is_by_the_clock_of_this_machine() -> None:
     saved = Event("checkpoint", NOW - 5 + 60, 0.0, {"step": 5, "path": "/c/step_5"})
     found = silent(saved, ahead=60.0).checkpoint

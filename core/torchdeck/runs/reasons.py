@@ -133,6 +133,14 @@ def leaderless(node: str, unattended: str) -> str:
     )
 
 
+def gave_leader_up(nodes: Sequence[str]) -> str:
+    """Describe nodes that have ended their ranks, while the leader may continue without them."""
+    return (
+        f"{', '.join(nodes)} gave the leading node up and ended all ranks; if that one never returns, "
+        "`torchdeck runs stop --now` gives the run up"
+    )
+
+
 def alone(node: str) -> str:
     """Describe ranks that continue though the run is over."""
     return (

@@ -405,6 +405,8 @@ def _warnings(
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
     found += [reasons.hang(hang) for hang in hangs]
     found += [reasons.leaderless(node, what) for node, what in sorted(history.nodes.leaderless.items())]
+    if left := sorted(history.nodes.gave_up_leader - history.nodes.leaderless.keys()):
+        found.append(reasons.gave_leader_up(left))
     if history.nodes.untold:
         found.append(reasons.untold(history.nodes.untold))
     found += [trouble.text for trouble in troubles]
