@@ -102,9 +102,7 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
         working_dir: of the ranks; relative paths begin there.
         environment: variables that the run sets.
     """
-    given = list(_given(command))
-    for path in _configs(command, working_dir):
-        given += [(name, Named(value, f"{name} in {path.name}")) for name, value in _in_config(path)]
+    given = named_values(command, working_dir)
     folders: list[Path] = []
     total, origin, checkpoint = None, "", None
     for name, named in given:
@@ -123,6 +121,19 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
         _absolute(environment[name], working_dir).parent for name in _FILE_VARIABLES if environment.get(name)
     ]
     return Arguments(tuple(dict.fromkeys(folders)), total, origin, checkpoint)
+
+
+def named_values(command: Sequence[str], working_dir: Path) -> list[tuple[str, Named]]:
+    """Return everything that the command of a rank names, as (name, value): arguments, then config files.
+
+    Args:
+        command: interpreter, script or module, arguments.
+        working_dir: of the ranks; relative paths begin there.
+    """
+    given = list(_given(command))
+    for path in _configs(command, working_dir):
+        given += [(name, Named(value, f"{name} in {path.name}")) for name, value in _in_config(path)]
+    return given
 
 
 def _given(command: Sequence[str]) -> Iterator[tuple[str, Named]]:

@@ -24,6 +24,7 @@ from torchdeck.launching.preflight.disk_space import (
 )
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
+from torchdeck.launching.preflight.program import check_program
 from torchdeck.launching.preflight.sources import check_resume, check_sources, check_trust
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.plan.check import Check
@@ -120,6 +121,7 @@ def _checks(
         if run.recipe is not None and config.distributed.strategy == "deepspeed":
             yield from check_deepspeed(found.interpreters[node], node)
     if plan is not None:
+        yield from check_program(config, plan, node)
         yield from check_devices(plan, home, found.remote.probed)
         yield from check_here(plan, node)
         part = next((each for each in plan.all_nodes if each.name == node), None)
