@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.values.histories import ALIVE, DEAD, controller_journal, ended, finished, running_run
+from support.values.made_runs import make_run
 from support.values.metrics import opened, write_rows
+from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, write_script_state
 from torchdeck.contract.run_states import RankPhase
@@ -112,3 +114,21 @@ def test_a_run_that_did_nothing_is_noted(tmp_path: Path) -> None:
     layout.attempt(1).rank(0).script.unlink()
     layout.attempt(1).rank(1).stderr.write_text("x" * 300)
     assert idle_note(layout, over) == ""
+
+
+def test_the_list_of_runs_has_total_and_time_left(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a script that is over: its last step and total."""
+    events = [*running_run(), ended(1), finished()]
+    first, *others = controller_journal()
+    scripts = dataclasses.replace(first, fields={**first.fields, "kind": "script"})
+    layout = make_run(torchdeck_home, [scripts, *others], events)
+    write_state(layout.root, ScriptState(20, 60, rate=2.0))
+    assert main(["runs", "list"]) == 0
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[-3:] == ["STEP", "LOSS", "LEFT"]
+    assert row.split()[-3:] == ["20/60", "-", "-"]
+    assert main(["runs", "list", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["step"], found["total"]) == (20, 60)

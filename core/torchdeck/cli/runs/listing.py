@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import time
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.output import json_text
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import registry, says_what_is_wrong, whole_number
+from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
-from torchdeck.quantities import duration, moment
+from torchdeck.quantities import duration, metric, moment
 from torchdeck.runs import reasons
 from torchdeck.runs.registry import UnreadableRun
+from torchdeck.runs.script_progress import script_state
 from torchdeck.runs.state import RunState
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck.runs.view import RunView
 
-HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP")
+HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "LOSS", "LEFT")
 UNREADABLE = "UNREADABLE"
 STATES = (*(state.value for state in RunState), UNREADABLE)
 UNFOLLOWED = "?"
@@ -48,8 +53,9 @@ def run(args: argparse.Namespace) -> int:
     for item in found:
         if isinstance(item, RunView):
             keep_fencing(RunLayout(runs.folder / item.id), item)
+    progress = {item.id: _progress(runs.folder, item) for item in found if isinstance(item, RunView)}
     if args.json:
-        print(json_text([_row(item) for item in found], indent=1))
+        print(json_text([_row(item, progress.get(item.id)) for item in found], indent=1))
         return 0
     if not found:
         if runs.ids():
@@ -57,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print("there are no runs yet; `torchdeck init` writes a first run.toml")
         return 0
-    rows = [HEADINGS, *(_cells(item) for item in found)]
+    rows = [HEADINGS, *(_cells(item, progress.get(item.id)) for item in found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -73,11 +79,23 @@ def _state(item: RunView | UnreadableRun) -> str:
     return UNREADABLE if isinstance(item, UnreadableRun) else item.state.value
 
 
-def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
+def _progress(folder: Path, item: RunView) -> TrainingProgress | None:
+    """Return the progress of a run that trains now; of a script that is over, its last step and total."""
+    layout = RunLayout(folder / item.id)
+    if item.state in (RunState.RUNNING, RunState.STOPPING):
+        try:
+            return ProgressReader(layout).read(item)
+        except (OSError, NewerFormatError):
+            return None  # `runs show` says what cannot be read
+    script = None if item.kind == "recipe" else script_state(layout, item.world_size or 1)
+    return None if script is None else TrainingProgress("", script.step, script.total, epoch=script.epoch)
+
+
+def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> dict[str, Any]:
     if isinstance(item, UnreadableRun):
         nothing = dict.fromkeys(("name", "created", "started", "ended"))
         return {"id": item.id, **nothing, "state": UNREADABLE, "why": item.why}
-    step = _step(item)
+    step = _step(item, progress)
     return {
         "id": item.id,
         "name": item.name,
@@ -90,23 +108,30 @@ def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
         "world_size": item.world_size,
         "target": item.target,
         "step": step,
+        "total": None if progress is None else progress.total,
+        "progress": None if progress is None else progress.to_json(),
         "resumable": item.resumable,
         "followed_until": item.followed_until,
     }
 
 
-def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
+def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> tuple[str, ...]:
     if isinstance(item, UnreadableRun):
-        return item.id, "-", UNREADABLE, item.why, "", ""
+        return item.id, "-", UNREADABLE, item.why, "", "", "", ""
     took = duration(item.ended - item.started) if item.ended and item.started else "-"
-    step = _step(item)
-    shown = "-" if step is None else str(step)
+    step = _step(item, progress)
+    total = "" if progress is None or progress.total is None else f"/{progress.total}"
+    shown = "-" if step is None else f"{step}{total}"
+    loss = "-" if progress is None or progress.loss is None else metric(progress.loss)
+    left = "-" if progress is None or progress.eta is None else time_left(progress.eta)
     state = item.state.value if item.followed_until is None else f"{item.state.value}{UNFOLLOWED}"
-    return item.id, item.name, state, moment(item.started), took, shown
+    return item.id, item.name, state, moment(item.started), took, shown, loss, left
 
 
-def _step(item: RunView) -> int | None:
-    """Return the step of rank 0; for a run that is over, that of its last checkpoint."""
+def _step(item: RunView, progress: TrainingProgress | None) -> int | None:
+    """Return the step of training; for a run that is over, that of its last checkpoint if nothing else."""
+    if progress is not None and progress.step is not None:
+        return progress.step
     if item.ranks and item.ranks[0].step is not None:
         return item.ranks[0].step
     return item.checkpoint.step if item.checkpoint is not None else None
