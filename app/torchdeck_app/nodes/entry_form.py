@@ -84,7 +84,7 @@ class EntryForm(QWidget):
         return form
 
     def _add(self, form: QFormLayout, name: str, text: str, help_text: str, line: QLineEdit) -> None:
-        tip = "\n".join(textwrap.wrap(help_text, _TOOLTIP))
+        tip = "\n".join(textwrap.wrap(f"{name}: {help_text}", _TOOLTIP))
         line.setToolTip(tip)
         line.setAccessibleName(text)
         line.textEdited.connect(lambda _text: self._touch(name))
@@ -114,6 +114,14 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
 }
 """Keys by heading; keys that are new in the schema come under the last one."""
 LAST_HEADING = "Runtime settings"
+_LABELS = {
+    "key": "Private key",
+    "jump": "Jump hosts",
+    "venv": "Virtual environment",
+    "conda": "Conda environment",
+    "working_dir": "Working directory",
+    "env": "Environment variables",
+}
 _REQUIRED = {"address": "required: a name, an address, a Host of ~/.ssh/config"}
 _DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")
 
@@ -132,8 +140,8 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Return the label: the key with spaces, so that it can be found in the file."""
-        return self.name.replace("_", " ")
+        """Return the label."""
+        return _LABELS.get(self.name) or self.name.replace("_", " ").capitalize()
 
     def value(self, text: str) -> Any:
         """Return the value of the input, None if empty; text that is not a number stays text, which the

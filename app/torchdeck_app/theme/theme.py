@@ -180,6 +180,7 @@ QFrame[role="navigation"] { background: $window; border: 0; border-right: 1px so
 QFrame[role="navigation"] QToolButton { color: $secondary; }
 QFrame[role="navigation"] QToolButton:checked, QFrame[role="navigation"] QToolButton:hover { color: $text; }
 QToolButton[role="sign"] { padding: 0 4px; }
+QToolButton[role="link"] { color: $accent; }
 
 QTabWidget::pane { border: 0; border-top: 1px solid $line; }
 QTabBar { background: transparent; }

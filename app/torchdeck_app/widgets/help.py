@@ -37,6 +37,7 @@ class HelpLink(QToolButton):
         self.page = ""
         self.setText("Help")
         self.setAutoRaise(True)
+        self.setProperty("role", "link")
         self.clicked.connect(lambda: open_page(self.page))
         self._name(page)
         if not page:

@@ -368,7 +368,7 @@ class KindRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(MARK, 0, UNIT + RESET, 0)
         row.setSpacing(0)
-        name = label("kind")
+        name = label("Kind")
         name.setFixedWidth(NAME)
         row.addWidget(name)
         row.addWidget(self.box, 1)

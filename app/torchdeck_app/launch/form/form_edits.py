@@ -105,19 +105,56 @@ _HEADINGS = {
 }  # fmt: skip
 
 
+_LABELS = {
+    "args": "Arguments",
+    "resume_args": "Resume arguments",
+    "env": "Environment variables",
+    "working_dir": "Working directory",
+    "sync": "Copy code",
+    "init_from": "Initial weights",
+    "heldout": "Held-out part",
+    "microbatch": "Batch size per GPU",
+    "accumulation": "Gradient accumulation",
+    "batch_plan": "Batch plan",
+    "lr": "Learning rate",
+    "schedule": "Learning rate schedule",
+    "min_lr_ratio": "Minimum learning rate ratio",
+    "clip": "Gradient clipping",
+    "precision": "Mixed precision",
+    "ema": "Weight averaging (EMA)",
+    "nproc": "Processes per node",
+    "spare": "Spare nodes",
+    "bucket_size_mb": "Bucket size (MB)",
+    "comm_hook": "Communication hook",
+    "powersgd_rank": "PowerSGD rank",
+    "cpu_offload": "CPU offload",
+    "min_params": "Minimum parameters",
+    "param_dtype": "Parameter dtype",
+    "zero_stage": "ZeRO stage",
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "kv_heads": "Key/value heads",
+    "mlp_width": "MLP width",
+    "mtbf": "Time between failures",
+    "on_hang": "When ranks hang",
+}
+"""Labels of keys whose name alone does not say it."""
+
+
 def title_of(group: str) -> str:
     """Return its heading."""
     return TITLES.get(group, group.capitalize())
 
 
 def label_of(key: Key) -> str:
-    """Return a field's label: the key with spaces, so that it can be found in the file.
+    """Return a field's label; the key itself is in the tooltip and in the help.
 
-    A group that is a single free table has the label `options`: its name is already the heading.
+    A group that is a single free table has the label `Options`: its name is already the heading.
     """
     if key.free and len(key.path) == 1:
-        return "options"
-    return key.path[-1].replace("_", " ")
+        return "Options"
+    name = key.path[-1]
+    return _LABELS.get(name) or name.replace("_", " ").capitalize()
 
 
 def heading_of(key: Key) -> str:

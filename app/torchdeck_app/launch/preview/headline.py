@@ -38,7 +38,7 @@ def _unknown(preview: Preview, question: str, why: str) -> Answer:
     """Return `why` it is unknown, unless it will be available in a moment."""
     if UNTRACED in preview.known.remarks:
         return Answer(question, "…", "estimating memory...", "quiet")
-    return Answer(question, "not known", why, "quiet", why)
+    return Answer(question, "unknown", why, "quiet", why)
 
 
 def _fits(preview: Preview) -> Answer:

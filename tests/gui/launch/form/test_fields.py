@@ -12,8 +12,10 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit
 
 from support.gui.form_user import User, messages
 from support.values.run_files import MINIMAL
+from torchdeck.config.keys import all_keys
 from torchdeck_app.launch.form.control_factory import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.field_row import TablesControl
+from torchdeck_app.launch.form.form_edits import label_of
 from torchdeck_app.launch.form.pair_table import PairsControl
 
 
@@ -257,3 +259,10 @@ def test_a_chosen_path_is_relative_below_the_folder(user: User, tmp_path: Path) 
     user.settle()
     assert user.table["run"]["script"] == "code/train.py"
     assert written_path("/elsewhere/x.py", tmp_path) == "/elsewhere/x.py"
+
+
+def test_labels_are_names_in_sentence_case() -> None:
+    keys = all_keys()
+    assert label_of(keys["training", "microbatch"]) == "Batch size per GPU"
+    assert label_of(keys["training", "weight_decay"]) == "Weight decay"
+    assert all(label_of(key)[0].isupper() for key in keys.values())

@@ -259,8 +259,8 @@ def test_answers_where_something_is_wrong() -> None:
 def test_answers_where_nothing_is_known() -> None:
     made = preview(1, 2, known=Known(failure="memory is not predicted: it is odd"))
     fits, balanced, costs = answers(dataclasses.replace(made, data=None))
-    assert (fits.value, fits.detail) == ("not known", "memory is not predicted: it is odd")
-    assert (balanced.value, costs.value) == ("not known", "not known")
+    assert (fits.value, fits.detail) == ("unknown", "memory is not predicted: it is odd")
+    assert (balanced.value, costs.value) == ("unknown", "unknown")
     waiting = dataclasses.replace(made, data=None, known=Known(remarks=(UNTRACED,)))
     assert [answer.value for answer in answers(waiting)] == ["…"] * 3
     alone = dataclasses.replace(preview(1, 1), known=Known(remarks=(UNTRACED,)), traffic=None)
