@@ -11,6 +11,7 @@ from torchdeck.contract.layout import RankLayout, RunLayout
 from torchdeck.contract.log_times import ROW
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.metrics.run_metrics import RunMetrics
+from torchdeck.trainers.reading import Reading
 
 EVER = math.inf
 BAR = "\r{:3}%|{:10}| {}/10 [00:01<00:09,  1.00it/s]"
@@ -63,6 +64,20 @@ def test_a_dict_on_stdout_has_the_step_of_the_bar_on_stderr(tmp_path: Path) -> N
     assert (state.step, state.total, state.epoch, state.phase) == (3, 10, 0.3, RankPhase.TRAINING)
     assert (state.origins["step"].layer, state.origins["step"].name) == ("stderr", "progress bar")
     assert state.origins["loss"].layer == "stdout"
+
+
+def test_a_dict_without_a_bar_has_its_step_by_the_trainers_state_file(tmp_path: Path) -> None:
+    """Until the file tells how long an epoch is, the record waits."""
+    rank = rank_of(tmp_path)
+    book = ScriptBook(rank.script)
+    series = PrintedSeries(rank, (), book)
+    append(rank.stdout, "{'loss': '2.5', 'epoch': '0.25'}\n")
+    series.follow(EVER)
+    assert not list(rank.root.glob("metrics/*"))
+    book.take(Reading(step=500, epoch=1.25, total=800), "file", "trainer_state.json")
+    append(rank.stdout, "{'loss': '2.25', 'epoch': '1.275'}\n")
+    series.follow(EVER)
+    assert values(tmp_path, "loss")[0] == [100, 510]
 
 
 def test_the_newest_drawing_counts_before_its_end_is_written(tmp_path: Path) -> None:

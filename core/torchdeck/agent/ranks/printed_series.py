@@ -78,7 +78,7 @@ class PrintedSeries:
                 bar = log.unended_bar()
                 if bar:
                     self._take(self._reader.read(bar, name, log.offset, now, self._known_total))
-        self._take(self._reader.settle(now))
+        self._take(self._reader.settle(now, self._epoch_steps))
         self._report()
         return behind
 
@@ -115,6 +115,17 @@ class PrintedSeries:
             return None
         origin = self._book.state.origins.get("total")
         return None if origin is None or origin.layer in _OWN_LAYERS else self._book.state.total
+
+    @property
+    def _epoch_steps(self) -> float | None:
+        """Steps of an epoch, if a file or a callback reports both at once."""
+        if self._book is None:
+            return None
+        state = self._book.state
+        origin = state.origins.get("step")
+        if origin is None or origin != state.origins.get("epoch") or origin.layer in _OWN_LAYERS:
+            return None
+        return state.step / state.epoch if state.step and state.epoch else None
 
     def _take(self, found: Iterable[Printed]) -> None:
         for printed in found:

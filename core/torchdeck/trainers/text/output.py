@@ -132,13 +132,16 @@ class OutputReader:
         else:
             yield from self._line(line, stream, end, time)
 
-    def settle(self, now: float) -> Iterator[Printed]:
+    def settle(self, now: float, epoch_steps: float | None = None) -> Iterator[Printed]:
         """Yield what need not wait any longer; call it after each round of `read`.
 
         Args:
             now: unix seconds.
+            epoch_steps: steps of an epoch, by a source other than the output.
         """
         yield from self._match(now)
+        if epoch_steps is not None and not self._drawn:
+            yield from self._by_epochs(epoch_steps, None)
         if self._pending is not None:
             self._pending_age += 1
             if self._pending_age > 1:
@@ -147,10 +150,8 @@ class OutputReader:
     def end(self) -> Iterator[Printed]:
         """Yield all that still waits: no more output will come."""
         yield from self._match(math.inf)
-        for held in self._held:
-            step = round((held.line.epoch or 0.0) * THOUSANDTHS)
-            yield self._placed(held, BarPosition(step, None, held.line.epoch))
-        self._held.clear()
+        for printed in self._by_epochs(THOUSANDTHS, None):
+            yield replace(printed, has_own_step=False)
         yield from self._flush()
 
     def _bar(
@@ -302,11 +303,13 @@ class OutputReader:
         """Give records their steps by the program's last line, if there never was a bar."""
         values = last.values
         steps = known_total or values.get("train_runtime", 0.0) * values.get("train_steps_per_second", 0.0)
-        if self._drawn or not last.epoch or steps < 1:
-            return
+        if not self._drawn and last.epoch and steps >= 1:
+            yield from self._by_epochs(steps / last.epoch, round(steps))
+
+    def _by_epochs(self, epoch_steps: float, total: int | None) -> Iterator[Printed]:
         for held in self._held:
-            step = round((held.line.epoch or 0.0) / last.epoch * steps)
-            yield self._placed(held, BarPosition(step, round(steps), held.line.epoch), named=True)
+            step = round((held.line.epoch or 0.0) * epoch_steps)
+            yield self._placed(held, BarPosition(step, total, held.line.epoch), named=True)
         self._held.clear()
 
     def _placed(self, held: _Held, position: BarPosition, *, named: bool = False) -> Printed:
