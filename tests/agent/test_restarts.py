@@ -59,3 +59,11 @@ def test_a_run_under_a_path_with_a_space_in_a_resumed_life(make_run: Maker) -> N
         )
     assert run.wait("finished", count=2).fields["state"] == "SUCCEEDED"
     assert [event.fields["attempt"] for event in run.events("attempt_started")] == [1, 2]
+
+
+def test_a_crash_loop_ends_with_its_reason(make_run: Maker) -> None:
+    """A program that fails before its first step is not restarted a hundred times."""
+    run = make_run("raise ValueError('no data')", nproc=1, policy=with_policy(max_restarts=100)).start()
+    why = run.finished()["why"]
+    assert len(run.events("attempt_started")) == 3
+    assert "without a new step or checkpoint" in why

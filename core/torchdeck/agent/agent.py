@@ -225,6 +225,7 @@ class Agent:
                 self._seen.begin(event.attempt, self._node.plan, RecoveredState())
             elif isinstance(event, on.TorchrunExited):
                 self._events.extend(self._seen.look(self._name))
+                self._events.extend(self._seen.reached())
                 self._events.extend(self._seen.look_at_checkpoints())
                 event = self._judged(event)
             events.append(event)

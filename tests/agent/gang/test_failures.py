@@ -12,7 +12,7 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.attempt_state import KILL_LIMIT
 from torchdeck.agent.gang.gang import NODE_GRACE
 from torchdeck.agent.gang.recovered_state import replay
-from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
+from torchdeck.agent.gang.recovery import LOOP_SECONDS, NEVER_RAN_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import FinalState, StartReason
 
@@ -219,3 +219,54 @@ def test_the_first_failure_of_all_nodes_is_told_by_corrected_times() -> None:
     story.clean("a", on.Failure(0, 1, None, "connection lost", None, 5.0))
     killed = on.Failure(2, 137, 9, "ended by SIGKILL", None, 5.4, 0.01)
     assert finish(story.clean("b", killed)).why == "rank 2 failed first: ended by SIGKILL"
+
+
+def lives(story: Story, *steps: int) -> list[do.Command]:
+    """Attempts that reach these steps and fail; the last commands after each."""
+    last = []
+    for step in steps:
+        if step:
+            story.tell(on.RankProgress(story.gang.number, 0, step))
+        story.exit(1)
+        last.append(story.clean(failure=failure())[-1])
+        if isinstance(last[-1], do.AnnounceRestart):
+            story.tell(on.Tick(), after=2.0)
+            story.up()
+    return last
+
+
+def test_three_attempts_without_a_new_step_end_the_run() -> None:
+    """Although restarts are left; the reason is named."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=100)).train()
+    *restarts, last = lives(story, 8, 8, 5, 8)
+    assert all(isinstance(each, do.AnnounceRestart) for each in restarts)
+    assert isinstance(last, do.Finish)
+    assert "3 attempts in a row ended without a new step or checkpoint" in last.why
+
+
+def test_attempts_that_get_further_are_no_loop() -> None:
+    """By a step, or by a checkpoint."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=100)).train()
+    assert all(isinstance(each, do.AnnounceRestart) for each in lives(story, 8, 8, 8, 9, 9, 9, 10))
+    story.tell(on.CheckpointSaved(10))
+    assert all(isinstance(each, do.AnnounceRestart) for each in lives(story, 10, 10, 10))
+
+
+def test_long_attempts_that_report_no_step_are_no_loop() -> None:
+    """They may have trained."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=100)).launch()
+    story.up()
+    for _ in range(5):
+        story.now += LOOP_SECONDS + 1
+        assert all(isinstance(each, do.AnnounceRestart) for each in lives(story, 0))
+
+
+def test_the_same_traceback_twice_is_the_programs_own() -> None:
+    story = Story(dataclasses.replace(POLICY, max_restarts=1)).train()
+    traceback = 'File "train.py", line 3\nValueError: no'
+    story.exit(1)
+    story.clean(failure=failure()._replace(traceback=traceback))
+    story.tell(on.Tick(), after=2.0)
+    story.up().exit(1)
+    last = story.clean(failure=failure()._replace(traceback=traceback))
+    assert "failed with the same traceback, so the program itself is at fault" in finish(last).why

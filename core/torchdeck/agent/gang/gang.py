@@ -52,6 +52,8 @@ class Gang:
         self._escalation = Escalation(policy)
         self._reason = StartReason.FIRST
         self._attempt = AttemptState(0)
+        self._began = 0.0
+        """Monotonic seconds at which the current attempt was launched."""
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes that do not answer → when they were heard last: monotonic seconds, and since the epoch."""
 
@@ -157,7 +159,7 @@ class Gang:
     def _attempt_event(self, event: on.Event, now: float) -> list[do.Command]:
         attempt = self._attempt
         if isinstance(event, on.AttemptLaunched):
-            return self._launched(event)
+            return self._launched(event, now)
         if isinstance(event, (on.RanksUp, on.RankProgress)):
             return self._progress(event)
         if isinstance(event, on.HolderLost):
@@ -177,8 +179,10 @@ class Gang:
             return self._node_clean(event, now)
         return []
 
-    def _launched(self, event: on.AttemptLaunched) -> list[do.Command]:
+    def _launched(self, event: on.AttemptLaunched, now: float) -> list[do.Command]:
         attempt = self._attempt
+        if not attempt.launched:
+            self._began = now
         attempt.launched.add(event.node)
         # a stop that came while the node was starting could not reach it then
         if attempt.ending is Ending.TERM:
@@ -191,6 +195,7 @@ class Gang:
             attempt.up.add(event.node)
         else:
             attempt.progressed = True
+            self._recovery.step(event.step)
         if not attempt.is_running(self._nodes, cooperative=self._policy.cooperative_stop):
             return []
         if attempt.announced or self.phase is not GangPhase.STARTING:
@@ -324,10 +329,11 @@ class Gang:
             return self._finish(FinalState.SUCCEEDED, self._recovery.finished)
         if self.intent is not None:
             return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
-        restart = self._recovery.after(attempt, failure)
+        again = self._recovery.same_again(failure)
+        restart = self._recovery.after(attempt, failure, now - self._began)
         if restart is None:
             why = attempt.hang or describe_failure(failure)
-            return self._finish(FinalState.FAILED, f"{why}{self._recovery.at_least}")
+            return self._finish(FinalState.FAILED, f"{why}{again}{self._recovery.at_least}")
         return self._restart(restart, now)
 
     def _restart(self, restart: Restart, now: float) -> list[do.Command]:

@@ -20,6 +20,12 @@ NEVER_RAN_RETRIES = 10
 it for `launch.node_grace`, and none counts against max_restarts."""
 
 
+CRASH_LOOP = 3
+"""Attempts in a row without a new step or checkpoint after which a run is not restarted."""
+LOOP_SECONDS = 600.0
+"""Shorter attempts that report no step at all count too; a longer one may have trained without reporting."""
+
+
 class Restart(NamedTuple):
     """Another attempt is due."""
 
@@ -44,7 +50,7 @@ class Recovery:
     Attributes:
         left_out: places given up so far.
         roster: places that take part.
-        at_least: reason, as a clause, that a run is over because no more places can be lost; else empty.
+        at_least: reason, as a clause, that a run is over although restarts may be left; else empty.
     """
 
     def __init__(self, policy: Policy, elastic: Elastic) -> None:
@@ -57,6 +63,14 @@ class Recovery:
         self._port_retries = 0
         self._never_ran = 0
         self._ran = False
+        self._fruitless = 0
+        """Attempts in a row, the last ones, without a new step or checkpoint; an agent that takes over counts
+        from 0."""
+        self._reached = 0
+        """Most steps that an attempt before this one has reported."""
+        self._step = 0
+        self._saved = False
+        self._traceback = ""
         self._suspect: Place | None = None
         self._away: set[str] = set()
         """Nodes that do not answer."""
@@ -72,6 +86,8 @@ class Recovery:
         self._restarts, self._port_retries = recovered.restarts, recovered.port_retries
         self._never_ran = recovered.never_ran
         self._ran, self._suspect = recovered.ran, recovered.suspect
+        if recovered.failure is not None:
+            self._traceback = recovered.failure.traceback or ""
         self.left_out = recovered.left_out
         self.roster = self._elastic.without(self.left_out) or self._elastic.full
 
@@ -82,9 +98,24 @@ class Recovery:
     def checkpoint_saved(self) -> None:
         """There is progress since the last failure."""
         self._suspect = None
+        self._saved = True
 
-    def after(self, attempt: AttemptState, failure: Failure | None) -> Restart | None:
-        """Return what follows the failed `attempt`; None if the run is over."""
+    def step(self, step: int) -> None:
+        """A rank of the current attempt has reported a step."""
+        self._step = max(self._step, step)
+
+    def same_again(self, failure: Failure | None) -> str:
+        """Return, as a clause, that the attempt before failed with the same traceback; else empty.
+
+        To be called once for each failed attempt.
+        """
+        before, self._traceback = self._traceback, "" if failure is None else failure.traceback or ""
+        if not self._traceback or self._traceback != before:
+            return ""
+        return "; the attempt before failed with the same traceback, so the program itself is at fault"
+
+    def after(self, attempt: AttemptState, failure: Failure | None, seconds: float = 0.0) -> Restart | None:
+        """Return what follows the failed `attempt`, which took `seconds`; None if the run is over."""
         if attempt.port_lost and self._port_retries < PORT_RETRIES:
             self._port_retries += 1
             return Restart(StartReason.PORT)
@@ -99,13 +130,27 @@ class Recovery:
             self._never_ran += 1
             return Restart(StartReason.NEVER_RAN)
         self._never_ran = 0
+        self._count(seconds)
         if used_up:
             if suspect is not None:
                 self.at_least = self._at_least()
             return None
+        if self._fruitless >= CRASH_LOOP:
+            self.at_least = (
+                f"; not restarted: {self._fruitless} attempts in a row ended without a new step or checkpoint"
+            )
+            return None
         self._restarts += 1
         self._suspect = suspect
         return Restart(StartReason.RESTART, suspect)
+
+    def _count(self, seconds: float) -> None:
+        """Whether the attempt that has failed brought anything; the next one begins to count."""
+        brought = self._saved or self._step > self._reached
+        unknown = not self._step and not self._reached and seconds > LOOP_SECONDS
+        self._fruitless = 0 if brought or unknown else self._fruitless + 1
+        self._reached = max(self._reached, self._step)
+        self._step, self._saved = 0, False
 
     def lost_early(self, node: str, why: str) -> Restart | None:
         """Handle a node lost before the first attempt: return the restart without it; None if the run is
@@ -172,7 +217,7 @@ class Recovery:
                 break
             skipped += away
         self.roster, self.left_out = roster, left_out
-        self._restarts, self._never_ran, self._suspect = 0, 0, None
+        self._restarts, self._never_ran, self._suspect, self._fruitless = 0, 0, None, 0
         if roster.world_size < before.world_size:
             size = roster.world_size
             return Restart(StartReason.SMALLER, suspect, why, size, skipped=tuple(skipped))

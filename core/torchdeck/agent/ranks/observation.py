@@ -179,6 +179,12 @@ class Observation:
             events.append(on.SavesOnStop(self._attempt, self._saves_told))
         return events
 
+    def reached(self) -> list[on.Event]:
+        """Return the step of the rank that got furthest."""
+        trained = {} if self._watch is None else self._watch.trained
+        rank = max(trained, key=trained.__getitem__, default=None)
+        return [] if rank is None else [on.RankProgress(self._attempt, rank, trained[rank])]
+
     def look_closely(self) -> list[on.Event]:
         """Once a second: hangs, checkpoints, disk."""
         self._note_log_times()
