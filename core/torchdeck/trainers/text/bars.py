@@ -30,7 +30,6 @@ _KERAS = re.compile(
     r"^[ \t\x08]{0,8}(?P<done>\d{1,12})/(?P<total>\d{1,12})[ \t]"
     r"[━─]{1,64}[ \t]{1,4}(?P<elapsed>[\dhms:]{2,12})[ \t]{1,4}(?P<pace>\d{1,9})(?P<scale>us|ms|s)/step"
 )
-_SIGNS = ("%|", "|", "━", "/step")
 _PERCENT = re.compile(r"[ \t:]{0,8}(?:\d{1,3}%)?[ \t]{0,8}$")
 _NESTED = re.compile(r"(?:\x1b\[A)+[ \t]{0,512}$")
 _KERAS_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -72,9 +71,14 @@ def find_bar(text: str, *, depth: int = 0) -> Bar | None:
     """
     for pattern, kind in ((_TQDM, "tqdm"), (_RICH, "rich"), (_KERAS, "keras"), (_UNBOUNDED, "tqdm")):
         match = pattern.search(text)
-        if match is not None:
+        if match is not None and _is_drawn(text, match, pattern):
             return _bar(text, match, kind, depth)
     return None
+
+
+def _is_drawn(text: str, match: re.Match[str], pattern: re.Pattern[str]) -> bool:
+    """Return whether it is a bar, not cells of a table with a fraction in one."""
+    return pattern is not _TQDM or match["elapsed"] is not None or text[: match.start()].endswith("%")
 
 
 def _bar(text: str, match: re.Match[str], kind: str, depth: int) -> Bar:

@@ -13,12 +13,15 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.text.line import Line
 
 _HELD_OUT = re.compile(
-    r"\b(?:val|valid|validat\w{0,6}|eval\w{0,8}|test(?:ing)?|sanity|predict\w{0,4})\b", re.IGNORECASE
+    r"\b(?:val|valid|validat\w{0,6}|eval\w{0,8}|test(?:ing)?|sanity|predict\w{0,4})\b"
+    r"(?![ :-]{1,2}(?:loss|acc|ppl|f1|auc|score|err))",
+    re.IGNORECASE,
 )
 _SAVING = re.compile(r"\b(?:writing|saving|uploading)\b|checkpoint shards", re.IGNORECASE)
 _PREPARING = re.compile(
     r"\b(?:load|download|fetch|map|filter|tokeniz|generat|convert|resolv|pack|extract|prepar|cach|materializ|drop|"
-    r"truncat|adding|applying|setting|running|formatting|flatten|group|creat|comput|caption|collect|sampl)\w{0,8}\b",
+    r"truncat|adding|applying|setting|running|formatting|flatten|group|creat|comput|caption|collect|sampl|process|"
+    r"captur|scor|calculat|encod|index|read|copy|pars|build|split|sort|shuffl|initializ|quantiz|merg)\w{0,8}\b",
     re.IGNORECASE,
 )
 _EPOCHS = re.compile(r"^(?:train(?:ing)? )?epochs?$|/epoch$|^epoch/s$", re.IGNORECASE)
