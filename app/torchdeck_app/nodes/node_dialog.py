@@ -35,6 +35,7 @@ from torchdeck_app.nodes.node_test import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
+from torchdeck_app.widgets.help import ErrorLine, HelpLink, page_of
 from torchdeck_app.widgets.labels import WrappedText
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_visible
@@ -82,8 +83,7 @@ class NodeDialog(QDialog):
         self.form = EntryForm(self.name, {} if entry is None else entry.model_dump(exclude_defaults=True))
         self.steps = StepList(theme)
         self.test = NodeTest(logins, self)
-        self._error = label("", role="error", wrap=True)
-        self._error.hide()
+        self._error = ErrorLine()
         self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
         )
@@ -182,8 +182,7 @@ class NodeDialog(QDialog):
     def _refused(self, error: Exception) -> None:
         self._is_saving = False
         self.save_button.setEnabled(True)
-        self._error.setText(f"The node inventory was not changed: {error}")
-        self._error.show()
+        self._error.say(f"The node inventory was not changed: {error}", page_of(error))
 
 
 # Tests a node while it is edited; only results of the newest test are reported.
@@ -267,7 +266,7 @@ def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry,
 
 _LOOKS: Mapping[Status, tuple[str, str, str]] = {
     "waiting": ("◷", "quiet", "not tested yet"),
-    "ok": ("✓", "good", "fine"),
+    "ok": ("✓", "good", "passed"),
     "warning": ("⚠", "warn", "warning"),
     "failed": ("✕", "bad", "wrong"),
 }
@@ -291,6 +290,7 @@ class StepList(QWidget):
         self._sentences = [WrappedText("secondary") for _ in NAMES]
         self.ask_button = QPushButton()
         self.ask_button.clicked.connect(self.ask_wanted)
+        self.help = HelpLink()
         grid = QGridLayout()
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(4)
@@ -306,7 +306,11 @@ class StepList(QWidget):
         column.addWidget(label("Does it work?", Type.HEADING))
         column.addWidget(self._said)
         column.addLayout(grid)
-        column.addWidget(self.ask_button, alignment=Qt.AlignmentFlag.AlignLeft)
+        below = QHBoxLayout()
+        below.addWidget(self.ask_button)
+        below.addWidget(self.help)
+        below.addStretch(1)
+        column.addLayout(below)
         column.addStretch(1)
         theme.changed.connect(self._draw)
         self.clear()
@@ -349,6 +353,7 @@ class StepList(QWidget):
 
     def _draw(self) -> None:
         asks = next((step for step in self._steps.values() if step.asks), None)
+        self.help.set_page(next((step.page for step in self._steps.values() if step.page), ""))
         set_visible(self.ask_button, self, on=asks is not None)
         if asks is not None:
             self.ask_button.setText("Check the key …" if asks.number == KEY else "Log in …")

@@ -40,6 +40,8 @@ class Step:
     sentence: str
     asks: bool = False
     """Whether the user could fix it by answering a prompt."""
+    page: str = ""
+    """Page of the documentation that helps."""
 
 
 def try_node(
@@ -57,7 +59,7 @@ def try_node(
     try:
         target = target_for(name, entry, reach.node_inventory(), reach.home)
     except Refusal as error:
-        tell(Step(ANSWERS, "failed", _sentence(error)))
+        tell(Step(ANSWERS, "failed", _sentence(error), page=error.page))
         return
 
     def connected(_name: str, seconds: float) -> Connection:
@@ -77,7 +79,7 @@ def try_node(
         for step in _of_connection(error):
             tell(step)
     except ProbeError as error:
-        tell(Step(PYTHON, "failed", _sentence(error)))
+        tell(Step(PYTHON, "failed", _sentence(error), page=error.page))
     else:
         for step in of_facts(facts):
             tell(step)
@@ -123,14 +125,15 @@ def _of_connection(error: SshError) -> list[Step]:
     answers = Step(ANSWERS, "ok", "It answers")
     if isinstance(error, HostKeyUnknownError):
         what = f"Host key not verified: {error.key_type} {error.fingerprint}"
-        return [answers, Step(KEY, "warning", what, asks=True)]
+        return [answers, Step(KEY, "warning", what, asks=True, page=error.page)]
     if isinstance(error, HostKeyChangedError):
-        return [answers, Step(KEY, "failed", _sentence(error))]
+        return [answers, Step(KEY, "failed", _sentence(error), page=error.page)]
     if isinstance(error, NeedsLoginError):
         known = Step(KEY, "ok", "It is the host that is known")
         status: Status = "warning" if error.asking_helps else "failed"
-        return [answers, known, Step(LOGIN, status, _sentence(error), asks=error.asking_helps)]
-    return [Step(ANSWERS, "failed", _sentence(error))]
+        login = Step(LOGIN, status, _sentence(error), error.asking_helps, error.page)
+        return [answers, known, login]
+    return [Step(ANSWERS, "failed", _sentence(error), page=error.page)]
 
 
 def _sentence(error: Exception) -> str:

@@ -39,9 +39,10 @@ from torchdeck_app.nodes.node_removal import Removal, Removed
 from torchdeck_app.nodes.node_sight import NodeSight
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
+from torchdeck_app.widgets.help import ErrorLine, page_of
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.page import Page
-from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.panel import GRID
 
 INTERVAL = 1.0
 """Seconds between two polls of the machine."""
@@ -170,9 +171,8 @@ class NodesPage(Page):
             button.clicked.connect(action.trigger)
             head.addWidget(button)
             self.buttons.append(button)
-        self._problem = label("", role="error", wrap=True)
+        self._problem = ErrorLine()
         self._problem.setContentsMargins(2 * GRID, GRID, 2 * GRID, 0)
-        self._problem.hide()
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.board, "Nodes")
@@ -207,7 +207,7 @@ class NodesPage(Page):
         self._has_chosen = True
 
     def _show_inventory(self, node_inventory: NodeInventory) -> None:
-        self._problem.hide()
+        self._problem.say("")
         self._node_inventory = node_inventory
         self.board.show_entries(node_inventory.nodes)
         self.matrix.show_nodes(node_inventory)
@@ -248,8 +248,7 @@ class NodesPage(Page):
         self.bar.say(f"Imported {', '.join(names)}")
 
     def _say_inventory(self, error: Exception) -> None:
-        self._problem.setText(f"The node inventory cannot be used: {error}")
-        self._problem.show()
+        self._problem.say(f"The node inventory cannot be used: {error}", page_of(error))
 
     def _show(self, now: Activity) -> None:
         self.card.show_problem("")

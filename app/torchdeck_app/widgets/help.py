@@ -75,9 +75,18 @@ class ErrorLine(QWidget):
         """Return the error; empty if there is none."""
         return self._text.text()
 
-    def say(self, text: str, page: str = "") -> None:
-        """Show an error, and the page that helps; empty: none."""
+    def say(self, text: str, page: str = "", role: str = "error") -> None:
+        """Show an error, and the page that helps; empty: none.
+
+        Args:
+            text: the error, or what came of an operation.
+            page: the page that helps.
+            role: `secondary` if nothing is wrong.
+        """
         self._text.setText(text)
+        if self._text.property("role") != role:
+            self._text.setProperty("role", role)
+            self._text.style().polish(self._text)
         self.link.set_page(page if text else "")
         self.setVisible(bool(text))
 

@@ -51,3 +51,15 @@ def test_the_button_that_goes_gives_the_focus_to_nothing_that_is_pressed(theme: 
     steps.ask_button.setFocus()
     steps.begin("Testing …")
     assert steps.focusWidget() is steps
+
+
+def test_a_step_that_failed_links_to_the_page_that_helps(theme: Theme, qtbot: QtBot) -> None:
+    steps = StepList(theme)
+    qtbot.addWidget(steps)
+    steps.begin("Testing …")
+    assert steps.help.isHidden()
+    steps.show_step(Step(0, "failed", "It does not answer", page="machines#ssh"))
+    assert steps.help.page == "machines#ssh"
+    assert not steps.help.isHidden()
+    steps.clear()
+    assert steps.help.isHidden()

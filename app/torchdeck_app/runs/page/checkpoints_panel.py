@@ -30,8 +30,9 @@ from torchdeck_app.runs.page.checkpoint_work import exported, exported_weights, 
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
+from torchdeck_app.widgets.help import ErrorLine, page_of
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
-from torchdeck_app.widgets.panel import GRID, EmptyState, label
+from torchdeck_app.widgets.panel import GRID, EmptyState
 from torchdeck_app.widgets.steady_focus import set_enabled
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ class CheckpointsView(RunPanel):
         self._home = layout.home.root
         self._poller = Poller[_Seen]("checkpoints", self._look, _INTERVAL, self)
         self._poller.changed.connect(self._take)
-        self._poller.failed.connect(lambda error: self._say(str(error), "error"))
+        self._poller.failed.connect(self._say_failed)
         self.list = CheckpointList(theme)
         self.list.selectionModel().selectionChanged.connect(self._enable)
         self.buttons = {
@@ -83,8 +84,7 @@ class CheckpointsView(RunPanel):
             )
         }
         self.buttons["delete"].setProperty("role", "destructive")
-        self.said = label("", role="secondary", wrap=True)
-        self.said.hide()
+        self.said = ErrorLine()
         self.note = ElidedLabel()
         self.note.setProperty("role", "secondary")
         """Explains what resuming from the selected one means."""
@@ -264,10 +264,7 @@ class CheckpointsView(RunPanel):
             self._show()
             self._enable()
 
-        def failed(error: Exception) -> None:
-            self._say(str(error), "error")
-
-        operation = self._operations.run(name, call, done=done, failed=failed)
+        operation = self._operations.run(name, call, done=done, failed=self._say_failed)
         operation.progressed.connect(lambda text: self._say(text, "secondary"))
         operation.cancelled.connect(lambda: self._say(f"{name.capitalize()} was cancelled", "secondary"))
         for signal in (operation.succeeded, operation.failed, operation.cancelled):
@@ -275,10 +272,10 @@ class CheckpointsView(RunPanel):
         self._enable()
 
     def _say(self, text: str, role: str) -> None:
-        self.said.setText(text)
-        self.said.setProperty("role", role)
-        self.said.style().polish(self.said)
-        self.said.setVisible(bool(text))
+        self.said.say(text, role=role)
+
+    def _say_failed(self, error: Exception) -> None:
+        self.said.say(str(error), page_of(error))
 
     def _button(self, what: str, text: str) -> QPushButton:
         button = QPushButton(text)
