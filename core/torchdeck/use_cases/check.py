@@ -60,7 +60,7 @@ def check(request: CheckRequest, ui: Ui) -> Checked:
 
     loaded, config = request.loaded, request.loaded.config
     if request.trust:
-        from torchdeck.use_cases.trust import trust_run
+        from torchdeck.use_cases.plan import trust_run
 
         trust_run(loaded, request.home)
     home = request.home or usual_home()

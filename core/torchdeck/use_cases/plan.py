@@ -51,8 +51,6 @@ def plan(request: PlanRequest, ui: Ui) -> Planned:
 
     loaded = request.loaded
     if request.trust:
-        from torchdeck.use_cases.trust import trust_run
-
         trust_run(loaded)
     home = usual_home()
     with ui.waiting(Phase.DATA) as progress:
@@ -80,3 +78,16 @@ def _with_model(loaded: LoadedConfig, found: ClusterFacts, ui: Ui) -> ClusterFac
         return replace(found, known=known)
     with ui.waiting(Phase.MODEL) as progress:
         return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
+
+
+def trust_run(loaded: LoadedConfig, home: Path | None = None) -> None:
+    """Trust the recipe of a run file, its possible imports, and its Python.
+
+    Raises:
+        HomeError: TORCHDECK_HOME cannot be used.
+        TrustError: others can write it, or the trust list cannot be written.
+    """
+    from torchdeck.launching.gate import Gate
+    from torchdeck.runs.home import torchdeck_home
+
+    Gate(torchdeck_home(home)).trust(loaded.config, loaded.files)

@@ -104,7 +104,7 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
 
     loaded, home = request.loaded, torchdeck_home(request.home)
     if request.trust:
-        from torchdeck.use_cases.trust import trust_run
+        from torchdeck.use_cases.plan import trust_run
 
         trust_run(loaded, home)
     with pre_connecting_controller(loaded.config, home) as controller:
