@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.agents.agent_run import Maker
+from support.agents.agent_run import Maker, with_policy
 from torchdeck.agent.ranks.trainer_checkpoint_watch import TrainerCheckpointWatch
+from torchdeck.contract.atomic import write_json
 from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
 from torchdeck.trainers.checkpoints.kinds import CheckpointKind
 
@@ -114,3 +118,43 @@ def test_the_agent_journals_them_with_step_size_and_place(make_run: Maker) -> No
     there = journaled_checkpoints(run.events())
     assert [Path(path).name for path in there] == ["checkpoint-20", "checkpoint-30"]
     assert end["checkpoint"] == f"{run.plan.nodes[0].working_dir}/out/checkpoint-30"
+
+
+SAVES = """
+    import os, pathlib, sys, time, zipfile
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(exist_ok=True)
+    with zipfile.ZipFile(out / "model_step_2.pt", "w") as archive:
+        archive.writestr("data.pkl", bytes(20_000))
+    time.sleep(1)
+    raise SystemExit(os.environ["TORCHDECK_ATTEMPT"] == "1")
+    """
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("out", [".", "mine"])
+def test_what_another_run_in_the_same_folder_may_have_saved_is_not_resumed(make_run: Maker, out: str) -> None:
+    """Unless an argument of our own names the folder in which it lies."""
+    run = make_run(SAVES, nproc=1, policy=with_policy(max_restarts=1))
+    (node,) = run.plan.nodes
+    node = replace(node, command=(*node.command, out))
+    checkpoint = replace(run.plan.checkpoint, resume_args=("@{checkpoint}",))
+    write_json(run.layout.plan, replace(run.plan, nodes=(node,), checkpoint=checkpoint).document())
+    other = subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        cwd=node.working_dir,
+        stdin=subprocess.PIPE,
+        env={**os.environ, "TORCHDECK_RUN_ID": "another-run"},
+    )
+    try:
+        run.start().finished()
+    finally:
+        other.communicate(b"\n", timeout=10)
+    saved, (_, second) = run.events("checkpoint")[0], run.events("attempt_started")
+    if out == ".":
+        assert saved.fields["other"] == "another-run"
+        assert "another-run works in the same folder" in second.fields["from_scratch"]
+        assert second.fields["resume"] == ""
+    else:
+        assert "other" not in saved.fields
+        assert second.fields["resume"] == saved.fields["path"]

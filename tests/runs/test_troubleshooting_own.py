@@ -44,14 +44,14 @@ def test_what_leads_through_none_of_it_says_nothing(traceback: str) -> None:
 
 def test_it_is_said_how_to_go_on() -> None:
     found = OwnException("KeyError", "/home/a/fail.py", 3)
-    assert how_to_go_on(found, "/home/a/work", None) == (
+    assert how_to_go_on(found, "/home/a/work", "") == (
         "KeyError at line 3 of fail.py: fix it there. Then clone the run. No checkpoint was saved."
     )
-    assert how_to_go_on(found, "/home/a/work", 1200).endswith("or resume it from step 1,200.")
+    assert how_to_go_on(found, "/home/a/work", "step 1,200").endswith("or resume it from step 1,200.")
 
 
 def test_a_resume_of_a_copy_is_not_said_to_mend_anything() -> None:
     """The run's own copy of the code stays as it was."""
     copied = OwnException("KeyError", "/home/a/work/fail.py", 3)
-    assert "own copy of the code, which does not change" in how_to_go_on(copied, "/home/a/work", 40)
-    assert "own copy" not in how_to_go_on(copied, "", 40)
+    assert "own copy of the code, which does not change" in how_to_go_on(copied, "/home/a/work", "step 40")
+    assert "own copy" not in how_to_go_on(copied, "", "step 40")

@@ -198,6 +198,8 @@ def _check_script(layout: RunLayout, arguments: Sequence[str]) -> None:
             )
         return
     how = continued(layout, plan, 2, arguments or asked_arguments(layout))
+    if how.is_another_runs:
+        raise NotResumableError(how.from_scratch)
     if how.from_scratch:
         raise NotResumableError(
             f"how {plan.target} continues from its checkpoint is not known",

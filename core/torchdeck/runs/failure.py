@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.runs import reasons
-from torchdeck.runs.state import Failure, RankExit, RunState
+from torchdeck.runs.state import CheckpointSeen, Failure, RankExit, RunState
 from torchdeck.runs.view import RunView
 
 # Known causes in a failed run's logs, and their remedies: the troubleshooting chapter bundled with
@@ -108,7 +108,7 @@ def _of_its_own(view: RunView) -> Recognised | None:
     found = None if failure is None else own_exception(failure)
     if failure is None or found is None:
         return None
-    text = how_to_go_on(found, view.code_folder, None if view.checkpoint is None else view.checkpoint.step)
+    text = how_to_go_on(found, view.code_folder, _point(view.checkpoint))
     line = (failure.message.splitlines() or [found.kind])[0].strip()[:_LONGEST_LINE]
     advice = Advice(f"An exception in {found.name}", (), text, consequence=False)
     return Recognised(advice, f"rank {failure.rank}", line)
@@ -201,23 +201,29 @@ def own_exception(failure: Failure) -> OwnException | None:
     return OwnException(kind, frames[-1]["file"], int(frames[-1]["line"]))
 
 
-def how_to_go_on(found: OwnException, code_folder: str, step: int | None) -> str:
+def _point(seen: CheckpointSeen | None) -> str:
+    if seen is None:
+        return ""
+    return f"checkpoint {PurePath(seen.path).name}" if seen.step is None else f"step {seen.step:,}"
+
+
+def how_to_go_on(found: OwnException, code_folder: str, point: str) -> str:
     """Return advice on how to continue.
 
     Args:
         found: the exception.
         code_folder: folder of which the run executes a copy; a resume uses that copy, if the file is in it.
-        step: step of the newest checkpoint; None without one.
+        point: the newest checkpoint, such as `step 1,200`; empty without one.
     """
     start = f"{found.kind} at line {found.line} of {found.name}: fix it there. "
-    if step is None:
+    if not point:
         return start + "Then clone the run. No checkpoint was saved."
     if code_folder and found.file.startswith(f"{code_folder}/"):
         return start + (
-            f"Then clone the run to start again with the fix. Resume continues from step {step:,}, but with "
+            f"Then clone the run to start again with the fix. Resume continues from {point}, but with "
             "the run's own copy of the code, which does not change."
         )
-    return start + f"Then clone the run, or resume it from step {step:,}."
+    return start + f"Then clone the run, or resume it from {point}."
 
 
 OTHERS = 8

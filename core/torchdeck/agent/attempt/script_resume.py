@@ -35,12 +35,15 @@ class Continued(NamedTuple):
     rule: ResumeRule | None = None
     from_scratch: str = ""
     """Why it begins from the beginning although there is a checkpoint, as a clause; empty otherwise."""
+    is_another_runs: bool = False
+    """That is since another run may have saved it."""
 
 
 class _Saved(NamedTuple):
     path: str
     step: int | None
     kind: CheckpointKind
+    other: str = ""
 
 
 def continued(layout: RunLayout, plan: LaunchPlan, number: int, asked: Sequence[str] = ()) -> Continued:
@@ -64,6 +67,13 @@ def continued(layout: RunLayout, plan: LaunchPlan, number: int, asked: Sequence[
         saved = _asked(Path(plan.checkpoint.resume))
     if saved is None:
         return Continued()
+    if saved.other:
+        name = Path(saved.path).name
+        return Continued(
+            from_scratch=f"run {saved.other} works in the same folder and may have saved {name}: "
+            "give each run an output folder of its own by an argument",
+            is_another_runs=True,
+        )
     arguments = tuple(map(written, asked)) or plan.checkpoint.resume_args
     if arguments:
         rule: ResumeRule | None = ResumeRule(ResumeBy.ARGUMENTS, arguments)
@@ -101,7 +111,7 @@ def _newest_own(layout: RunLayout, node: str) -> _Saved | None:
     for saved in sorted(known.values(), key=lambda saved: saved.changed, reverse=True):
         found = look_at(Path(saved.path))
         if found is not None and not found.incomplete:
-            return _Saved(saved.path, saved.step, saved.kind)
+            return _Saved(saved.path, saved.step, saved.kind, saved.other)
     return None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torchdeck.agent.gang import events as on
@@ -13,8 +15,9 @@ from torchdeck.agent.ranks.trainer_checkpoint_watch import TrainerCheckpointWatc
 from torchdeck.contract.journal import JournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import PROC, RUN_ID_VARIABLE
 from torchdeck.trainers.checkpoints.journaled import GONE, SAVED, journaled_checkpoints
-from torchdeck.trainers.checkpoints.places import checkpoint_places
+from torchdeck.trainers.checkpoints.places import checkpoint_places, is_named
 
 SEARCH_INTERVAL = 0.5
 """Seconds between two looks, if folders are small."""
@@ -29,6 +32,8 @@ class TrainerCheckpoints:
         self._layout, self._node, self._journal = layout, node, journal
         self._watch: TrainerCheckpointWatch | None = None
         self._searches: Every | None = None
+        self._works: tuple[Path, Sequence[str]] = (Path(), ())
+        """Working directory and command of the ranks."""
 
     @property
     def newest(self) -> str:
@@ -48,7 +53,8 @@ class TrainerCheckpoints:
             return
         self._stop()
         run, node = self._layout, plan.node(self._node)
-        places = checkpoint_places(Path(node.working_dir), node.command, [run.checkpoints, run.code])
+        self._works = Path(node.working_dir), node.command
+        places = checkpoint_places(*self._works, [run.checkpoints, run.code])
         known = journaled_checkpoints(read_journal(run.node(self._node).journal))
         self._watch = TrainerCheckpointWatch(places, [run.home.root], self._began(attempt), known)
         self._searches = Every(SEARCH_INTERVAL, self._watch.search, "looking for checkpoints")
@@ -68,10 +74,21 @@ class TrainerCheckpoints:
             self._watch.progress(state.time, state.step)
         saved, gone = self._watch.changes()
         for each in saved:
-            self._journal.append(SAVED, **each._asdict())
+            fields = each._asdict()
+            fields["other"] = self._other_run(each.path)
+            if not fields["other"]:
+                del fields["other"]
+            self._journal.append(SAVED, **fields)
         for path in gone:
             self._journal.append(GONE, path=path)
         return [on.CheckpointSaved(each.step or 0) for each in saved]
+
+    def _other_run(self, path: str) -> str:
+        """A run that works in the same folder, unless an argument says that this checkpoint is ours."""
+        folder, command = self._works
+        if is_named(Path(path), folder, command):
+            return ""
+        return run_in(folder, self._layout.root.name)
 
     def end(self, states: Iterable[RankState]) -> list[on.Event]:
         """The attempt is over: as `look`, with what was written last."""
@@ -87,3 +104,22 @@ class TrainerCheckpoints:
         if self._searches is not None:
             self._searches.stop(STOP_LIMIT)
             self._searches = None
+
+
+def run_in(folder: Path, without: str) -> str:
+    """Return the id of a run other than `without` that has a living process in `folder`; empty if none."""
+    where = os.path.realpath(folder)
+    for entry in PROC.iterdir():
+        if not entry.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            found = _run_of(entry) if str((entry / "cwd").readlink()) == where else ""
+            if found not in ("", without):
+                return found
+    return ""
+
+
+def _run_of(process: Path) -> str:
+    prefix = f"{RUN_ID_VARIABLE}=".encode()
+    words = (process / "environ").read_bytes().split(b"\0")
+    return next((os.fsdecode(word[len(prefix) :]) for word in words if word.startswith(prefix)), "")

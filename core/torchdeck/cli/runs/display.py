@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from torchdeck.cli.output import json_text, write_log_line
@@ -95,7 +96,9 @@ class PlainDisplay:
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
         took = "" if checkpoint.seconds is None else f" in {checkpoint.seconds:.2f} s"
-        _line(f"checkpoint of step {checkpoint.step} saved{took}")
+        step, name = checkpoint.step, PurePath(checkpoint.path).name
+        what = name if step is None else f"of step {step}"
+        _line(f"checkpoint {what} saved{took}")
 
     def note(self, text: str) -> None:
         _line(text)

@@ -27,6 +27,8 @@ class JournaledCheckpoint(NamedTuple):
     """Unix time of the save."""
     about: bool = False
     """The step is the one that the ranks had reported at that time."""
+    other: str = ""
+    """Another run that worked in the same folder then and may have saved it; empty if none did."""
 
 
 def journaled_checkpoints(events: Iterable[Event]) -> dict[str, JournaledCheckpoint]:
@@ -46,6 +48,7 @@ def checkpoint_of(event: Event) -> JournaledCheckpoint | None:
     """Return the checkpoint of a program in a `checkpoint` event; None if it is a recipe's."""
     fields = event.fields
     path, step, size, changed = (fields.get(name) for name in ("path", "step", "size", "changed"))
+    other = fields.get("other")
     try:
         kind = CheckpointKind(fields.get("kind"))
     except ValueError:
@@ -60,4 +63,5 @@ def checkpoint_of(event: Event) -> JournaledCheckpoint | None:
         kind,
         float(changed) if isinstance(changed, (int, float)) else event.time,
         fields.get("about") is True,
+        other if isinstance(other, str) else "",
     )
