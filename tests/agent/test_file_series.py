@@ -92,7 +92,7 @@ def test_rows_are_written_once_through_the_death_of_an_agent(make_run: Maker) ->
 
 
 def test_a_script_that_ends_at_once_has_its_rows(make_run: Maker) -> None:
-    """The last look is after the end: also at files that are new then, in any folder that arguments name."""
+    """The last look is after the end: at files that are new then, and one that was written from the start."""
     run = make_run("""
         import os
         from pathlib import Path
@@ -101,8 +101,15 @@ def test_a_script_that_ends_at_once_has_its_rows(make_run: Maker) -> None:
             Path("out/results.csv").write_text("epoch,train/loss\\n1,3\\n2,2\\n")
             Path("out/notes.jsonl").write_text('{"text": "a"}\\n')
             Path("out/mine.jsonl").write_text('{"step": 4, "acc": 1}\\n')
+            lines = [f'{{"current_steps": {step}, "loss": {step}}}\\n' for step in range(1, 5)]
+            Path("out/trainer_log.jsonl").write_text("".join(lines))
     """)
+    (folder_of(run) / "out").mkdir()
+    old = folder_of(run) / "out/trainer_log.jsonl"
+    old.write_text('{"current_steps": 1, "loss": 77}\n')
+    os.utime(old, (1e9, 1e9))
     run.start()
     assert run.finished()["state"] == "SUCCEEDED"
     assert rows(run, "train/loss", 0) == [(1, 3.0), (2, 2.0)]
     assert rows(run, "acc", 0) == [(4, 1.0)]
+    assert rows(run, "loss", 0) == [(step, float(step)) for step in range(1, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from torchdeck.agent.housekeeping import Every
 from torchdeck.agent.ranks.file_rows import FileRows
 from torchdeck.agent.ranks.script_book import ScriptBook
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.contract.layout import FORMAT_VERSION, AttemptLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import descendants
@@ -41,6 +43,8 @@ STOP_LIMIT = 2.0
 """Seconds for a look to end."""
 SHORT = 4096
 """Bytes up to which a file may still be within its first line."""
+TAIL = 256
+"""Bytes by which a file that was there before is known again."""
 MOST_FILES = 512
 """Files that are followed at once."""
 
@@ -88,6 +92,7 @@ class FileSeries:
         self._walk = Walk(folders, skipped=[home.root])
         self._rows = {rank: FileRows(attempt.rank(rank).metrics) for rank in ranks}
         self._sizes: dict[str, int] | None = None
+        self._tails: dict[str, str] = {}
         self._followed: dict[Path, Followed] = {}
         self._left_out: set[Path] = set()
         self._holders: dict[Path, int] = {}
@@ -157,10 +162,13 @@ class FileSeries:
         noted = read_json(self._noted)
         if isinstance(noted, dict):
             self._sizes = _numbers(noted.get("sizes"))
+            self._tails = noted["tails"] if isinstance(noted.get("tails"), dict) else {}
             self._holders = {Path(path): rank for path, rank in _numbers(noted.get("ranks")).items()}
             return
         found, _ = self._walk.look(monotonic() + FIRST_SECONDS)
-        self._sizes = {str(each.path): each.size for each in found if each.changed < self._since}
+        older = [each for each in found if each.changed < self._since][:MOST_FILES]
+        self._sizes = {str(each.path): each.size for each in older}
+        self._tails = {str(each.path): _tail(each.path, each.size) for each in older}
         self._note()
 
     def _note(self) -> None:
@@ -189,11 +197,15 @@ class FileSeries:
             rank = self._rank_of(each)
             if rank is None or not (each.kind.is_certain or self._has_metrics(each)):
                 continue
-            begin = (self._sizes or {}).get(str(each.path), 0)
-            reader = each.kind.open(each.path, self._since, begin)
+            reader = each.kind.open(each.path, self._since, self._length_before(each.path))
             if isinstance(reader, TrainerState):
                 reader.checkpoint = self._arguments.checkpoint
             self._followed[each.path] = Followed(each, rank, reader)
+
+    def _length_before(self, path: Path) -> int:
+        """Return how much of a file was there before; 0 if the run has written another in its place."""
+        begin = (self._sizes or {}).get(str(path), 0)
+        return begin if begin and _tail(path, begin) == self._tails.get(str(path)) else 0
 
     def _is_new(self, found: Found) -> bool:
         known = found.path in self._followed or found.path in self._left_out
@@ -236,6 +248,16 @@ def _began(attempt: AttemptLayout, node: str) -> float:
     """Return when the attempt began by the clock of a file system, as the times of files are."""
     plans = [path for path in (attempt.node(node).plan, attempt.plan) if path.exists()]
     return plans[0].stat().st_mtime if plans else time.time()
+
+
+def _tail(path: Path, end: int) -> str:
+    """Return a digest of the last bytes before `end`; empty if they cannot be read."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, end - TAIL))
+            return hashlib.sha256(file.read(min(end, TAIL))).hexdigest()
+    except (OSError, UnreadableFileError):
+        return ""
 
 
 def _numbers(value: object) -> dict[str, int]:
