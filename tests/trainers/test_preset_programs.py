@@ -3,65 +3,118 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from support.cli.command import Command
 from support.system.trainers_python import ABSENT, trainers_python
 from torchdeck.runs.follower import read_run
+from torchdeck.runs.state import RunState
+from torchdeck.runs.training_progress import ProgressReader
 
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(trainers_python() is None, reason=ABSENT),
 ]
 
-SHORT = {
-    "hf-sft": ("--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4", "--report_to", "none"),
-    "hf-lora": ("--lora_rank", "4", "--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4"),
-    "lightning": ("--epochs", "2", "--devices", "2", "--batch-size", "256"),
-    "accelerate": ("--steps", "6", "--checkpointing_steps", "4"),
-    "nanogpt": ("--max_iters", "6", "--eval_interval", "4", "--log_interval", "1"),
-}
-"""Preset → arguments for a run of a few steps."""
-LISTED = {
-    "hf-sft": "checkpoint-4",
-    "hf-lora": "checkpoint-4",
-    "lightning": "epoch=1-step=16.ckpt",
-    "accelerate": "checkpoint-4",
-    "nanogpt": "ckpt.pt",
-}
-"""Preset → a checkpoint that is listed at the end."""
+
+class Expected(NamedTuple):
+    """A short run of a preset, and what is known of it at its end."""
+
+    program: str
+    arguments: tuple[str, ...]
+    step: int
+    checkpoint: str
 
 
-@pytest.mark.parametrize("preset", SHORT)
-def test_preset_trains_and_its_checkpoints_are_known(
-    preset: str, torchdeck_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+PRESETS = {
+    "hf-sft": Expected(
+        "TRL (SFT)",
+        ("--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4", "--logging_steps", "2"),
+        6,
+        "checkpoint-4",
+    ),
+    "hf-lora": Expected(
+        "TRL with PEFT (LoRA)",
+        ("--lora_rank", "4", "--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4"),
+        6,
+        "checkpoint-4",
+    ),
+    "lightning": Expected(
+        "Lightning", ("--epochs", "2", "--devices", "2", "--batch-size", "256"), 16, "epoch=1-step=16.ckpt"
+    ),
+    "accelerate": Expected("accelerate", ("--steps", "6", "--checkpointing_steps", "4"), 6, "checkpoint-4"),
+    "nanogpt": Expected(
+        "nanoGPT", ("--max_iters", "6", "--eval_interval", "4", "--log_interval", "1"), 6, "ckpt.pt"
+    ),
+}
+SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints")
+
+
+def presets(*columns: str) -> list[ParameterSet]:
+    return [
+        pytest.param(name, marks=pytest.mark.shows(each.program, *columns)) for name, each in PRESETS.items()
+    ]
+
+
+@pytest.fixture
+def command(torchdeck_home: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    command = Command(torchdeck_home)
+    return Command(torchdeck_home)
+
+
+def start(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
+    """Run the preset in `folder` to its end, with the training packages' Python."""
+    given = {"run.interpreter": str(trainers_python()), **choices}
+    sets = [word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+    return command.run("--no-gui", "--trust", folder / "run.toml", *sets)
+
+
+@pytest.mark.parametrize("preset", presets(*SHOWN))
+def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp_path: Path) -> None:
+    """Step and total, a loss, and its checkpoints, whatever the program calls them."""
+    expected = PRESETS[preset]
     assert command.run("init", "--preset", preset, tmp_path).returncode == 0
-    choices = (f"run.interpreter={trainers_python()}", f"run.args={json.dumps(SHORT[preset])}")
-    sets = [word for choice in choices for word in ("--set", choice)]
-    done = command.run("--no-gui", "--trust", tmp_path / "run.toml", *sets)
+    done = start(command, tmp_path, run__args=json.dumps(expected.arguments))
     assert done.returncode == 0, done.stdout + done.stderr
     run = command.the_run()
+    view = read_run(run)
+    assert view.state is RunState.SUCCEEDED
+    progress = ProgressReader(run).read(view)
+    assert progress is not None
+    assert (progress.step, progress.total) == (expected.step, expected.step)
+    assert progress.loss is not None
+    assert 0 < progress.loss < 100
     listed = command.json("ckpt", "list", run.root.name)
-    assert LISTED[preset] in [row["name"] for row in listed], listed
-    assert read_run(run).state.value == "SUCCEEDED"
+    assert expected.checkpoint in [row["name"] for row in listed], listed
 
 
-def test_torchtitan_prepares_its_data_and_wants_a_gpu(
-    torchdeck_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("preset", presets("failure named"))
+def test_failure_in_a_preset_is_named(preset: str, command: Command, tmp_path: Path) -> None:
+    """Its rank, with the user's own file and line."""
+    assert command.run("init", "--preset", preset, tmp_path).returncode == 0
+    (script,) = tmp_path.glob("*.py")
+    begin, end = script.read_text().split("def main() -> None:\n")
+    fails = '    if __import__("os").environ["RANK"] == "1":\n        raise RuntimeError("broken here")\n'
+    script.write_text(f"{begin}def main() -> None:\n{fails}{end}")
+    done = start(command, tmp_path, launch__max_restarts="0")
+    assert done.returncode == 1
+    failure = read_run(command.the_run()).first_failure
+    assert failure is not None
+    assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
+    assert f'File "{script}", line {begin.count(chr(10)) + 3}, in main' in failure.traceback
+
+
+@pytest.mark.shows("torchtitan", "starts", "failure named")
+def test_torchtitan_prepares_its_data_and_wants_a_gpu(command: Command, tmp_path: Path) -> None:
     """Its trainer needs CUDA from its first lines on; all before them runs here."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    command = Command(torchdeck_home)
     assert command.run("init", "--preset", "torchtitan", tmp_path).returncode == 0
-    choices = (f"run.interpreter={trainers_python()}", "distributed.devices=cpu", "launch.max_restarts=0")
-    sets = [word for choice in choices for word in ("--set", choice)]
-    done = command.run("--no-gui", "--trust", tmp_path / "run.toml", *sets)
+    done = start(command, tmp_path, distributed__devices="cpu", launch__max_restarts="0")
     assert done.returncode == 1
     assert "cuda" in done.stdout.lower()
     assert (tmp_path / "tests/assets/tokenizer/tokenizer.json").is_file()

@@ -21,6 +21,7 @@ def script(tmp_path: Path) -> ScriptRun:
     return ScriptRun(tmp_path / "project", tmp_path / "home")
 
 
+@pytest.mark.shows("Hugging Face Trainer", "starts", "metrics", "steps", "total and ETA")
 def test_the_series_are_the_log_history_of_the_same_program_under_torchrun(script: ScriptRun) -> None:
     """With data-loader workers: bit for bit, on both ranks, apart from the times that evaluations took."""
     config = script.config(HUGGING_FACE, "12", "0", "1")
@@ -103,6 +104,7 @@ def test_a_trainer_whose_api_changed_trains_without_callbacks(script: ScriptRun)
     assert not files.progress.exists()
 
 
+@pytest.mark.shows("Hugging Face Trainer", "stop saves", "checkpoints")
 def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
     """Both ranks end their training after the same step, the program runs to its end and exits with 0."""
     config = script.config(HUGGING_FACE, "2000", "0.05", "0")

@@ -38,6 +38,7 @@ def test_the_series_are_what_lightning_gives_its_loggers(script: ScriptRun) -> N
         assert (state.trainer, state.failures) == ("Lightning", ())
 
 
+@pytest.mark.shows("Lightning", "stop saves")
 def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
     """Both ranks end their training after the same step, and the program exits with 0."""
     config = script.config(LIGHTNING, "2000", "0.05")

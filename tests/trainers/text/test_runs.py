@@ -159,6 +159,7 @@ def test_a_loop_with_accelerate_has_its_steps_and_total_by_the_bar_on_stderr(scr
     assert state.origins["step"] == Origin("stderr", "progress bar")
 
 
+@pytest.mark.shows("torchtitan", "metrics", "steps")
 def test_torchtitan_prints_two_series(script: ScriptRun) -> None:
     """Its own code prints the lines, in colours; validation does not mix into the loss."""
     layout = script.run(script.config(TORCHTITAN, ranks=1, more=TEXT_ALONE))
