@@ -19,7 +19,7 @@ PAGES = {
     "ssh": _SSH,
     "host name": _SSH,
     "nodes": "machines#the-node-inventory",
-    "clock": "machines#checks-before-the-start",
+    "clock": "machines#checks-before-the-launch",
     "connections": "trouble/hangs#connections",
     "port": "trouble/failed#a-port-is-taken",
     "ports": "trouble/failed#a-port-is-taken",
