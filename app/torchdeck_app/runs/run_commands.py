@@ -14,9 +14,10 @@ from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import put_back, run_of, set_aside
 from torchdeck.runs.follower import RunFollower
+from torchdeck.trainers.resume import UnknownResumeError
 from torchdeck.use_cases.attach import attach
 from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, remove_deleted
-from torchdeck.use_cases.resume import resume
+from torchdeck.use_cases.resume import keep_arguments, resume
 from torchdeck.use_cases.stop import begin_stop
 from torchdeck.use_cases.stop_request import PendingStop, StopRequest
 from torchdeck.use_cases.ui import Ui
@@ -49,6 +50,8 @@ class RunCommands(QObject):
     """Emitted with a Deleted."""
     failed = Signal(str, str, str)
     """Emitted with a run's id, why the command failed, and the page of the documentation that helps."""
+    arguments_wanted = Signal(object, str)
+    """Emitted with a run's layout and its script, if it is not known how that continues from a checkpoint."""
     reported = Signal(str, str)
     """Emitted with a run's id and what came of a command whose effect its page does not show."""
     under_way_changed = Signal()
@@ -100,12 +103,14 @@ class RunCommands(QObject):
 
         self._run(layout, RunCommand.STOP_NOW if now else RunCommand.STOP, call)
 
-    def resume(self, layout: RunLayout) -> None:
-        """Resume from the newest complete checkpoint."""
+    def resume(self, layout: RunLayout, arguments: Sequence[str] = (), *, keep: bool = False) -> None:
+        """Resume from the newest complete checkpoint; a script with `arguments`, which its run file may
+        keep.
+        """
 
         def call(ui: Ui) -> str:
-            resume(layout, ORIGIN, ui)
-            return ""
+            resume(layout, ORIGIN, ui, arguments)
+            return keep_arguments(layout, arguments) if keep else ""
 
         self._run(layout, RunCommand.RESUME, call)
 
@@ -237,7 +242,10 @@ class RunCommands(QObject):
 
         def failed(error: Exception) -> None:
             over()
-            self.failed.emit(layout.root.name, str(error), page_of(error))
+            if isinstance(error, UnknownResumeError):
+                self.arguments_wanted.emit(layout, error.program)
+            else:
+                self.failed.emit(layout.root.name, str(error), page_of(error))
 
         name = layout.root.name
         operation = self._operations.run(

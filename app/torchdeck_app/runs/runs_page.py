@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
@@ -17,6 +18,7 @@ from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.page.run_page import RunPage
+from torchdeck_app.runs.resume_question import ResumeQuestion
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.runs.run_commands import RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
@@ -182,6 +184,7 @@ class RunsPage(Page):
         self.elsewhere.attached.connect(self.open_run)
         self.elsewhere.failed.connect(self.table.say_problem)
         self.commands.clone_ready.connect(self.clone_asked)
+        self.commands.arguments_wanted.connect(self._ask_arguments)
         self.commands.failed.connect(self._say_failed)
         self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
@@ -272,6 +275,12 @@ class RunsPage(Page):
             self.open_run(run_id)
         elif self.page is not None:
             self.page.say_failed(f"{run_id} is no longer in the list: it was deleted or moved")
+
+    def _ask_arguments(self, run: RunLayout, program: str) -> None:
+        def answered(arguments: list[str], keep: bool) -> None:  # noqa: FBT001 - a callback of the dialog
+            self.commands.resume(run, arguments, keep=keep)
+
+        ResumeQuestion(program, answered, self).open()
 
     def _say_failed(self, run_id: str, why: str, help_page: str = "") -> None:
         page = self.page

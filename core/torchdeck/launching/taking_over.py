@@ -27,6 +27,7 @@ from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
+from torchdeck.trainers.resume import UnknownResumeError
 
 CARRY_DELAY = 3.0
 """Seconds for a started controller to appear before another one is started."""
@@ -145,6 +146,7 @@ def resume(
     Raises:
         NotResumableError: it is still running (possibly detached on a node), it has succeeded, there is no
             checkpoint to resume from, or its code is not trusted (any more).
+        UnknownResumeError: it is not known how its script continues from a checkpoint.
         LaunchError: its remaining processes do not exit, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
     """
@@ -201,11 +203,7 @@ def _check_script(layout: RunLayout, arguments: Sequence[str]) -> None:
     if how.is_another_runs:
         raise NotResumableError(how.from_scratch)
     if how.from_scratch:
-        raise NotResumableError(
-            f"how {plan.target} continues from its checkpoint is not known",
-            fix=f"`torchdeck runs resume {layout.root.name} -- ARGS` gives the arguments with which it does; "
-            "@{checkpoint} in them stands for the checkpoint's path, and run.resume_args keeps them",
-        )
+        raise UnknownResumeError(layout.root.name, plan.target)
 
 
 def _start_again(found: RunView) -> str:

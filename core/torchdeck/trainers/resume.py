@@ -11,11 +11,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.contract.plan.slots import escape, slot
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.run_states import TextEnum
 from torchdeck.trainers.checkpoints.kinds import CheckpointKind
 
 RESUME_VARIABLE = "TORCHDECK_RESUME"
 """Variable with the checkpoint to continue from; the callbacks inside trainers read it, and scripts may."""
+
+
+class UnknownResumeError(Refusal):
+    """It is not known how a script continues from its checkpoint.
+
+    Attributes:
+        program: the script or module.
+    """
+
+    page = "checkpoints#resume"
+
+    def __init__(self, run_id: str, program: str) -> None:
+        super().__init__(
+            f"how {program} continues from its checkpoint is not known",
+            fix=f"`torchdeck runs resume {run_id} -- ARGS` gives the arguments with which it does; "
+            "@{checkpoint} in them stands for the checkpoint's path, and run.resume_args keeps them",
+        )
+        self.program = program
 
 
 class ResumeBy(TextEnum):

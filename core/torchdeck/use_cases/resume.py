@@ -39,6 +39,26 @@ def resume(layout: RunLayout, origin: str, ui: Ui, arguments: Sequence[str] = ()
     return controller
 
 
+def keep_arguments(layout: RunLayout, arguments: Sequence[str]) -> str:
+    """Write the arguments with which a run's script continues into the run file that it was started from.
+
+    Returns:
+        Why they were not written, as a sentence; empty if they were.
+    """
+    from torchdeck.config.toml.edit import EditError, set_value
+    from torchdeck.contract.atomic import write_bytes
+
+    _, source, path = _run_file(layout)
+    if not source:
+        return "The run was started without a run file: nothing was kept."
+    try:
+        text = set_value(path.read_text(encoding="utf-8"), ("run", "resume_args"), list(arguments))
+        write_bytes(path, text.encode())
+    except (OSError, ValueError, EditError) as error:
+        return f"The arguments were not kept: {path}: {error}"
+    return ""
+
+
 def cloned(layout: RunLayout, overrides: Sequence[str] = (), arguments: Sequence[str] = ()) -> StartRequest:
     """Return the start of a new run with the run file of `layout`, from the beginning.
 
