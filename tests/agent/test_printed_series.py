@@ -72,12 +72,28 @@ def test_a_dict_without_a_bar_has_its_step_by_the_trainers_state_file(tmp_path: 
     book = ScriptBook(rank.script)
     series = PrintedSeries(rank, (), book)
     append(rank.stdout, "{'loss': '2.5', 'epoch': '0.25'}\n")
+    noted(rank, (1000.0, rank.stdout.stat().st_size, 0))  # long ago: no bar comes any more
     series.follow(EVER)
     assert not list(rank.root.glob("metrics/*"))
     book.take(Reading(step=500, epoch=1.25, total=800), "file", "trainer_state.json")
     append(rank.stdout, "{'loss': '2.25', 'epoch': '1.275'}\n")
     series.follow(EVER)
     assert values(tmp_path, "loss")[0] == [100, 510]
+
+
+def test_a_bar_that_is_found_after_the_last_record_tells_the_steps(tmp_path: Path) -> None:
+    """On a busy machine the logs are not as they were at one moment."""
+    rank = rank_of(tmp_path)
+    series = PrintedSeries(rank, ())
+    append(rank.stdout, "{'loss': '2.5', 'epoch': '0.1'}\n")
+    append(rank.stdout, "{'train_runtime': 9.0, 'train_steps_per_second': 1.0, 'epoch': '1.0'}\n")
+    series.follow(EVER)
+    assert not list(rank.root.glob("metrics/*"))
+    append(rank.stderr, bar(0) + bar(1) + WIPED + bar(1) + bar(10) + WIPED + bar(10))
+    series.follow(EVER)
+    series.close()
+    assert values(tmp_path, "loss")[0] == [1]
+    assert values(tmp_path, "train_runtime")[0] == [10]
 
 
 def test_the_newest_drawing_counts_before_its_end_is_written(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class PrintedSeries:
 
     def close(self) -> None:
         """Write what still waited: no more output will come."""
-        self._take(self._reader.end())
+        self._take(self._reader.end(self._epoch_steps))
         self._report()
 
     def _follow(self, until: float, now: float) -> bool:

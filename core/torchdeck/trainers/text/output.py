@@ -16,6 +16,7 @@ from typing import NamedTuple
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.reading import Reading
 from torchdeck.trainers.text.bars import is_cleared
+from torchdeck.trainers.text.epochs import EpochSteps
 from torchdeck.trainers.text.line import Line, is_held_out
 from torchdeck.trainers.text.training_bar import BarPosition, TrainingBar
 from torchdeck.trainers.text.user_patterns import LineParser
@@ -75,7 +76,7 @@ class OutputReader:
         """
         self._parser = parser
         self._bars = TrainingBar(last_bar)
-        self._epochs = _Epochs()
+        self._epochs = EpochSteps()
         self._cleared: set[str] = set()
         self._marks: deque[_Mark] = deque(maxlen=MOST_MARKS)
         """Positions of the bar each time that a line was written above it."""
@@ -90,6 +91,8 @@ class OutputReader:
         """Values of the bar that were returned last, of the step `_last_flushed`."""
         self._last_flushed: int | None = None
         self._last_step = last_step
+        self._epoch_steps: float | None = None
+        """Steps of an epoch, by the program's last line."""
         self._planned: int | None = None
         """Number of steps, as the program announced it."""
         self._heading: BarPosition | None = None
@@ -128,7 +131,7 @@ class OutputReader:
             if len(self._held) < MOST_HELD:
                 self._held.append(_Held(line, stream, end, time))
             if "train_runtime" in line.values:
-                yield from self._by_totals(line, known_total)
+                self._epoch_steps = _steps_per_epoch(line, known_total)
         else:
             yield from self._line(line, stream, end, time)
 
@@ -140,18 +143,20 @@ class OutputReader:
             epoch_steps: steps of an epoch, by a source other than the output.
         """
         yield from self._match(now)
-        if epoch_steps is not None and not self._drawn:
-            yield from self._by_epochs(epoch_steps, None)
+        known = epoch_steps or self._epoch_steps
+        # a bar may be in output that was not read yet
+        if known and not self._drawn and self._held and now - self._held[0].time > PATIENCE:
+            yield from self._by_epochs(known, named=True)
         if self._pending is not None:
             self._pending_age += 1
             if self._pending_age > 1:
                 yield from self._flush()
 
-    def end(self) -> Iterator[Printed]:
-        """Yield all that still waits: no more output will come."""
+    def end(self, epoch_steps: float | None = None) -> Iterator[Printed]:
+        """Yield all that still waits: no more output will come. The argument is that of `settle`."""
         yield from self._match(math.inf)
-        for printed in self._by_epochs(THOUSANDTHS, None):
-            yield replace(printed, has_own_step=False)
+        known = epoch_steps or self._epoch_steps
+        yield from self._by_epochs(known or THOUSANDTHS, named=bool(known))
         yield from self._flush()
 
     def _bar(
@@ -299,17 +304,11 @@ class OutputReader:
                 }
                 yield self._placed(again._replace(line=replace(again.line, values=rest)), position)
 
-    def _by_totals(self, last: Line, known_total: int | None) -> Iterator[Printed]:
-        """Give records their steps by the program's last line, if there never was a bar."""
-        values = last.values
-        steps = known_total or values.get("train_runtime", 0.0) * values.get("train_steps_per_second", 0.0)
-        if not self._drawn and last.epoch and steps >= 1:
-            yield from self._by_epochs(steps / last.epoch, round(steps))
-
-    def _by_epochs(self, epoch_steps: float, total: int | None) -> Iterator[Printed]:
+    def _by_epochs(self, epoch_steps: float, *, named: bool) -> Iterator[Printed]:
+        """Give records their steps by their epochs, if there never was a bar."""
         for held in self._held:
             step = round((held.line.epoch or 0.0) * epoch_steps)
-            yield self._placed(held, BarPosition(step, total, held.line.epoch), named=True)
+            yield self._placed(held, BarPosition(step, None, held.line.epoch), named=named)
         self._held.clear()
 
     def _placed(self, held: _Held, position: BarPosition, *, named: bool = False) -> Printed:
@@ -317,6 +316,13 @@ class OutputReader:
         line, phase = held.line, RankPhase.TRAINING
         reading = Reading(line.values, position.step, position.total, line.epoch, held.time, phase)
         return Printed(reading, held.stream, held.end, LINES, named)
+
+
+def _steps_per_epoch(last: Line, total: int | None) -> float | None:
+    """Return the steps of an epoch by the Trainer's last record, in which it says how many steps it did."""
+    values = last.values
+    steps = total or values.get("train_runtime", 0.0) * values.get("train_steps_per_second", 0.0)
+    return round(steps) / last.epoch if last.epoch and steps >= 1 else None
 
 
 def _is_repeated(line: Line, other: Line) -> bool:
@@ -332,65 +338,3 @@ def _is_repeated(line: Line, other: Line) -> bool:
 
 def _without_epoch(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if name != "epoch"}
-
-
-class _Epochs:
-    """Makes one rising step of the steps of epochs."""
-
-    def __init__(self) -> None:
-        self._epoch: float | None = None
-        self._epochs: int | None = None
-        self._from_zero = False
-        self._first: float | None = None
-        self._last = -1
-        self._last_epoch: float | None = None
-        self._length: int | None = None
-        self._global = False
-        self._offset = 0
-
-    def take(self, line: Line) -> BarPosition | None:
-        """Return the position that a line names; None if it names no step."""
-        if line.epoch is not None and not line.stage:
-            self._epoch = line.epoch
-            if self._first is None:
-                self._first = 0.0 if line.from_zero or line.epoch == 0 else 1.0
-        if line.epochs is not None:
-            self._epochs = line.epochs
-        if line.step is None:
-            return None
-        if line.stage:
-            return BarPosition(line.step + self._offset, None, self._epoch)
-        if line.restarts and line.total:
-            return self._of_epoch(line, line.total)
-        if line.total and self._epoch is not None and line.epoch is None:
-            return self._below_heading(line, line.total)
-        self._last = line.step
-        return BarPosition(line.step, line.total, line.epoch)
-
-    def _of_epoch(self, line: Line, length: int) -> BarPosition:
-        """Return the position of "Epoch [2/5], Step [100/600]"."""
-        step, epoch = line.step or 0, line.epoch or 0.0
-        passed = self._last_epoch is not None and epoch > self._last_epoch
-        if passed and step > self._last:
-            self._global = True  # it continues to rise across epochs
-        self._last, self._last_epoch = step, epoch
-        if self._global or step > length:
-            return BarPosition(step, length, epoch)
-        before = max(0, int(epoch - (self._first or 0.0)))
-        total = self._epochs * length if self._epochs else None
-        return BarPosition(before * length + step, total, epoch)
-
-    def _below_heading(self, line: Line, length: int) -> BarPosition:
-        """Return the position of "iter 10/100" below "Epoch 2"."""
-        step = line.step or 0
-        if self._epoch != self._last_epoch:
-            if self._last_epoch is not None and step <= self._last:
-                self._offset += self._length or self._last
-            elif self._last_epoch is not None:
-                self._global = True
-            self._last_epoch = self._epoch
-        self._last, self._length = step, length
-        if self._global:
-            return BarPosition(step, length, self._epoch)
-        total = self._epochs * length if self._epochs else None
-        return BarPosition(self._offset + step, total, self._epoch)
