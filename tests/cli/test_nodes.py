@@ -358,3 +358,19 @@ def test_imported_hosts_are_reached_through_the_jump_host_that_came_with_them(
 def key_print(known: str) -> str:
     """The fingerprint of the key in a line of known_hosts."""
     return fingerprint(base64.b64decode(known.split()[2]))
+
+
+def test_pythons_and_environments_of_this_machine_are_listed(command: Command, tmp_path: Path) -> None:
+    """By their files: the environment's Python cannot even be started."""
+    folder = tmp_path / "person/venvs/mine"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python").touch()
+    (folder / "pyvenv.cfg").write_text("version = 3.11.7\n")
+    (folder / "lib/python3.11/site-packages/torch-2.13.0.dist-info").mkdir(parents=True)
+    shown = command.run("nodes", "probe", "localhost").stdout
+    assert f"{folder}/bin/python: 3.11.7, torch 2.13.0" in shown
+    assert "runs use this one" in shown
+    (listed,) = [
+        each for each in command.json("nodes", "probe", "localhost") if "venvs/mine" in each["executable"]
+    ]
+    assert listed["torch"] == "2.13.0"

@@ -8,13 +8,14 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from torchdeck.agent.gpus import gpu_facts
 from torchdeck.agent.probe import network, pythons, run_folders, run_stop, runs, system
 from torchdeck.agent.probe import run_folders as files
+from torchdeck.agent.probe.environments import environments
 from torchdeck.agent.probe.network import Listener, reach
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
@@ -97,7 +98,7 @@ def facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "memory": system.memory_facts(),
         "disks": system.disk_facts([str(home), *map(str, question.get("folders", ()))]),
         "gpu": gpu_facts(),
-        "pythons": [chosen, *(pythons.other_pythons() if question.get("others") else ())],
+        "pythons": [chosen, *(_further(str(chosen["executable"])) if question.get("others") else ())],
         "interfaces": known,
         "routes": [network.route_to(str(peer), known) for peer in question.get("peers", ())],
         "own_name": network.own_name(),
@@ -190,6 +191,15 @@ def reached(question: Mapping[str, Any]) -> dict[str, Any]:
             int(question.get("size", 0)),
         )
     }
+
+
+def _further(chosen: str) -> Iterator[dict[str, Any]]:
+    """Yield Pythons on PATH, and those of environments, each once."""
+    seen = {chosen}
+    for found in (*pythons.other_pythons(), *environments(Path.home())):
+        if found["executable"] not in seen:
+            seen.add(found["executable"])
+            yield found
 
 
 def _home(question: Mapping[str, Any]) -> Path:

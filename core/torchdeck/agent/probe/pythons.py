@@ -37,7 +37,7 @@ def own_python() -> dict[str, Any]:
     """
     found = asked_python(sys.executable)
     if found["error"]:
-        found = _facts(sys.executable, sys.version.split()[0], sys.path)
+        found = facts_of(sys.executable, sys.version.split()[0], sys.path)
     return {**found, "chosen": True}
 
 
@@ -62,9 +62,9 @@ def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
             [path, "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=True, cwd="/"
         )
         version, folders = json.loads(answer.stdout.splitlines()[-1])
-        return _facts(path, str(version), folders)
+        return facts_of(path, str(version), folders)
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError, RecursionError) as error:
-        return {**_facts(path, "", ()), "error": f"it cannot be asked: {error}"}
+        return {**facts_of(path, "", ()), "error": f"it cannot be asked: {error}"}
 
 
 def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
@@ -119,7 +119,8 @@ def cuda_of_torch(folders: Iterable[str]) -> str | None:
     return None
 
 
-def _facts(executable: str, version: str, folders: Iterable[str]) -> dict[str, Any]:
+def facts_of(executable: str, version: str, folders: Iterable[str]) -> dict[str, Any]:
+    """Return what a Python of this version has in `folders`, by the files there."""
     folders = [folder for folder in folders if folder]
     return {
         "executable": executable,

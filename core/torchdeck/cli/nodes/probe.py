@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.console import bare_table, fitting, room, told
 from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "probe",
         help="show what nodes have and do now: machine, GPUs, versions, clock, runs, orphans",
         description="Probes all nodes at once and leaves nothing on them. With one NODE all facts are shown: "
-        "disks, users of GPUs, interfaces, Pythons. Exits with 3 if a node is not reachable.",
+        "disks, users of GPUs, interfaces, Pythons and environments; with localhost, the Pythons and "
+        "environments of this machine. Exits with 3 if a node is not reachable.",
     )
     parser.add_argument(
         "nodes", nargs="*", metavar="NODE", help="only these nodes; default: all nodes of the inventory"
@@ -54,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     """Probe the nodes and print; 3 if a node is unreachable, 2 if there is no such node."""
     from torchdeck.nodes.probe.probing import Question
 
+    if args.nodes == [LOCALHOST]:
+        return _pythons_here(as_json=args.json)
     question = Question(deep=args.deep, others=args.json or len(args.nodes) == 1)
     if args.json:
         found = _found(chosen_nodes(args.nodes), question)
@@ -62,6 +67,22 @@ def run(args: argparse.Namespace) -> int:
         found = _shown(args, question)
     reached = all(probed is not None and probed.facts is not None for probed in found.values())
     return SUCCEEDED if reached else REFUSED
+
+
+def _pythons_here(*, as_json: bool) -> int:
+    """Print this machine's Pythons and environments with their packages."""
+    from torchdeck.agent.probe.environments import environments
+    from torchdeck.agent.probe.pythons import other_pythons, own_python
+    from torchdeck.nodes.probe.facts import Python
+
+    told = [own_python(), *other_pythons(), *environments(Path.home(), Path.cwd())]
+    unique = {str(facts["executable"]): facts for facts in reversed(told)}
+    pythons = [Python.model_validate(facts) for facts in reversed(unique.values())]
+    if as_json:
+        print(json_text([python.model_dump(mode="json") for python in pythons], indent=1))
+    else:
+        print("\n".join(map(_python, pythons)))
+    return SUCCEEDED
 
 
 def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
