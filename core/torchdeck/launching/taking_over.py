@@ -198,6 +198,8 @@ def _check_script(layout: RunLayout, arguments: Sequence[str]) -> None:
                 "arguments can be given only to a run on this machine alone",
                 fix="set run.resume_args in its run file and clone it",
             )
+        if len(plan.nodes) > 1 and (why := continued(layout, plan, 2).from_scratch):
+            raise NotResumableError(f"run {layout.root.name} cannot be resumed: {why}")
         return
     how = continued(layout, plan, 2, arguments or asked_arguments(layout))
     if how.is_another_runs:

@@ -23,7 +23,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.node_commands import RANK_ORDER, node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
-from torchdeck.trainers.resume import ResumeBy, ResumeRule, written
+from torchdeck.trainers.resume import SEVERAL_NODES, ResumeBy, ResumeRule, written
 
 OWN_RANKS = (
     'run.launcher = "python": one process is planned. Ranks that the script starts are shown while it runs.'
@@ -93,7 +93,7 @@ def make_plan(
         warnings=(
             *warnings,
             *_noticed(config, shares, groups),
-            *_from_scratch(config, checkpoint, resuming),
+            *_from_scratch(config, checkpoint, nodes=len(shares)),
             *weaker(shares, spares),
             *said,
             *beside_the_gang(config, smaller, spares),
@@ -260,14 +260,17 @@ def checkpoint_policy(config: RunConfig, resuming: ResumeRule | None = None) -> 
         every_steps=every if isinstance(every, int) else None,
         keep_last=config.checkpoint.keep_last,
         resume_args=own or (resuming.arguments if resuming else ()),
-        resume_by=ResumeBy.ARGUMENTS if own else resuming.by if resuming else "",
+        resume_by=ResumeBy.ARGUMENTS.value if own else resuming.by.value if resuming else "",
     )
 
 
-def _from_scratch(config: RunConfig, checkpoint: CheckpointPolicy, resuming: ResumeRule | None) -> list[str]:
+def _from_scratch(config: RunConfig, checkpoint: CheckpointPolicy, *, nodes: int) -> list[str]:
     """Warn that restarts would begin from scratch."""
-    known = config.run.recipe is not None or resuming is not None or checkpoint.resume_args
-    if known or not config.launch.max_restarts:
+    if config.run.recipe is not None or not config.launch.max_restarts:
+        return []
+    if nodes > 1 and checkpoint.resume_by != ResumeBy.AGAIN:
+        return [f"after a failure it would begin from scratch: {SEVERAL_NODES}"]
+    if checkpoint.resume_by:
         return []
     text = (
         f"how {config.run.script or config.run.module} continues from a checkpoint is not known: after a "

@@ -19,6 +19,9 @@ RESUME_VARIABLE = "TORCHDECK_RESUME"
 """Variable with the checkpoint to continue from; the callbacks inside trainers read it, and scripts may."""
 
 
+SEVERAL_NODES = "on several nodes a script continues only if it looks for its newest checkpoint by itself"
+
+
 class UnknownResumeError(Refusal):
     """It is not known how a script continues from its checkpoint.
 

@@ -17,6 +17,7 @@ from torchdeck.trainers.checkpoints.kinds import CheckpointKind
 from torchdeck.trainers.checkpoints.search import look_at
 from torchdeck.trainers.resume import (
     RESUME_VARIABLE,
+    SEVERAL_NODES,
     ResumeBy,
     ResumeRule,
     rule_of_checkpoint,
@@ -59,8 +60,11 @@ def continued(layout: RunLayout, plan: LaunchPlan, number: int, asked: Sequence[
         AttemptError: checkpoint.resume names a checkpoint that is not complete, or it is not known how the
             script continues from it.
     """
-    if plan.kind not in SCRIPTS or len(plan.nodes) > 1:
+    if plan.kind not in SCRIPTS:
         return Continued()
+    if len(plan.nodes) > 1:
+        by_itself = plan.checkpoint.resume_by == ResumeBy.AGAIN or number == 1
+        return Continued(from_scratch="" if by_itself else SEVERAL_NODES)
     saved = _newest_own(layout, plan.nodes[0].name) if number > 1 else None
     is_own = saved is not None
     if saved is None and plan.checkpoint.resume not in ("auto", "never", ""):
