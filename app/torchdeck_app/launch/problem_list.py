@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from torchdeck.config.problems import Problem
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.document.checked_text import CheckedDocument
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
@@ -161,7 +162,11 @@ class ProblemDelegate(QStyledItemDelegate):
         painter.save()
         self._head(painter, line, row)
         below = line.bottom() + 1
-        for text, colour in ((wrong_text(row), "text"), (right_text(row), "secondary")):
+        texts: tuple[tuple[str, ColourName], ...] = (
+            (wrong_text(row), "text"),
+            (right_text(row), "secondary"),
+        )
+        for text, colour in texts:
             lines = _lines(text, option.font, inside.width())
             painter.setPen(self._theme.colour(colour))
             lines.draw(painter, QPointF(inside.left(), below))

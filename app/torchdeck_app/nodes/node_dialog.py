@@ -33,6 +33,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.entry_form import EntryForm
 from torchdeck_app.nodes.node_test import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.help import ErrorLine, HelpLink, page_of
@@ -264,13 +265,13 @@ def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry,
         tell(None)
 
 
-_LOOKS: Mapping[Status, tuple[str, str, str]] = {
+_LOOKS: Mapping[Status, tuple[str, ColourName, str]] = {
     "waiting": ("◷", "quiet", "not tested yet"),
     "ok": ("✓", "good", "passed"),
     "warning": ("⚠", "warn", "warning"),
     "failed": ("✕", "bad", "wrong"),
 }
-_RUNNING = ("●", "accent", "testing")
+_RUNNING: tuple[str, ColourName, str] = ("●", "accent", "testing")
 _IDLE = "Torchdeck tests the node as you type. Each step below shows its result."
 
 

@@ -14,6 +14,7 @@ from torchdeck.runs.state import RunState
 from torchdeck_app.runs.abilities import is_unfollowed
 from torchdeck_app.runs.run_columns import Row
 from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID
@@ -26,7 +27,7 @@ class Group:
     key: str
     sign: str
     words: str
-    colour: str
+    colour: ColourName
     states: frozenset[RunState | None]
     """None stands for a run that cannot be read."""
 
@@ -196,5 +197,5 @@ class FilterBar(QWidget):
     def _draw(self) -> None:
         self._glass.setIcon(icon("search", self._theme.palette))
         for group in GROUPS:
-            colour = getattr(self._theme.palette, group.colour)
+            colour = self._theme.palette.named(group.colour)
             self._chips[group.key].setStyleSheet(f"QToolButton {{ color: {colour}; }}")

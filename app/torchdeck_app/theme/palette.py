@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Scheme = Literal["light", "dark"]
+ColourName = Literal[
+    "window", "surface", "raised", "line", "border", "text", "secondary", "accent", "on_accent", "selection",
+    "good", "bad", "warn", "busy", "quiet", "disabled",
+]  # fmt: skip
+"""Names of single colours of a palette."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,11 @@ class Palette:
     """Eight colours for series, always in this order for the same rank or metric."""
     groups: tuple[str, ...]
     """Backgrounds for shard groups, in turn; ordinary text is readable on them."""
+
+    def named(self, name: ColourName) -> str:
+        """Return a colour by its name."""
+        colour: str = getattr(self, name)  # checked by the type of `name`
+        return colour
 
 
 OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")

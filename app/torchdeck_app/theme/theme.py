@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import ICONS
-from torchdeck_app.theme.palette import DARK, LIGHT, Palette
+from torchdeck_app.theme.palette import DARK, LIGHT, ColourName, Palette
 
 Mode = Literal["system", "light", "dark"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -42,9 +42,9 @@ class Theme(QObject):
         """Return the current colours."""
         return self._palette
 
-    def colour(self, name: str) -> QColor:
+    def colour(self, name: ColourName) -> QColor:
         """Return one of the palette's colours by name, such as `accent`."""
-        return QColor(getattr(self._palette, name))
+        return QColor(self._palette.named(name))
 
     def set_mode(self, mode: Mode) -> None:
         """Use light or dark colours, or follow the system."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from PySide6.QtWidgets import QWidget
 
 from torchdeck.runs.state import RunState
-from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.palette import ColourName, Palette
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import PlainLabel
 
@@ -20,13 +20,12 @@ class Look(NamedTuple):
 
     sign: str
     word: str
-    colour: str
+    colour: ColourName
     """Name of a palette colour."""
 
     def rgb(self, palette: Palette) -> str:
         """Return its colour as #rrggbb."""
-        value: str = getattr(palette, self.colour)
-        return value
+        return palette.named(self.colour)
 
 
 LOOKS = {

@@ -32,6 +32,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.plan.check import Status
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.check.check_rows import CheckRow, Grid, Remedy
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import plain_tip
@@ -150,7 +151,7 @@ class CellDetail(QFrame):
         self.remedy_wanted.emit(next(row for row in self._rows if row.remedy))
 
     def _colour(self) -> None:
-        name = LOOKS[self._rows[0].status].colour if self._rows else "secondary"
+        name: ColourName = LOOKS[self._rows[0].status].colour if self._rows else "secondary"
         self.title.setStyleSheet(f"color: {self._theme.colour(name).name()}; font-weight: 600")
 
 
@@ -242,7 +243,7 @@ class GridModel(QAbstractTableModel):
             return ground
         return None
 
-    def _ink(self, name: str) -> QColor:
+    def _ink(self, name: ColourName) -> QColor:
         return QColor(self._theme.colour(name))
 
 
@@ -260,8 +261,7 @@ class Look(NamedTuple):
     """Look of one outcome."""
 
     sign: str
-    colour: str
-    """Name of a palette colour."""
+    colour: ColourName
     word: str
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import unified_diff
 from typing import Any, Literal, NamedTuple
 
@@ -24,11 +25,12 @@ from torchdeck.config.toml.merge import Absent, Difference, as_shown, difference
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.document.checked_text import plain, same_value
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import label
 
-_COLOURS = {"added": "good", "removed": "bad", "place": "secondary", "same": "text"}
+_COLOURS: Mapping[str, ColourName] = {"added": "good", "removed": "bad", "place": "secondary", "same": "text"}
 
 
 class DiffView(QWidget):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
@@ -34,11 +35,17 @@ from torchdeck_app.launch.preview.command_text import (
 )
 from torchdeck_app.launch.preview.preview_tab import line_label
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
-_COLOURS = {Kind.PLAIN: "text", Kind.NAME: "accent", Kind.SLOT: "text", Kind.COMMENT: "secondary"}
+_COLOURS: Mapping[Kind, ColourName] = {
+    Kind.PLAIN: "text",
+    Kind.NAME: "accent",
+    Kind.SLOT: "text",
+    Kind.COMMENT: "secondary",
+}
 
 
 class CommandsView(QWidget):
@@ -170,7 +177,7 @@ class CommandsView(QWidget):
 
     def _format(self, kind: Kind, tip: str) -> QTextCharFormat:
         made = QTextCharFormat()
-        made.setForeground(QColor(getattr(self._theme.palette, _COLOURS[kind])))
+        made.setForeground(QColor(self._theme.palette.named(_COLOURS[kind])))
         if kind is Kind.SLOT:
             made.setBackground(self._theme.colour("selection"))
         if tip:

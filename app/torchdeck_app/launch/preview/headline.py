@@ -11,6 +11,7 @@ from torchdeck.plan.preview.bars import VERDICT_SIGNS
 from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED
+from torchdeck_app.theme.palette import ColourName
 
 _EVEN = 1.005
 _UNEVEN = 1.1
@@ -23,7 +24,7 @@ class Answer(NamedTuple):
     question: str
     value: str
     detail: str
-    colour: str = "text"
+    colour: ColourName = "text"
     """Palette colour name of the value."""
     exact: str = ""
     """Tooltip text."""
@@ -104,7 +105,7 @@ def _costs(preview: Preview) -> Answer:
 
 # Colours of memory verdicts. Without Qt.
 
-VERDICT_COLOURS: Mapping[str, str] = {
+VERDICT_COLOURS: Mapping[str, ColourName] = {
     "fits": "good",
     "tight": "warn",
     "does not fit": "bad",

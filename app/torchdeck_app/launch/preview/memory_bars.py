@@ -16,7 +16,7 @@ from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type
-from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.palette import ColourName, Palette
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.chart import Chart
 from torchdeck_app.widgets.labels import plain_tip
@@ -110,7 +110,8 @@ class _Row:
     """Widgets of one row."""
 
     def __init__(self, theme: Theme) -> None:
-        self.choice, self.colour = "", "quiet"
+        self.choice = ""
+        self.colour: ColourName = "quiet"
         self.name = label()
         self.name.setMaximumWidth(160)
         self.numbers = QWidget()

@@ -167,8 +167,8 @@ class HeatMap(Chart):
     def _draw_cursor(self, painter: QPainter, cell: QRectF) -> None:
         """Draw two frames, one of which contrasts with any colour."""
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        for colour, out in (("surface", 0.0), ("text", 1.0)):
-            painter.setPen(self._theme.colour(colour))
+        for colour, out in ((self._theme.colour("surface"), 0.0), (self._theme.colour("text"), 1.0)):
+            painter.setPen(colour)
             painter.drawRect(cell.adjusted(-out, -out, out - 1, out - 1))
 
     def _draw_lines(self, painter: QPainter, field: QRectF, cells: Cells, table: MicrobatchTable) -> None:

@@ -221,7 +221,7 @@ class HeadlineStrip(QWidget):
 
     def _colour(self) -> None:
         for cell, answer in zip(self._cells, self._shown, strict=False):
-            _colour(cell[1], getattr(self._theme.palette, answer.colour))
+            _colour(cell[1], self._theme.palette.named(answer.colour))
 
 
 class MessageBar(QWidget):
@@ -296,7 +296,7 @@ class MessageBar(QWidget):
 
     def _colour(self) -> None:
         for label in (self.text, self.whole):
-            _colour(label, getattr(self._theme.palette, self.message.colour))
+            _colour(label, self._theme.palette.named(self.message.colour))
 
 
 def _colour(label: QWidget, colour: str) -> None:

@@ -13,6 +13,7 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
 from torchdeck.trust.trust_list import Held, TrustError
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
+from torchdeck_app.theme.palette import ColourName
 
 
 class Checked(Protocol):
@@ -76,8 +77,7 @@ class Message(NamedTuple):
     """Message of one line, and its action."""
 
     text: str
-    colour: str = "secondary"
-    """Name of a palette colour."""
+    colour: ColourName = "secondary"
     action: Action | None = None
     """Action of its button; None: no button."""
     button: str = ""

@@ -29,6 +29,7 @@ from torchdeck_app.launch.text.characters import PARAGRAPH, characters, hidden_c
 from torchdeck_app.launch.text.suggestions import explained
 from torchdeck_app.launch.text.toml_context import Kind, State, key_at, tokens, written_span
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 
@@ -249,7 +250,7 @@ class CodeArea(QPlainTextEdit):
         return extra
 
 
-_COLOURS = {
+_COLOURS: Mapping[Kind, ColourName] = {
     Kind.COMMENT: "secondary",
     Kind.TABLE: "accent",
     Kind.KEY: "text",

@@ -382,5 +382,5 @@ class RowPainter:
             left = x + metrics.horizontalAdvance(text[:first])
             width = metrics.horizontalAdvance(text[first:last])
             painter.fillRect(QRect(left, y, width, height), QColor(self.palette.groups[1]))
-        painter.setPen(QColor(getattr(self.palette, level(whole))))
+        painter.setPen(QColor(self.palette.named(level(whole))))
         painter.drawText(x, y + metrics.ascent() + 1, text)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchdeck.runs.logs.merged import STREAMS, LogLine
+from torchdeck_app.theme.palette import ColourName
 
-_LEVELS = (
+_LEVELS: tuple[tuple[ColourName, re.Pattern[str]], ...] = (
     (
         "bad",
         re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b|^Traceback |^(?:\w+\.)*\w*(?:Error|Exception)\b(?::|$)"),
@@ -89,7 +90,7 @@ class LogPage:
         return self.choice, self.search if self.is_filtered else None
 
 
-def level(text: str) -> str:
+def level(text: str) -> ColourName:
     """Return the palette's colour name for a line: `bad`, `warn`, `quiet` or `text`."""
     text = text[:_HEAD]
     return next((name for name, pattern in _LEVELS if pattern.search(text)), "text")

@@ -13,6 +13,7 @@ from torchdeck.quantities import ago, brief, moment, size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint
 from torchdeck.runs.folders.verdicts import Verdict
 from torchdeck.shown_text import shown
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID
@@ -100,7 +101,7 @@ def soundness(row: RunCheckpoint) -> str:
     return "every file has the hash that its manifest names"
 
 
-_COLOURS = {"✓": "good", "✕": "bad", "◐": "busy", "○": "quiet"}
+_COLOURS: Mapping[str, ColourName] = {"✓": "good", "✕": "bad", "◐": "busy", "○": "quiet"}
 _STATE = HEADINGS.index("State")
 _WIDEST_STATE = "✓ verified 88 min ago"
 

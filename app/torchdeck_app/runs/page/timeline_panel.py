@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QItemSelection, QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QStandardItem, QStandardItemModel
@@ -16,6 +16,7 @@ from torchdeck.shown_text import shown
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, label
@@ -160,7 +161,7 @@ class TimelineView(RunPanel):
 # Timeline as a tree: attempts as headings, with their events below.
 
 HEADINGS = ("When", "After", "Who", "What")
-_COLOURS = {
+_COLOURS: Mapping[str, ColourName] = {
     "state": "text",
     "attempt": "text",
     "checkpoint": "good",
@@ -270,7 +271,7 @@ def _row(each: Happening, begun: float, theme: Theme) -> list[QStandardItem]:
         item.setEditable(False)
         item.setForeground(theme.colour("secondary"))
         row.append(item)
-    row[3].setForeground(QColor(getattr(theme.palette, _COLOURS[each.kind])))
+    row[3].setForeground(QColor(theme.palette.named(_COLOURS[each.kind])))
     row[0].setData(each, HAPPENING)
     return row
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from torchdeck.config.starting_files import preset_text
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.text.editor import TomlEditor
-from torchdeck_app.theme.palette import DARK, LIGHT
+from torchdeck_app.theme.palette import DARK, LIGHT, ColourName
 from torchdeck_app.theme.theme import Theme
 
 TEXT = '# run\nname = "a\u00a0𝄞"\n\n[run]\nrecipe = "byte-gpt"\n\n[training]\nsteps = 10\n'
@@ -161,7 +161,7 @@ def test_a_megabyte_is_typed_into_without_delay(
     assert 'module = "mx"' in document.text
 
 
-def painted(editor: TomlEditor, colour: str) -> int:
+def painted(editor: TomlEditor, colour: ColourName) -> int:
     """Pixels of the text area in a colour of the theme."""
     image = editor.area.viewport().grab().toImage()
     wanted = editor.area._theme.colour(colour).rgb()

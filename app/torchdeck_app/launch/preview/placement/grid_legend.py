@@ -53,7 +53,7 @@ def entries(
     near = detail in (Detail.NUMBERS, Detail.WORDS)
     for verdict in ("fits", "tight", "does not fit"):
         if verdict in model.verdicts and (near or verdict != "fits"):
-            colour = str(getattr(palette, BAR_COLOURS[verdict]))
+            colour = palette.named(BAR_COLOURS[verdict])
             text = "peak memory" if verdict == "fits" else f"peak memory: {verdict}"
             found.append(Entry((colour,), "bar" if near else "ground", text))
     if model.has_unused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -34,9 +35,9 @@ from torchdeck_app.launch.preview.rank_grid_model import (
     of_capacity,
 )
 from torchdeck_app.theme.fonts import Type, font
-from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.palette import ColourName, Palette
 
-BAR_COLOURS = {**VERDICT_COLOURS, "fits": "busy"}
+BAR_COLOURS: Mapping[str, ColourName] = {**VERDICT_COLOURS, "fits": "busy"}
 """A rank that fits has no colour of its own: a green grid would hide the rest."""
 SIGNS = {verdict: f"{VERDICT_SIGNS[verdict]} " for verdict in ("tight", "does not fit")}
 _ROUND = 4
@@ -60,7 +61,7 @@ class RankGridPainter:
         self._period = period_of(model, layout) if model.is_grouped else 1
         self._stripe = INSET if model.is_grouped else 0
         self._pictures: dict[int, QPixmap] = {}
-        self._colour = cache(lambda name: QColor(getattr(palette, name)))
+        self._colour = cache(lambda name: QColor(palette.named(name)))
         self._many = cache(self._rectangles)
 
     def paint(self, painter: QPainter, area: Box, marks: Markers) -> None:
@@ -115,7 +116,7 @@ class RankGridPainter:
         if slot is None or slot.rank is None:
             found[self._palette.line].append(QRect(*box))
         elif slot.need is not None and slot.need.verdict in SIGNS:
-            found[str(getattr(self._palette, BAR_COLOURS[slot.need.verdict]))].append(QRect(*box))
+            found[self._palette.named(BAR_COLOURS[slot.need.verdict])].append(QRect(*box))
         else:
             # the pale backgrounds of groups are too faint without text on them
             look = self._look(slot)
@@ -270,7 +271,7 @@ class RankGridPainter:
         self,
         painter: QPainter,
         face: _Face,
-        colour: str,
+        colour: ColourName,
         box: Box,
         text: str,
         side: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
