@@ -30,23 +30,27 @@ def test_a_slow_drive_is_said_and_holds_nothing_up(
             lambda: [seen for seen in window.look() if "waiting for the folder of runs" in seen.text],
             "the status bar to say what is waited for",
         )
-        window.wait("Looking at the runs takes")
+        window.wait("Reading the runs takes")
         screen.screenshot(pictures / "slow.png")
         window.click("Launch", "QToolButton")
         window.wait("What do you want to run?")
         window.settle()
-        for place, shows in (("Nodes", "This machine"), ("Launch", "What do you"), ("Runs", "Looking at")):
+        for place, shows in (
+            ("Nodes", "This machine"),
+            ("Launch", "What do you"),
+            ("Runs", "Reading the runs"),
+        ):
             window.click(place, "QToolButton")
             window.wait(shows)
         window.assert_flowed("a slow drive", 0.5)
         drive.fast()
-        window.wait_until(lambda: not window.look("Looking at"), "the notice above the runs to be gone")
+        window.wait_until(lambda: not window.look("Reading the runs"), "the notice above the runs to be gone")
         row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
         screen.do("mousemove", *map(str, row.centre), "click", "1")
         window.wait("succeeded", "StateBadge")
         window.settle()
         drive.slow()
-        window.wait("Looking at this run takes")
+        window.wait("Reading this run takes")
         screen.screenshot(pictures / "slow-run.png")
         for tab in ("Checkpoints", "Timeline", "Config", "Logs"):
             window.click(tab, "Tab")
