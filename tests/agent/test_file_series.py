@@ -32,7 +32,7 @@ if rank == 0:
     for step in range(11, 21):
         record(step)
 else:
-    with open("elsewhere/metrics.csv", "w") as table:
+    with open("../far/metrics.csv", "w") as table:
         table.write("step,val_loss\\n1,0.5\\n")
         table.flush()
         wait_for("more")
@@ -56,11 +56,11 @@ def rows(run: AgentRun, name: str, rank: int) -> list[tuple[int, float]]:
 
 
 def test_rows_are_written_once_through_the_death_of_an_agent(make_run: Maker) -> None:
-    """Older rows of a file that is reused are left out; a table is its writer's, the last rank's."""
+    """Older rows of a reused file are left out; a table that is held open elsewhere is its writer's."""
     run = make_run(TRAINING)
     folder = folder_of(run)
     (folder / "out").mkdir()
-    (folder / "elsewhere").mkdir()
+    (folder.parent / "far").mkdir()
     (folder / "node_modules").mkdir()
     (folder / "node_modules/trainer_log.jsonl").touch()
     old = folder / "out/trainer_log.jsonl"

@@ -19,7 +19,7 @@ from torchdeck.contract.layout import FORMAT_VERSION, AttemptLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import descendants
 from torchdeck.trainers.arguments import Arguments, read_arguments
-from torchdeck.trainers.files.finding import Found, Walk, held_open
+from torchdeck.trainers.files.finding import Found, Walk, found_at, held_open
 from torchdeck.trainers.files.growing import FileReader
 from torchdeck.trainers.files.json_lines import JsonLines
 from torchdeck.trainers.files.trainer_state import TrainerState
@@ -141,7 +141,7 @@ class FileSeries:
         """One beat of the thread."""
         now = monotonic()
         self._first_walk()
-        if now >= self._open_due:
+        if self.pids and now >= self._open_due:
             self._open_due = now + OPEN_INTERVAL
             self._look_at_open_files()
         if now >= self._walk_due:
@@ -164,6 +164,7 @@ class FileSeries:
             self._sizes = _numbers(noted.get("sizes"))
             self._tails = noted["tails"] if isinstance(noted.get("tails"), dict) else {}
             self._holders = {Path(path): rank for path, rank in _numbers(noted.get("ranks")).items()}
+            self._follow([each for path in self._holders if (each := found_at(str(path))) is not None])
             return
         found, _ = self._walk.look(monotonic() + FIRST_SECONDS)
         older = [each for each in found if each.changed < self._since][:MOST_FILES]
@@ -173,7 +174,7 @@ class FileSeries:
 
     def _note(self) -> None:
         """Note for the next agent what the files do not tell."""
-        ranks = {str(path): rank for path, rank in self._holders.items() if rank}
+        ranks = {str(path): rank for path, rank in self._holders.items()}
         if self._noted.parent.is_dir():
             write_json(
                 self._noted, {"v": FORMAT_VERSION, "sizes": self._sizes, "ranks": ranks}, durable=False
@@ -185,7 +186,7 @@ class FileSeries:
             found = list(held_open(tree))
             new = [each.path for each in found if each.path not in self._holders]
             self._holders.update(dict.fromkeys(new, rank))
-            if new and rank:
+            if new:
                 self._note()
             self._follow(found)
 

@@ -89,8 +89,12 @@ def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse
     audit = audit_run(layout, view, Limits.none() if args.audit_all else None)
     known = diagnose(layout, view)
     if args.json:
+        script = None if view.kind == "recipe" else script_state(layout, view.world_size or 1)
         value = {
             "directory": str(layout.root),
+            "origins": {}
+            if script is None
+            else {fact: origin.name for fact, origin in script.origins.items()},
             "audit": None if audit is None else audit.to_json(),
             "links": {} if links is None else {name: link.to_json() for name, link in links.nodes.items()},
             "advice": None if known is None else known.to_json(),

@@ -90,7 +90,7 @@ class Walk:
                 left -= 1
                 if depth < DEPTH and self._is_entered(entry):
                     inner.append((entry.path, depth + 1))
-                elif (found := _found(entry.path)) is not None:
+                elif (found := found_at(entry.path)) is not None:
                     yield found
             folders += inner
             yield None  # a moment to pause
@@ -115,7 +115,7 @@ def held_open(pids: Iterable[int]) -> Iterator[Found]:
                     continue
             except OSError:
                 continue
-            found = _found(target)
+            found = found_at(target)
             if found is not None:
                 yield found
 
@@ -135,7 +135,8 @@ def _entries(folder: str, most: int = FOLDER_ENTRIES) -> list[os.DirEntry[str]]:
         return []
 
 
-def _found(path: str) -> Found | None:
+def found_at(path: str) -> Found | None:
+    """Return the file at a path; None if its name is not known, or it is not there."""
     kind = kind_of(Path(path))
     if kind is None:
         return None
