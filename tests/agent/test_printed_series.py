@@ -96,6 +96,20 @@ def test_a_bar_that_is_found_after_the_last_record_tells_the_steps(tmp_path: Pat
     assert values(tmp_path, "train_runtime")[0] == [10]
 
 
+def test_other_lines_above_the_bar_are_told_by_the_epoch(tmp_path: Path) -> None:
+    """A program writes messages the same way; the bar is redrawn below them, too."""
+    rank = rank_of(tmp_path)
+    series = PrintedSeries(rank, ())
+    for step in range(1, 9):
+        append(rank.stderr, bar(step) + WIPED + bar(step))
+        append(rank.stdout, f"{{'loss': '{step}.5', 'epoch': '{step / 10}'}}\n")
+        if step == 3:
+            append(rank.stdout, "saving samples\n")
+            append(rank.stderr, WIPED + bar(step) + bar(step + 1) + WIPED + bar(step + 1))
+    series.follow(EVER)
+    assert values(tmp_path, "loss")[::2] == (list(range(1, 9)), [step + 0.5 for step in range(1, 9)])
+
+
 def test_the_newest_drawing_counts_before_its_end_is_written(tmp_path: Path) -> None:
     """tqdm ends a drawing with the next one, which may be a minute away."""
     rank = rank_of(tmp_path)

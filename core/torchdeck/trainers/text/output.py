@@ -21,8 +21,8 @@ from torchdeck.trainers.text.line import Line, is_held_out
 from torchdeck.trainers.text.training_bar import BarPosition, TrainingBar
 from torchdeck.trainers.text.user_patterns import LineParser
 
-SLACK = 2.5
-"""Seconds by which the recorded times of two streams may differ."""
+SLACK = 10.0
+"""Seconds by which the recorded times of two streams may differ, on a busy machine."""
 PATIENCE = 5.0
 """Seconds that a record waits for a bar before the newest bar's step is taken."""
 MOST_HELD = 20_000
@@ -83,6 +83,8 @@ class OutputReader:
         self._drawn: deque[_Mark] = deque(maxlen=MOST_MARKS)
         """Positions of the bar whenever it moved."""
         self._held: deque[_Held] = deque()
+        self._pace: float | None = None
+        """Steps of an epoch, by the last record whose bar was found."""
         self._pending: Printed | None = None
         """The newest drawing of the bar: its values may still be those of the step before."""
         self._pending_age = 0
@@ -286,14 +288,11 @@ class OutputReader:
         """Give records their steps: the bar is redrawn below each of them."""
         while self._held:
             held = self._held[0]
-            while self._marks and self._marks[0].time < held.time - SLACK:
-                self._marks.popleft()
-            if self._marks and self._marks[0].time <= held.time + SLACK:
-                self._bars.confirm()
-                position = self._marks.popleft().position
-            elif self._drawn and now - held.time > PATIENCE:
-                position = self._at(held.time) or self._drawn[-1].position
-            else:
+            waited = now - held.time > PATIENCE
+            position = self._marked(held, waited=waited)
+            if position is None and self._drawn and waited:
+                position = self._at(held.time)
+            if position is None:
                 return
             self._held.popleft()
             yield self._placed(held, position)
@@ -303,6 +302,30 @@ class OutputReader:
                     name: value for name, value in again.line.values.items() if name not in held.line.values
                 }
                 yield self._placed(again._replace(line=replace(again.line, values=rest)), position)
+
+    def _marked(self, held: _Held, *, waited: bool) -> BarPosition | None:
+        """Return the position of the bar that was redrawn below a record; None if it was not read yet.
+
+        Other lines are written above a bar, too: the redrawn bar whose step fits the record's epoch is taken.
+        """
+        while self._marks and self._marks[0].time < held.time - SLACK:
+            self._marks.popleft()
+        near = [mark.position for mark in self._marks if mark.time <= held.time + SLACK]
+        epoch = held.line.epoch
+        number: int | None = 0
+        if self._pace is not None and epoch:
+            expected = self._pace * epoch
+            allowed = max(0.5, 0.001 * expected)
+            fits = (at for at, mark in enumerate(near) if abs(mark.step - expected) <= allowed)
+            number = next(fits, 0 if waited else None)
+        if not near or number is None:
+            return None
+        position = near[number]
+        for _ in range(number + 1):
+            self._marks.popleft()
+        self._bars.confirm()
+        self._pace = position.step / epoch if epoch else None
+        return position
 
     def _by_epochs(self, epoch_steps: float, *, named: bool) -> Iterator[Printed]:
         """Give records their steps by their epochs, if there never was a bar."""
