@@ -75,13 +75,10 @@ class CheckpointsView(RunPanel):
         self.list = CheckpointList(theme)
         self.list.selectionModel().selectionChanged.connect(self._enable)
         self.buttons = {
-            what: self._button(what, text)
-            for what, text in (
-                ("verify", "Verify"),
-                ("resume", "Resume from here"),
-                ("export", "Export …"),
-                ("delete", "Delete …"),
-            )
+            "verify": self._button("Verify", self._verify),
+            "resume": self._button("Resume from here", self._continue),
+            "export": self._button("Export …", self._ask_where),
+            "delete": self._button("Delete …", self._ask_delete),
         }
         self.buttons["delete"].setProperty("role", "destructive")
         self.said = ErrorLine()
@@ -182,20 +179,16 @@ class CheckpointsView(RunPanel):
         over = self._view is not None and not abilities(self._view).resume
         return over and bool(complete) and complete[0].info.path == row.info.path
 
-    def _do(self, what: str) -> None:
-        row = self.selected
-        if row is None:
-            return
-        if what == "verify":
-            self._verify(row)
-        elif what == "resume" and self._is_newest(row):
+    def _do(self, act: Callable[[RunCheckpoint], None]) -> None:
+        """Do something with the selected checkpoint."""
+        if self.selected is not None:
+            act(self.selected)
+
+    def _continue(self, row: RunCheckpoint) -> None:
+        if self._is_newest(row):
             self.resume_asked.emit()
-        elif what == "resume":
-            self.clone_asked.emit(row.info.path)
-        elif what == "export":
-            self._ask_where(row)
         else:
-            self._ask_delete(row)
+            self.clone_asked.emit(row.info.path)
 
     def _verify(self, row: RunCheckpoint) -> None:
         path = row.info.path
@@ -277,10 +270,10 @@ class CheckpointsView(RunPanel):
     def _say_failed(self, error: Exception) -> None:
         self.said.say(str(error), page_of(error))
 
-    def _button(self, what: str, text: str) -> QPushButton:
+    def _button(self, text: str, act: Callable[[RunCheckpoint], None]) -> QPushButton:
         button = QPushButton(text)
         button.setAccessibleName(text.removesuffix(" …") + " the selected checkpoint")
-        button.clicked.connect(lambda: self._do(what))
+        button.clicked.connect(lambda: self._do(act))
         return button
 
     def _listed(self) -> QWidget:
