@@ -171,11 +171,6 @@ def fields_by_heading() -> dict[str, list[Field]]:
     return found
 
 
-def values_of(entry: NodeEntry) -> dict[str, Any]:
-    """Return the values of an entry by key; absent keys are left out."""
-    return entry.model_dump(exclude_defaults=True)
-
-
 def _field(name: str, info: FieldInfo) -> Field:
     described, kind = str(info.description), str(info.annotation)
     default = _DEFAULT.search(described)

@@ -7,13 +7,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.refusal import Refusal
-from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
@@ -59,11 +57,6 @@ class LiveNodes(QObject):
         self._clock = QTimer(self)
         self._clock.setInterval(_DELIVERY)
         self._clock.timeout.connect(self._deliver)
-
-    @property
-    def inventory_file(self) -> Path:
-        """Return the path of the inventory."""
-        return inventory_path(self._logins.home)
 
     @property
     def entries(self) -> Mapping[str, NodeEntry]:

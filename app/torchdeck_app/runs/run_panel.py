@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from torchdeck.runs.view import RunView
-from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.panel import EmptyState
 
 
 class RunPanel(QWidget):
@@ -43,13 +41,3 @@ class RunPanel(QWidget):
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `save_state`; invalid entries are skipped."""
-
-
-class EmptyPanel(RunPanel):
-    """Empty panel that shows why."""
-
-    def __init__(
-        self, theme: Theme, icon: str, title: str, sentence: str, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        QVBoxLayout(self).addWidget(EmptyState(theme, icon, title, sentence))
