@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,30 @@ def test_a_group_signal_still_leaves_an_exit_file(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(10) == 143
     assert read_exit(rank.exit) == 143
+
+
+def test_a_group_signal_at_the_moment_of_the_fork_ends_the_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell drops a signal while it forks; the file that the agent writes before it makes up for that.
+
+    Aimed at the first millisecond after the shell has begun, in which more than half of the signals are lost.
+    """
+    monkeypatch.setenv("TORCHDECK_NODE", "here")
+    for number in range(40):
+        root = tmp_path / str(number)
+        ending = RunLayout(root).attempt(1).node("here").ending
+        ending.parent.mkdir(parents=True)
+        process, rank = start(root, "sleep", "60")
+        limit = time.monotonic() + 20
+        while not rank.holder.exists() and time.monotonic() < limit:
+            pass  # without a pause: this is the moment
+        due = time.perf_counter() + number * 25e-6
+        while time.perf_counter() < due:
+            pass
+        ending.touch()
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(20) in (143, -signal.SIGTERM)
 
 
 @pytest.mark.parametrize(("text", "code"), [("kill -TERM $$", 143), ("kill -KILL $$", 137), ("no-such", 127)])

@@ -21,6 +21,11 @@ def test_a_ranks_files_are_in_its_folder(tmp_path: Path) -> None:
     assert rank.root == tmp_path / "attempts" / "2" / "ranks" / "3"
     for path in (rank.stdout, rank.stderr, rank.exit, rank.holder, rank.error):
         assert f'"$folder/{path.name}"' in script
+    ending = (
+        RunLayout(Path("$TORCHDECK_RUN_DIR")).attempts / "$TORCHDECK_ATTEMPT/nodes/${TORCHDECK_NODE:-}/ending"
+    )
+    assert f'"{ending}"' in script
+    assert RunLayout(tmp_path).attempt(2).node("n1").ending == tmp_path / "attempts/2/nodes/n1/ending"
 
 
 def test_a_run_knows_the_home_it_is_in(tmp_path: Path) -> None:

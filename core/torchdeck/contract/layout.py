@@ -296,6 +296,11 @@ class AttemptNodeLayout(NamedTuple):
         return self.root / "exit.json"
 
     @property
+    def ending(self) -> Path:
+        """Is there once the agent has had ranks signalled: none starts any more."""
+        return self.root / "ending"
+
+    @property
     def torchrun_log(self) -> Path:
         """Standard output and error of torchrun itself."""
         return self.root / "torchrun.log"

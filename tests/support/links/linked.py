@@ -18,7 +18,7 @@ from torchdeck.launching.remote.stream import ByteStream
 
 RUN_ID = "20261121T034455Z-linked-1f09ab"
 NODE = "n1"
-MIRRORED_NOT = ("agent.lock", "holder.lock", "exit.tmp", "trainer_files.json")
+MIRRORED_NOT = ("agent.lock", "holder.lock", "exit.tmp", "trainer_files.json", "ending")
 """Names that a node keeps for itself."""
 
 

@@ -154,6 +154,8 @@ class LocalAttempt:
         """Send SIGTERM to torchrun, for it and its ranks, or to the plain process; how many got it."""
         if self.torchrun is None:
             return 0
+        with contextlib.suppress(OSError):  # before the signal: see rank_holder.sh
+            self.files.ending.touch(mode=0o600)
         if not self.is_plain:
             return int(self.torchrun.send(signal.SIGTERM))
         # not to what the program has started: it decides what the signal means for them
