@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QStackedLayout, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from torchdeck.plan.preview import Preview
 from torchdeck.use_cases.previewer import UNTRACED
@@ -185,6 +186,8 @@ class Latest(QObject, Generic[T]):
         operation.cancelled.connect(lambda: self._over(lambda: None))
 
     def _over(self, deliver: Callable[[], None]) -> None:
+        if not isValid(self):  # its tab was closed meanwhile
+            return
         self._running = None
         if self._next is not None:
             self._start(self._next)

@@ -2,7 +2,9 @@
 
 import threading
 
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import delete
 
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.preview_tab import Latest
@@ -55,3 +57,13 @@ def test_a_wait_is_told_once_it_is_one(qtbot: QtBot, operations: Operations) -> 
         latest.ask(lambda: int(gate.wait(10)))
     with qtbot.waitSignal(latest.settled):
         gate.set()
+
+
+def test_an_answer_for_a_closed_tab_is_dropped(qtbot: QtBot, operations: Operations) -> None:
+    tab = QWidget()
+    latest: Latest[int] = Latest(operations, "counting", tab)
+    gate = threading.Event()
+    latest.ask(lambda: int(gate.wait(10)))
+    delete(tab)
+    gate.set()
+    qtbot.waitUntil(lambda: operations.running == ())  # qtbot fails on an error in a slot
