@@ -228,6 +228,7 @@ def test_free_ports_are_free() -> None:
         probe.bind(("127.0.0.1", free_port()))
 
 
+@pytest.mark.processes
 def test_memory_of_a_rank_includes_its_workers() -> None:
     """Processes below it, of any depth; pages that they share count once."""
     code = """

@@ -360,6 +360,7 @@ def key_print(known: str) -> str:
     return fingerprint(base64.b64decode(known.split()[2]))
 
 
+@pytest.mark.processes
 def test_pythons_and_environments_of_this_machine_are_listed(command: Command, tmp_path: Path) -> None:
     """By their files: the environment's Python cannot even be started."""
     folder = tmp_path / "person/venvs/mine"

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.processes
 def test_table_is_that_of_the_tests_marks(tmp_path: Path) -> None:
     page = tmp_path / "programs.md"
     shutil.copyfile(ROOT / "docs/programs.md", page)

@@ -31,6 +31,7 @@ WRITES = """
     """
 
 
+@pytest.mark.processes
 def test_accelerate_torchtitan_torch_and_safetensors(tmp_path: Path) -> None:
     """One byte that is changed in a tensor is found without reading the pickle."""
     python = trainers_python()

@@ -123,6 +123,7 @@ def state_of(layout: RunLayout) -> ScriptState:
     return state
 
 
+@pytest.mark.processes
 def test_hugging_face_prints_its_log_history(script: ScriptRun) -> None:
     """Loss and steps of 2 ranks' Trainer, with evaluations between: equal to 4 digits; total by the bar."""
     layout = script.run(script.config(HUGGING_FACE, "12", "0.02", "0", more=TEXT_ALONE))
@@ -137,6 +138,7 @@ def test_hugging_face_prints_its_log_history(script: ScriptRun) -> None:
     assert state.origins["step"] == Origin("stderr", "progress bar")
 
 
+@pytest.mark.processes
 def test_lightnings_bar_is_its_series(script: ScriptRun) -> None:
     """Steps rise across epochs; the held-out loss is a series with a row for each validation."""
     layout = script.run(script.config(LIGHTNING, ranks=1, more=TEXT_ALONE))
@@ -148,6 +150,7 @@ def test_lightnings_bar_is_its_series(script: ScriptRun) -> None:
     assert state.origins["step"] == Origin("stdout", "progress bar")
 
 
+@pytest.mark.processes
 def test_a_loop_with_accelerate_has_its_steps_and_total_by_the_bar_on_stderr(script: ScriptRun) -> None:
     """The values that the bar shows after each step, and nothing from the rank whose bar is off."""
     layout = script.run(script.config(ACCELERATE, more=TEXT_ALONE))
@@ -159,6 +162,7 @@ def test_a_loop_with_accelerate_has_its_steps_and_total_by_the_bar_on_stderr(scr
     assert state.origins["step"] == Origin("stderr", "progress bar")
 
 
+@pytest.mark.processes
 @pytest.mark.shows("torchtitan", "metrics", "steps")
 def test_torchtitan_prints_two_series(script: ScriptRun) -> None:
     """Its own code prints the lines, in colours; validation does not mix into the loss."""
