@@ -139,7 +139,7 @@ def test_what_the_lead_says_of_its_followers() -> None:
     history = read_in_order([True] * 16, LEADER[:16], FOLLOWER[:9])
     assert history.nodes.clocks == {"b": (2.5, 0.001)}
     assert set(history.nodes.silent) == {"b"}
-    assert history.devices == ("A0", "B0")
+    assert history.nodes.devices == ("A0", "B0")
     assert history.phase is RunState.RUNNING
     history = read_in_order([True] * 20, LEADER, FOLLOWER)
     assert history.nodes.silent == {}

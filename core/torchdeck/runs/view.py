@@ -210,7 +210,7 @@ def view(
         first_failure=current.first_failure if current else None,
         resumable=_resumable(history, state),
         checkpoint=_checkpoint(history, end, liveness),
-        devices=history.devices,
+        devices=history.nodes.devices,
         held_by=history.held_by,
         refused=history.refused,
         hangs=hangs,

@@ -17,11 +17,7 @@ from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
 from torchdeck.distributed.store import private_listener
-from torchdeck.distributed.store.listening import listening_on
-from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
-from torchdeck.distributed.store.proof import StrangerError
-from torchdeck.distributed.store.relay import End, Relay
-from torchdeck.distributed.store.static_rendezvous import (
+from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
     Strangers,
@@ -30,6 +26,10 @@ from torchdeck.distributed.store.static_rendezvous import (
     through,
     with_key,
 )
+from torchdeck.distributed.store.listening import listening_on
+from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
+from torchdeck.distributed.store.proof import StrangerError
+from torchdeck.distributed.store.relay import End, Relay
 
 KEY = b"k" * 32
 NOBODY = 65534

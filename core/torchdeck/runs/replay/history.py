@@ -7,13 +7,12 @@ and those of other nodes arrive late, so nothing may depend on the order of even
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.replay.seen import HangsSeen, LostNodes, NodesSeen, RequestsSeen
+from torchdeck.runs.replay.seen import AttemptsSeen, HangsSeen, LostNodes, NodesSeen, RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
@@ -37,10 +36,7 @@ class RunHistory:
         self.epoch = 0
         self.agents: dict[str, ProcessIdentity] = {}
         self.holders: dict[str, ProcessIdentity] = {}
-        self.attempts: dict[int, AttemptView] = {}
-        """Without the exits of their ranks; see `exits`."""
-        self._exits: dict[int, dict[tuple[int, str], RankExit]] = {}
-        """attempt → (rank, node) → exit."""
+        self._attempts = AttemptsSeen()
         self.checkpoint: CheckpointSeen | None = None
         self.of_script: dict[tuple[str, str], CheckpointSeen] = {}
         """(node, path) → checkpoint that a script wrote by itself and that is still there, oldest first."""
@@ -125,11 +121,6 @@ class RunHistory:
         return any(map(self.has_begun, self.agents))
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        """All devices leased by its nodes."""
-        return self.nodes.devices
-
-    @property
     def hangs(self) -> dict[int, Hang]:
         """Hung ranks of the current attempt."""
         attempt = self.attempts.get(self.attempt or 0)
@@ -137,9 +128,14 @@ class RunHistory:
             return {}
         return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
 
+    @property
+    def attempts(self) -> Mapping[int, AttemptView]:
+        """Attempts by number, without the exits of their ranks; see `exits`."""
+        return self._attempts.by_number
+
     def exits(self, attempt: int) -> tuple[RankExit, ...]:
         """Return how ranks of the attempt ended, in the order of the reports."""
-        return tuple(self._exits.get(attempt, {}).values())
+        return self._attempts.exits(attempt)
 
     @property
     def requests_waiting(self) -> tuple[str, ...]:
@@ -175,7 +171,7 @@ class RunHistory:
         elif event.name == "checkpoint_gone":
             self._checkpoint_gone(node, event)
         elif event.name == "rank_exited":
-            self._rank_exited(node, event)
+            self._attempts.rank_exited(node, event)
         elif self._is_late(node):
             self._call(self._LATE.get(event.name), event)
         elif event.name == "attempt_started":
@@ -272,28 +268,25 @@ class RunHistory:
             self.holders[node] = holder
         if self.finished is None:
             self.nodes.uses(node, event)
-        known = self.attempts.get(number)
         if node in self.nodes.followers:
             # a participant; its rank reports are not lost if the leader's journal comes later
-            self.attempts[number] = known or read.attempt(number, event)
-        elif known is not None and self.attempt == number:  # the leader has reported that all nodes begin it
-            self.attempts[number] = dataclasses.replace(known, resume=read.text(event.fields, "resume"))
+            self._attempts.add(number, event)
+        elif number in self.attempts and self.attempt == number:
+            # the leader has reported that all nodes begin it
+            self._attempts.resumes(number, event)
         else:
             self._begin_attempt(number, event)
 
     def _launching(self, event: Event) -> None:
-        number = read.whole(event.fields, "attempt") or 0
-        self._begin_attempt(number, event)
+        self._begin_attempt(read.whole(event.fields, "attempt") or 0, event)
         self.nodes.taking_part(event)
 
     def _late_attempt(self, event: Event) -> None:
         """Record an attempt of a session that was given up: it existed, but is not the run's current one."""
-        number = read.whole(event.fields, "attempt") or 0
-        if number not in self.attempts:
-            self.attempts[number] = read.attempt(number, event)
+        self._attempts.add(read.whole(event.fields, "attempt") or 0, event)
 
     def _begin_attempt(self, number: int, event: Event) -> None:
-        self.attempts[number] = read.attempt(number, event, self.given_up)
+        self._attempts.begin(number, event, self.given_up)
         self.given_up = ""
         if self.finished is None:
             self.attempt = number
@@ -324,17 +317,9 @@ class RunHistory:
     def _taken_request(self, event: Event) -> None:
         self._requests.taken(event)
 
-    def _rank_exited(self, node: str, event: Event) -> None:
-        rank = read.whole(event.fields, "rank")
-        attempt = read.whole(event.fields, "attempt") or 0
-        if rank is None or attempt not in self.attempts:
-            return
-        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
-        self._exits.setdefault(attempt, {})[rank, node] = exit_
-
     def rank_ended(self, attempt: int, exit_: RankExit) -> None:
         """Record a rank's end from its own exit file, as no journal has it."""
-        self._exits.setdefault(attempt, {})[exit_.rank, exit_.node] = exit_
+        self._attempts.rank_ended(attempt, exit_)
 
     def _hang(self, event: Event) -> None:
         self._hangs.flagged(event, self.attempt or 0)
@@ -346,15 +331,7 @@ class RunHistory:
         self.disk_low = event
 
     def _attempt_ended(self, event: Event) -> None:
-        attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
-        if attempt is None:
-            return
-        self.attempts[attempt.number] = dataclasses.replace(
-            attempt,
-            ended=event.time,
-            outcome=read.text(event.fields, "outcome", "failed"),
-            first_failure=read.failure(event.fields.get("first_failure")),
-        )
+        self._attempts.ended(event)
 
     def _checkpoint(self, node: str, event: Event) -> None:
         step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")

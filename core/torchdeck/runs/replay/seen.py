@@ -1,12 +1,13 @@
-"""Nodes according to a run's journals: leader, silent nodes, clock offsets, leases."""
+"""Folds of the journals of a run: its nodes, requests, hangs and attempts."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 from torchdeck.contract.journal import Event
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.state import Hang
+from torchdeck.runs.state import AttemptView, Hang, RankExit
 
 
 class NodesSeen:
@@ -203,3 +204,56 @@ class HangsSeen:
     def over(self, event: Event) -> None:
         """Record that the rank makes progress again."""
         self._by_rank.pop(read.whole(event.fields, "rank") or 0, None)
+
+
+class AttemptsSeen:
+    """Attempts of a run, and how their ranks ended."""
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, AttemptView] = {}
+        self._exits: dict[int, dict[tuple[int, str], RankExit]] = {}
+        """attempt → (rank, node) → exit."""
+
+    def begin(self, number: int, event: Event, given_up: str) -> None:
+        """Record that the run begins an attempt, as reported by its leader."""
+        self.by_number[number] = read.attempt(number, event, given_up)
+
+    def add(self, number: int, event: Event) -> None:
+        """Record an attempt that is not known yet."""
+        if number not in self.by_number:
+            self.by_number[number] = read.attempt(number, event)
+
+    def resumes(self, number: int, event: Event) -> None:
+        """Record the checkpoint from which a known attempt resumes."""
+        self.by_number[number] = dataclasses.replace(
+            self.by_number[number], resume=read.text(event.fields, "resume")
+        )
+
+    def ended(self, event: Event) -> None:
+        """Record the outcome of an attempt."""
+        attempt = self.by_number.get(read.whole(event.fields, "attempt") or 0)
+        if attempt is None:
+            return
+        self.by_number[attempt.number] = dataclasses.replace(
+            attempt,
+            ended=event.time,
+            outcome=read.text(event.fields, "outcome", "failed"),
+            first_failure=read.failure(event.fields.get("first_failure")),
+        )
+
+    def rank_exited(self, node: str, event: Event) -> None:
+        """Record the end of a rank on `node`."""
+        rank = read.whole(event.fields, "rank")
+        attempt = read.whole(event.fields, "attempt") or 0
+        if rank is None or attempt not in self.by_number:
+            return
+        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
+        self.rank_ended(attempt, exit_)
+
+    def rank_ended(self, attempt: int, exit_: RankExit) -> None:
+        """Record a rank's end; a later report replaces it."""
+        self._exits.setdefault(attempt, {})[exit_.rank, exit_.node] = exit_
+
+    def exits(self, attempt: int) -> tuple[RankExit, ...]:
+        """Return how ranks of the attempt ended, in the order of the reports."""
+        return tuple(self._exits.get(attempt, {}).values())

@@ -1,0 +1,227 @@
+"""Lets processes of this run reach the store, and no others."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+# torch.distributed exposes it under its own name, which its type stubs lack
+from torchdeck.distributed.store.proof import ClosedEarlyError, StrangerError, demand_proof, prove
+from torchdeck.distributed.store.relay import End, Relay
+
+LOOPBACK = "127.0.0.1"
+_MOST_UNPROVED = 512
+"""Maximum unauthenticated connections."""
+_MOST_FROM_ONE = 128
+"""Maximum of these from one address: as many as a node has ranks."""
+_PAUSE = 0.1
+"""Seconds before an unreachable node is retried."""
+_CONNECT_LIMIT = 5.0
+
+Admit = Callable[[socket.socket], End]
+"""Authenticates a connection. Raises StrangerError or OSError."""
+Connect = Callable[[], End]
+"""Returns a new connection to the store. Raises StrangerError or OSError."""
+
+
+class Front:
+    """Accepts on `listener` for as long as the process lives."""
+
+    def __init__(
+        self, listener: socket.socket, admit: Admit, connect: Connect, relay: Relay, strangers: Strangers
+    ) -> None:
+        self._listener = listener
+        self._admit, self._connect = admit, connect
+        self._relay, self._strangers = relay, strangers
+        self._unproved: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, name="store front", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, address = self._listener.accept()
+            except OSError:
+                time.sleep(_PAUSE)  # no descriptor left, or connection already gone
+                continue
+            host = str(address[0])
+            with self._lock:
+                full = self._unproved.total() >= _MOST_UNPROVED or self._unproved[host] >= _MOST_FROM_ONE
+                self._unproved[host] += not full
+            if full:
+                connection.close()
+                self._strangers.refused(host, "too many connections have not proved who they are")
+                continue
+            threading.Thread(target=self._establish, args=(connection, host), daemon=True).start()
+
+    def _establish(self, connection: socket.socket, host: str) -> None:
+        try:
+            end = self._admit(connection)
+        except StrangerError as error:
+            connection.close()
+            self._strangers.refused(host, str(error))
+            return
+        except OSError as error:
+            connection.close()
+            self._strangers.refused(host, f"it did not prove who it is ({error.strerror or error})")
+            return
+        finally:
+            with self._lock:
+                self._unproved[host] -= 1
+                if not self._unproved[host]:
+                    del self._unproved[host]
+        try:
+            self._relay.add(end, self._connect())
+        except (OSError, StrangerError):
+            connection.close()  # the process that connected reports it
+
+
+def of_this_user(connection: socket.socket) -> End:
+    """Admit processes of this user on this machine."""
+    owner = owner_of_peer(connection)
+    if owner != os.geteuid():
+        raise StrangerError(
+            "whose process it is cannot be told" if owner is None else f"it is of another user ({owner})"
+        )
+    return End(connection)
+
+
+def with_key(key: bytes) -> Admit:
+    """Return a check that admits peers with `key`."""
+    return lambda connection: End(connection, demand_proof(connection, key))
+
+
+def through(address: str, port: int, key: bytes, limit: float) -> Connect:
+    """Return a function that connects to another node's front, which may still be starting, for `limit`
+    seconds.
+    """
+
+    def connect() -> End:
+        until = time.monotonic() + limit
+        while True:
+            try:
+                return _proved(address, port, key)
+            except (OSError, ClosedEarlyError):
+                # it is not up yet, or unauthenticated peers keep it busy
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_PAUSE)
+
+    return connect
+
+
+def _proved(address: str, port: int, key: bytes) -> End:
+    connection = socket.create_connection((address, port), timeout=_CONNECT_LIMIT)
+    try:
+        return End(connection, prove(connection, key))
+    except BaseException:
+        connection.close()
+        raise
+
+
+_REPORTED = 5
+"""Number of rejected peers with a log line each; after that only the 10th, 100th, …."""
+_EVERY = 1.0
+"""Seconds between two writes of the file."""
+
+
+class Strangers:
+    """Counts rejected peers.
+
+    Args:
+        path: file with their number, for the agent; None: there is none.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._written = 0.0
+        self.count = 0
+
+    def refused(self, address: str, why: str) -> None:
+        """Record one more."""
+        with self._lock:
+            self.count += 1
+            if self.count <= _REPORTED or self.count in (10**power for power in range(1, 10)):
+                print(
+                    f"torchdeck: a connection from {address} to the run's store was refused: {why} "
+                    f"(number {self.count})",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            now = time.monotonic()
+            if self._path is not None and (self.count <= _REPORTED or now - self._written > _EVERY):
+                self._written = now
+                self._write(self._path, {"count": self.count, "address": address, "why": why})
+
+    def _write(self, path: Path, value: dict[str, object]) -> None:
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):  # standard error has it, too
+            unfinished.write_text(json.dumps(value) + "\n")
+            unfinished.replace(path)
+
+
+# Owner of the process at the other end of a TCP connection within this machine, as reported by the kernel.
+
+_MAPPED = f"{0:016X}{struct.unpack('=I', bytes([0, 0, 255, 255]))[0]:08X}"
+_TABLES = {"/proc/net/tcp": "", "/proc/net/tcp6": _MAPPED}
+"""Kernel table -> its prefix of an IPv4 address: IPv6 sockets reach these, too."""
+_ESTABLISHED = "01"
+_OWN_LIMIT = 10.0
+
+
+def owner_of_peer(connection: socket.socket) -> int | None:
+    """Return the user id of the process that `connection` was accepted from.
+
+    None if unknown: the peer has already closed, is on another machine, or /proc is missing.
+
+    Args:
+        connection: an accepted IPv4 connection.
+    """
+    with contextlib.suppress(OSError):
+        ends = connection.getpeername(), connection.getsockname()
+        for table, prefix in _TABLES.items():
+            owner = _owner(Path(table), [prefix + _hexadecimal(end) for end in ends])
+            if owner is not None:
+                return owner
+    return None
+
+
+def check_owners() -> None:
+    """Raise OSError if this kernel does not report connections' owners: tries one of this process's own."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname(), timeout=_OWN_LIMIT),
+    ):
+        accepted, _ = listening.accept()
+        with accepted:
+            owner = owner_of_peer(accepted)
+    if owner != os.geteuid():
+        raise OSError(
+            errno.ENOTSUP, "the kernel's table of connections does not show our own", "/proc/net/tcp"
+        )
+
+
+def _owner(table: Path, ends: list[str]) -> int | None:
+    for line in table.read_text().splitlines()[1:]:
+        fields = line.split()
+        # a socket without an inode has no process any more, and the kernel reports root as its owner
+        if fields[1:4] == [*ends, _ESTABLISHED] and fields[9] != "0":
+            return int(fields[7])
+    return None
+
+
+def _hexadecimal(address: tuple[str, int]) -> str:
+    """Return the address as the tables write it: as a number in this machine's byte order."""
+    (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
+    return f"{number:08X}:{address[1]:04X}"
