@@ -152,10 +152,10 @@ def resume(
     """
     asked = cache(logins)
     _check(layout, read_run(layout))
-    _check_script(layout, arguments)
     _check_room(layout)
     _check_trust(layout)
     _check_alone(layout, asked, say)
+    _check_script(layout, arguments)
     _wait_until_quiet(layout, say)
     given = asked()
     with locked(layout.controller_lock):  # controllers' actions wait for this one
