@@ -1,0 +1,66 @@
+"""What the callbacks that are added inside a trainer cost, beside the same training without them.
+
+Hugging Face Trainer with steps that are all logged, on one rank: the CPU time by which a step is longer, as a
+share of a step of 10 ms. The fastest of many turns is compared, with and without in turn in one process.
+Without the training programs (packaging/test.sh installs them) there are no rows.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.rows import Row
+from support.trainers_python import trainers_python
+from torchdeck.contract.layout import RunLayout
+from torchdeck.trainers import inside
+
+WORKER = Path(__file__).with_name("inside_worker.py")
+TURNS, STEPS, PACE = 16, 250, 0.01
+FOLDER = Path(inside.__file__).parent
+LIMIT = 300.0
+"""Seconds."""
+
+
+def run() -> list[Row]:
+    """Seconds of a training with the callback over those of one without."""
+    python = trainers_python()
+    if python is None:
+        print("the training programs are not installed", file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        turns = _turns(python, Path(folder))
+    with_callback, without = (min(column) for column in zip(*turns, strict=True))
+    added = (with_callback - without) / STEPS
+    name = f"Hugging Face Trainer, {1000 * PACE:.0f} ms per step"
+    ours, peer = 1000 * (PACE + added), 1000 * PACE
+    return [Row(name, ours, "ms", peer, "without callbacks", ours / peer, 1.01, lower_is_better=True)]
+
+
+def _turns(python: str, folder: Path) -> list[tuple[float, float]]:
+    rank = RunLayout(folder / "run").attempt(1).rank(0)
+    rank.root.mkdir(parents=True)
+    words = [python, str(WORKER), str(TURNS), str(STEPS)]
+    ours = {"TORCHDECK_RUN_ID": "r", "TORCHDECK_RUN_DIR": str(folder / "run"), "TORCHDECK_ATTEMPT": "1"}
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'echo $$ >"$0"; "$@"; exit $?', str(rank.holder), *words],
+        cwd=folder,
+        env={
+            **os.environ,
+            **ours,
+            "RANK": "0",
+            "WORLD_SIZE": "1",
+            "LOCAL_RANK": "0",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "0",
+            "PYTHONPATH": f"{FOLDER.parents[2]}:{FOLDER / 'startup'}",
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("SECONDS "))
+    return [(ours, peer) for ours, peer in json.loads(line.removeprefix("SECONDS "))]
