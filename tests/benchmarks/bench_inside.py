@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.trainers_python import trainers_python
+from support.system.trainers_python import trainers_python
 from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers import inside
 

@@ -224,8 +224,8 @@ class Telemetry(Section):
         right='a table of role and name, such as {loss = "actor/pg_loss"}',
     )
     inside: bool = option(
-        "Add callbacks to the trainer that a script uses (Hugging Face, Lightning, torchtitan, DeepSpeed, "
-        "accelerate): exact steps, metrics and phases, and a checkpoint when the run is stopped.",
+        "Add callbacks to the trainer that a script uses (Hugging Face Trainer, Lightning): exact "
+        "steps, metrics and phases, and a checkpoint when the run is stopped.",
         default=True,
     )
     system_interval: float = option(

@@ -137,8 +137,8 @@ def _inside(plan: LaunchPlan) -> tuple[str, ...]:
     if "inside" not in plan.slots:
         return ()
     sentence = (
-        "callbacks are added inside: if the script uses Hugging Face Trainer, Lightning, torchtitan, "
-        "DeepSpeed or accelerate, they report steps, metrics and phases, and save when the run is stopped; "
+        "callbacks are added inside: if the script uses Hugging Face Trainer or Lightning, they report "
+        "steps, metrics and phases, and save when the run is stopped; "
         "telemetry.inside = false leaves them out"
     )
     return (sentence,)
