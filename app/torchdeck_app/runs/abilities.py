@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.quantities import ago
 from torchdeck.runs.state import RunState
-from torchdeck.runs.view import RunView
+from torchdeck.runs.view import IMPORTED
 from torchdeck_app.widgets.state_badge import LOOKS
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class RunCommand(StrEnum):
     def words(self) -> str:
         """On a button, in lower case."""
         return self.value.replace("_", " ")
+
+
+_NO_START = "the run was imported: how its program was started is not known"
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def abilities(
         stop_now=_stop_now(view, asked),
         resume=_resume(view, asked),
         attach=_attach(view, asked, is_left_alone=is_left_alone),
+        clone=_NO_START if view.kind == IMPORTED else "",
         delete=_delete(view, living_alone),
     )
 
@@ -123,6 +127,8 @@ def _resume(view: RunView, asked: Collection[str]) -> str:
         return "it is being resumed"
     if not view.is_over:
         return f"the run is {view.state.value.lower()}"
+    if view.kind == IMPORTED:
+        return _NO_START
     if view.state is RunState.SUCCEEDED:
         return "the run has succeeded: there is nothing left to do in it"
     if not view.resumable and view.state is not RunState.LOST:

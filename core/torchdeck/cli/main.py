@@ -35,6 +35,9 @@ COMMANDS = {
     "runs": Command(
         "torchdeck.cli.runs.command", "list, show, attach, stop, resume, export, pull and delete runs"
     ),
+    "import": Command(
+        "torchdeck.cli.import_runs", "add runs of TensorBoard, wandb, trackio, Lightning and Hugging Face"
+    ),
     "nodes": Command(
         "torchdeck.cli.nodes.command", "list, add, edit, import, trust, probe, monitor and clean nodes"
     ),

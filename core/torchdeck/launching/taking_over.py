@@ -26,7 +26,7 @@ from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState
-from torchdeck.runs.view import RunView
+from torchdeck.runs.view import IMPORTED, RunView
 from torchdeck.trainers.resume import UnknownResumeError
 
 CARRY_DELAY = 3.0
@@ -175,6 +175,11 @@ def _check(layout: RunLayout, found: RunView) -> None:
     if not found.is_over:
         raise NotResumableError(
             f"run {found.id} is {found.state}", fix=f"`torchdeck runs attach {found.id}` shows it"
+        )
+    if found.kind == IMPORTED:
+        raise NotResumableError(
+            f"run {found.id} was imported: how its program was started is not known",
+            fix=f"start that program again; its files are in {found.target}",
         )
     if found.state is RunState.SUCCEEDED:
         raise NotResumableError(f"run {found.id} has SUCCEEDED: there is nothing left to do in it")

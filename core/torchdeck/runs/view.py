@@ -30,6 +30,8 @@ from torchdeck.runs.state import (
     RunState,
 )
 
+IMPORTED = "imported"
+"""Kind of a run that another tool recorded: it has no plan and no run file."""
 START_GRACE = 10.0
 """Seconds after the last event in which no process need be alive: one process hands over to another."""
 
@@ -109,7 +111,7 @@ class RunView:
     @property
     def may_have_audit(self) -> bool:
         """Whether its samples can be compared with the plan; the audit itself costs an import of NumPy."""
-        return self.is_over and self.kind not in ("script", "module")
+        return self.is_over and self.kind not in ("script", "module", IMPORTED)
 
     @property
     def is_over(self) -> bool:

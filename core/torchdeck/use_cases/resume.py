@@ -91,6 +91,12 @@ def _run_file(layout: RunLayout) -> tuple[str, str, Path]:
 
     try:
         frozen = frozen_run_file(layout)
+    except FileNotFoundError as error:
+        raise Refusal(
+            f"run {layout.root.name} has no run file",
+            "runs that were imported have none",
+            "start its program again",
+        ) from error
     except (OSError, ValueError) as error:
         raise Refusal(f"{layout.config} cannot be read", error) from error
     return frozen.text, frozen.source, Path(frozen.source) if frozen.source else layout.root

@@ -1,0 +1,1 @@
+"""Trainings that Torchdeck did not start: imported into the run list, or watched."""
