@@ -52,11 +52,14 @@ def test_processes_of_an_earlier_boot_are_dead(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_a_dead_agent_is_seen_and_an_orphan_found_by_its_environment(tmp_path: Path) -> None:
     """With all named processes dead, a rank that carries the run's id keeps the run RUNNING until it dies."""
+    run_id = (
+        f"{IDS[0][:-6]}{os.getpid() % 2**24:06x}"  # other tests have runs of one id, and nothing that lives
+    )
     rank = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"TORCHDECK_RUN_ID": IDS[0]}
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"TORCHDECK_RUN_ID": run_id}
     )
     try:
-        layout = make_run(tmp_path, controller_journal(), running_run())
+        layout = make_run(tmp_path, controller_journal(), running_run(), run_id=run_id)
         wait_until(lambda: read_run(layout).state is RunState.RUNNING, 5, "the orphan to be seen")
     finally:
         rank.send_signal(signal.SIGKILL)

@@ -32,6 +32,7 @@ ACTS = (
     "Resume",
     "Stop",
     "Stop now",
+    "Documentation",  # opens a browser
 )
 """Entries that start something, are journeys of their own, or leave the place."""
 DIALOGS = ("Dialog", "ShortcutSheet", "MessageBox", "Chooser", "CommandPalette")

@@ -196,17 +196,20 @@ def test_ranks_that_go_on_after_the_end_of_their_run_are_stopped(
 def test_a_run_that_cannot_be_read_is_asked_to_stop_by_its_processes(
     qtbot: QtBot, opened: Opened, tmp_path: Path, *, lives: bool
 ) -> None:
-    unread = add_run(tmp_path, 1)
+    number = 100_000 + os.getpid() % 900_000  # other tests have a run 1, and nothing that lives
+    unread = add_run(tmp_path, number)
     unread.journal.write_text(line(event("created"), version=99))
-    environment = {**os.environ, RUN_ID_VARIABLE: run_id(1)} if lives else None
+    environment = {**os.environ, RUN_ID_VARIABLE: run_id(number)} if lives else None
     with subprocess.Popen(["sleep", "60"], env=environment) as process:
         try:
             place = opened(tmp_path)
-            place.open_run(run_id(1))
+            place.open_run(run_id(number))
             action = place.actions_of_runs[RunCommand.STOP]
             qtbot.waitUntil(action.isEnabled)
             action.trigger()
-            said = "was asked to stop on this machine" if lives else f"nothing of run {run_id(1)} lives on"
+            said = (
+                "was asked to stop on this machine" if lives else f"nothing of run {run_id(number)} lives on"
+            )
             qtbot.waitUntil(lambda: said in place.table.problem.text())
             assert kinds(unread) == ["stop"]
             assert action.isEnabled()

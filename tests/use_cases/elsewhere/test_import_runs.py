@@ -94,6 +94,7 @@ def test_importing_again_adds_what_has_changed(tmp_path: Path, home: Path) -> No
     assert len(list((home / "runs").iterdir())) == 2
 
 
+@pytest.mark.processes
 def test_files_of_the_real_packages(tmp_path: Path, home: Path) -> None:
     """wandb offline, Lightning's CSV, Hugging Face checkpoints: steps, losses, checkpoints, the end."""
     project = tmp_path / "project"
@@ -118,6 +119,7 @@ def test_files_of_the_real_packages(tmp_path: Path, home: Path) -> None:
         cloned(layout)
 
 
+@pytest.mark.processes
 def test_trackio(tmp_path: Path, home: Path) -> None:
     """Both runs of a project, with their times; nothing is written next to its database."""
     folder = tmp_path / "trackio"
