@@ -14,7 +14,7 @@ import pytest
 
 from support.cli.command import Command, agent_events, wait_for_step
 from support.system.trainers_python import trainers_python
-from support.training.inside_scripts import HUGGING_FACE, LIGHTNING, ScriptRun, torchrun_environment
+from support.training.inside_scripts import HUGGING_FACE, LIGHTNING, ScriptRun, ending, torchrun_environment
 from torchdeck.contract.layout import RunLayout
 
 pytestmark = pytest.mark.processes
@@ -48,7 +48,7 @@ LIGHTNING_BY_HAND = (
 def by_hand(folder: Path, text: str, args: tuple[str, ...], **variables: str) -> None:
     """The same program under torchrun alone, with two ranks."""
     folder.mkdir(exist_ok=True)
-    (folder / "train.py").write_text(text)
+    (folder / "train.py").write_text(ending(text))
     python = str(trainers_python())
     argv = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "train.py", *args]
     environment = {**torchrun_environment(), **variables}

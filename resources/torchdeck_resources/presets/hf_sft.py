@@ -57,6 +57,8 @@ def main() -> None:
         peft_config=lora if given.lora_rank else None,
     )
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ def main() -> None:
     train = DataLoader(spirals(4_096, 1), args.batch_size, shuffle=True)
     validation = DataLoader(spirals(512, 2), args.batch_size)
     trainer.fit(Spirals(args.lr), train, validation, ckpt_path=args.ckpt_path)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

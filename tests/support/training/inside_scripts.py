@@ -55,6 +55,18 @@ print("ended at step", trainer.state.global_step, flush=True)
 """
 
 
+def ending(script: str) -> str:
+    """Return the script with an end that leaves its process group.
+
+    Threads of gloo abort a process now and then that exits with them, also under torchrun alone.
+    """
+    return f"""{textwrap.dedent(script)}
+import torch.distributed
+if torch.distributed.is_initialized():
+    torch.distributed.destroy_process_group()
+"""
+
+
 @dataclass(frozen=True)
 class ScriptRun:
     """A script in a folder, to run with the interpreter that has the trainers."""
@@ -72,7 +84,7 @@ class ScriptRun:
         if python is None:
             pytest.skip(ABSENT)
         self.folder.mkdir(exist_ok=True)
-        (self.folder / "train.py").write_text(textwrap.dedent(script))
+        (self.folder / "train.py").write_text(ending(script))
         path = self.folder / "run.toml"
         path.write_text(
             f'[run]\nscript = "train.py"\nargs = {list(args)}\ninterpreter = "{python}"\n'
