@@ -81,7 +81,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 def test_hugging_face(tmp_path: Path) -> None:
     """The log history is equal, in all its digits."""
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    args = ("24", "0.15", "0")
+    args = ("24", "0.6", "0")
     _, step = stopped_and_resumed(script, script.config(HF_BY_HAND, *args), 5)
     hand = tmp_path / "by_hand"
     quick = ("24", "0", "0")
@@ -95,7 +95,7 @@ def test_hugging_face(tmp_path: Path) -> None:
 def test_lightning(tmp_path: Path) -> None:
     """The rows of its logger are equal."""
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    _, step = stopped_and_resumed(script, script.config(LIGHTNING_BY_HAND, "30", "0.15"), 6)
+    _, step = stopped_and_resumed(script, script.config(LIGHTNING_BY_HAND, "30", "0.5"), 6)
     hand = tmp_path / "by_hand"
     by_hand(hand, LIGHTNING_BY_HAND, ("30", "0"), STOP_AT=str(step))
     by_hand(hand, LIGHTNING_BY_HAND, ("30", "0"), BY_HAND="by_hand.ckpt")

@@ -96,15 +96,14 @@ def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
     state = read_script_state(layout.attempt(1).rank(0).script)
     assert state is not None
     assert (state.step, state.total) == (12, 12)
-    written = Origin("file", "trainer_state.json")
-    assert (state.origins["step"], state.origins["total"], state.origins["loss"]) == (
-        written,
-        written,
-        written,
-    )
+    assert state.origins["total"] == Origin("file", "trainer_state.json")
+    # both files tell the last step and loss; which of them is read last is a matter of milliseconds
+    either = {Origin("file", "trainer_state.json"), Origin("file", "TensorBoard event file")}
+    assert {state.origins["step"], state.origins["loss"]} <= either
 
     shown = script.command.run("runs", "show", layout.root.name).stdout
-    assert "progress: step, total and loss from trainer_state.json" in shown
+    (progress,) = [line for line in shown.splitlines() if line.strip().startswith("progress: ")]
+    assert "trainer_state.json" in progress
 
     resumed = [*arguments, "--resume_from_checkpoint", str(output / "checkpoint-8"), "--max_steps=16"]
     again = script.run(script.config(HUGGING_FACE, *resumed, more=FILES_ALONE))
