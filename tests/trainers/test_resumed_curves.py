@@ -77,6 +77,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not any(word in k for word in timed)} for row in rows]
 
 
+@pytest.mark.timeout(480)  # four trainings on two ranks, with their imports
 @pytest.mark.shows("Hugging Face Trainer", "resume")
 def test_hugging_face(tmp_path: Path) -> None:
     """The log history is equal, in all its digits."""
@@ -91,6 +92,7 @@ def test_hugging_face(tmp_path: Path) -> None:
     assert history(hand)[-1]["step"] == 24
 
 
+@pytest.mark.timeout(480)  # four trainings on two ranks, with their imports
 @pytest.mark.shows("Lightning", "resume")
 def test_lightning(tmp_path: Path) -> None:
     """The rows of its logger are equal."""
