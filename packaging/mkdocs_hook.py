@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from torchdeck import data, distributed
 from torchdeck.cli.main import COMMANDS, run_parser
 from torchdeck.config.documentation import reference
-from torchdeck.runs.failure import chapter
+from torchdeck.runs.failures.chapter import chapter
 
 _MARK = re.compile(r"^<!-- generated: (.+?) -->$", re.MULTILINE)
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -51,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for tier in tiers.TIERS:
         config.addinivalue_line("markers", f"{tier.name}: needs {tier.needs}")
     config.addinivalue_line("markers", f"{tiers.PURE}: needs nothing; set for each test without another tier")
+    # a shell ignores SIGINT and SIGQUIT in what it starts with `&`; the processes of tests would inherit it
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     # a machine on which Python keeps no bytecode compiles all of Torchdeck in each of a thousand processes
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

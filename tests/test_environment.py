@@ -50,18 +50,18 @@ def test_rank_outside_a_run() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"RANK": "4"}, r"RANK is 4: right is a whole number from 0 to 3 \(WORLD_SIZE - 1\)"),
-        ({"RANK": "-1"}, "RANK is '-1': right is a whole number"),
+        ({"RANK": "4"}, r"RANK is 4: expected a whole number from 0 to 3 \(WORLD_SIZE - 1\)"),
+        ({"RANK": "-1"}, "RANK is '-1': expected a whole number"),
         ({"RANK": "one"}, "RANK is 'one'"),
         ({"RANK": "9" * 100}, "RANK is '9999"),
         (
             {"LOCAL_RANK": "2"},
-            r"LOCAL_RANK is 2: right is a whole number from 0 to 1 \(LOCAL_WORLD_SIZE - 1\)",
+            r"LOCAL_RANK is 2: expected a whole number from 0 to 1 \(LOCAL_WORLD_SIZE - 1\)",
         ),
-        ({"WORLD_SIZE": "0"}, "WORLD_SIZE is 0: right is a whole number from 1"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE is 0: expected a whole number from 1"),
         ({"LOCAL_WORLD_SIZE": "5"}, r"LOCAL_WORLD_SIZE is 5: .* from 1 to 4 \(WORLD_SIZE\)"),
-        ({"RANK": ""}, "RANK is not set: right is a whole number from 0 to 3"),
-        (RUN | {"TORCHDECK_ATTEMPT": "0"}, "TORCHDECK_ATTEMPT is 0: right is a whole number from 1"),
+        ({"RANK": ""}, "RANK is not set: expected a whole number from 0 to 3"),
+        (RUN | {"TORCHDECK_ATTEMPT": "0"}, "TORCHDECK_ATTEMPT is 0: expected a whole number from 1"),
         (RUN | {"TORCHDECK_ATTEMPT": ""}, "TORCHDECK_ATTEMPT is not set"),
     ],
 )
@@ -100,14 +100,14 @@ def test_explicit_values_win() -> None:
         (
             {"WORLD_SIZE": "2"},
             {"rank": 2},
-            r"RANK is 2: right is a whole number from 0 to 1 \(WORLD_SIZE - 1\)",
+            r"RANK is 2: expected a whole number from 0 to 1 \(WORLD_SIZE - 1\)",
         ),
         ({}, {"rank": 1}, "WORLD_SIZE is not set"),
-        (TORCHRUN | {"RANK": "0"}, {}, r"LOCAL_RANK is 1: right is a whole number from 0 to 0 \(RANK\)"),
-        ({"MASTER_PORT": "70000"}, {}, "MASTER_PORT is 70000: right is a whole number from 1 to 65535"),
-        ({"DISTRIBUTED_BACKEND": "mpi"}, {}, "DISTRIBUTED_BACKEND is 'mpi': right is nccl for GPUs, or cpu"),
+        (TORCHRUN | {"RANK": "0"}, {}, r"LOCAL_RANK is 1: expected a whole number from 0 to 0 \(RANK\)"),
+        ({"MASTER_PORT": "70000"}, {}, "MASTER_PORT is 70000: expected a whole number from 1 to 65535"),
+        ({"DISTRIBUTED_BACKEND": "mpi"}, {}, "DISTRIBUTED_BACKEND is 'mpi': expected nccl for GPUs, or cpu"),
         ({"DISTRIBUTED_TIMEOUT_MS": "soon"}, {}, "DISTRIBUTED_TIMEOUT_MS is 'soon'"),
-        ({}, {"timeout": 0.0}, "the timeout is 0.0 s: right is a number of seconds above 0"),
+        ({}, {"timeout": 0.0}, "the timeout is 0.0 s: expected a number of seconds above 0"),
     ],
 )
 def test_a_gang_that_cannot_be(environ: dict[str, str], explicit: dict[str, int], said: str) -> None:

@@ -56,7 +56,7 @@ def test_log_in_a_run_writes(tmp_path: Path) -> None:
         RANK="0",
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(list((tmp_path / "attempts/1/ranks/0/metrics").iterdir())) == 1
+    assert len(list((tmp_path / "attempts/1/ranks/0/metrics").glob("*.metrics"))) == 1
 
 
 def test_log_with_broken_variables_says_so_once(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_log_with_broken_variables_says_so_once(tmp_path: Path) -> None:
         RANK="first",
     )
     assert done.stdout == "continued\n"
-    assert done.stderr.count("RANK is 'first': right is a whole number") == 1
+    assert done.stderr.count("RANK is 'first': expected a whole number") == 1
 
 
 def test_launch_is_a_plain_function() -> None:

@@ -22,6 +22,17 @@ PHRASES = {
     r"\b(the|its|a|their) lead\b(?! to| out| on| somewhere)": "leader",
     r"\bRight would be\b": "Expected: ...",
     r"\bstood still\b|\bstands? still\b": "made no progress, is stalled, hangs",
+    r"\bright (is|are|would be)\b(?! None)": "expected ...: readers look for what was expected",
+    r"\bwill not do\b": "is not valid",
+    r"\bafresh\b": "again, or: starts over",
+    r"\bnothing is said (of|about)\b|\bit is not said\b": "is not given, is unknown",
+    r"\bno use for\b": "unknown argument",
+    r"\bno one has said\b": "is not verified",
+    r"\bnot there any more\b": "no longer exists, is gone",
+    r"\bsaid something impossible\b": "sent an invalid answer",
+    r"\blets no one in\b|\bwhere they lie\b|\bin the way of\b": "rejected; in place; blocks",
+    r"\bgo(es)? on where\b|\bgo(es)? on count": "continues",
+    r"\b(step|rank|node|process|row) a (step|rank|node|process|row)\b|\} a (step|rank|node)\b": "per step",
 }
 """Pattern -> what to write. Names of code in backticks are free."""
 BEGINNINGS = re.compile(r"(Of|For who|Who|Whose|What) ")

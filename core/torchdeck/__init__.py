@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.config.schema import RunConfig
-    from torchdeck.telemetry.run_log import log as log
+    from torchdeck.telemetry.run_log import log
     from torchdeck.use_cases.api import Run
 
     __version__: str

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.contract.layout import AttemptLayout, RankLayout, RunLayout
+from torchdeck.contract.layout import AttemptLayout, RunLayout
+from torchdeck.contract.rank_layout import RankLayout
 
 BACKENDS = ("auto", "gloo", "nccl")
 """Valid values of `DistributedConfig.backend`."""
@@ -88,11 +89,11 @@ class DistributedConfig(Place):
             object.__setattr__(self, "backend", "gloo")  # as for any field of a frozen dataclass
         if self.backend not in BACKENDS:
             raise LauncherVariableError(
-                f"DISTRIBUTED_BACKEND is {self.backend!r}: right is nccl for GPUs, or cpu (gloo)"
+                f"DISTRIBUTED_BACKEND is {self.backend!r}: expected nccl for GPUs, or cpu (gloo)"
             )
         if not (math.isfinite(self.timeout) and self.timeout > 0):
             raise LauncherVariableError(
-                f"the timeout is {self.timeout} s: right is a number of seconds above 0 "
+                f"the timeout is {self.timeout} s: expected a number of seconds above 0 "
                 "(DISTRIBUTED_TIMEOUT_MS in milliseconds)"
             )
 
@@ -232,11 +233,11 @@ def _place_from(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict
     if rank is None and world_size is None:
         return {}
     if world_size is None:
-        raise LauncherVariableError("WORLD_SIZE is not set: right is a whole number from 1")
+        raise LauncherVariableError("WORLD_SIZE is not set: expected a whole number from 1")
     if rank is None:
         high = max(0, world_size - 1)
         raise LauncherVariableError(
-            f"RANK is not set: right is a whole number from 0 to {high} (WORLD_SIZE - 1)"
+            f"RANK is not set: expected a whole number from 0 to {high} (WORLD_SIZE - 1)"
         )
     local_world_size = known("local_world_size", "LOCAL_WORLD_SIZE")
     if local_world_size is None:
@@ -256,10 +257,10 @@ def _check_types(cls: type[DistributedConfig], explicit: Mapping[str, Any]) -> N
     kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
     for name, value in explicit.items():
         if name not in kinds:
-            raise TypeError(f"there is no {name!r}; right is one of {', '.join(kinds)}")
+            raise TypeError(f"there is no {name!r}; expected one of {', '.join(kinds)}")
         allowed = (int, float) if kinds[name] is float else (kinds[name],)
         if not isinstance(value, allowed) or isinstance(value, bool):
-            raise TypeError(f"{name} is {value!r}; right is a value of type {kinds[name].__name__}")
+            raise TypeError(f"{name} is {value!r}; expected a value of type {kinds[name].__name__}")
 
 
 def _check(name: str, value: int, low: int, high: int | None = None, high_name: str = "") -> None:
@@ -270,7 +271,7 @@ def _check(name: str, value: int, low: int, high: int | None = None, high_name: 
 
 def _rule(low: int, high: int | None, high_name: str = "") -> str:
     upper = "" if high is None else f" to {high}" + (f" ({high_name})" if high_name else "")
-    return f"right is a whole number from {low}{upper}"
+    return f"expected a whole number from {low}{upper}"
 
 
 def _number(environ: Mapping[str, str], name: str, low: int, high: int | None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.agents.agent_run import AgentRun, cleaning, make_plan, script, with_policy
-from support.waiting import wait_until
+from support.waiting import wait_for_value, wait_until
 from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import Leases, lease_holder
 from torchdeck.contract.atomic import read_json
@@ -114,7 +114,7 @@ def test_a_device_that_is_gone_is_done_without_before_the_next_start(
         reasons = [event.fields["reason"] for event in run.events("restarting")]
         assert reasons == ["restart", "smaller"]
         told = run.events("restarting")[1].fields
-        assert told["why"] == "GPU GPU-b is not there any more: nvidia-smi does not list it"
+        assert told["why"] == "GPU GPU-b is gone: nvidia-smi no longer lists it"
         assert told["suspect"] == {"node": "localhost", "local_rank": 1}
         assert [event.fields["world_size"] for event in run.events("attempt_started")] == [3, 2]
 
@@ -143,7 +143,7 @@ def test_a_device_that_another_run_took_is_done_without(tmp_path: Path) -> None:
         run.start()
         assert run.finished()["state"] == "SUCCEEDED"
         told = run.events("restarting")[1].fields
-        assert told["why"] == "another run has taken device GPU-c meanwhile"
+        assert told["why"] == "another run has taken device GPU-c in the meantime"
         assert told["suspect"] == {"node": "localhost", "local_rank": 2}
         started = [
             (event.fields["attempt"], event.fields["world_size"])
@@ -178,3 +178,38 @@ def test_devices_that_the_driver_does_not_list_are_gone(
     assert gone_devices([]) == []
     nvidia_smi(tmp_path, monkeypatch, "echo 'no devices were found'; exit 6")
     assert gone_devices(GPUS) == []
+
+
+WAITS = """
+    import os, pathlib, sys, time
+    import torchdeck
+    for step in range(1, 100000):
+        torchdeck.log({"loss": 1.0}, step=step)
+        if os.environ["WORLD_SIZE"] == "2" and pathlib.Path("go").exists():
+            sys.exit(0)
+        time.sleep(0.05)
+    """
+
+
+def test_a_rank_that_hangs_is_left_out(tmp_path: Path) -> None:
+    """With launch.on_hang = "exclude": one of three is stopped; the next attempt has the others' devices."""
+    policy = with_policy(max_restarts=3, on_hang="exclude", hang_after=1.0, kill_grace=1.0)
+    plan = elastic_plan(tmp_path)
+    node = dataclasses.replace(plan.nodes[0], command=tuple(script(tmp_path, WAITS)))
+    run = AgentRun(tmp_path / "home", dataclasses.replace(plan, policy=policy, nodes=(node,)))
+    with cleaning([run]):
+        run.start()
+        run.wait("running")
+
+        def trains() -> int | None:
+            found = run.heartbeat().get("ranks", {}).get("1", {})
+            return found.get("pid") if found.get("step", 0) > 20 else None
+
+        os.kill(wait_for_value(trains, 20, "steps of rank 1"), signal.SIGSTOP)
+        assert run.wait("hang").fields["rank"] == 1
+        told = run.wait("restarting").fields
+        assert (told["reason"], told["suspect"]) == ("smaller", {"node": "localhost", "local_rank": 1})
+        started = run.wait("attempt_started", count=2).fields
+        assert (started["world_size"], started["devices"]) == (2, ["GPU-a", "GPU-c"])
+        (tmp_path / "go").touch()
+        assert run.finished()["state"] == "SUCCEEDED"

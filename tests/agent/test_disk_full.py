@@ -10,11 +10,11 @@ import pytest
 from support.agents.agent_run import AgentRun, cleaning, make_plan, script, with_policy
 from support.system.small_disk import mounted
 from support.waiting import wait_until
-from torchdeck.contract.inodes import inodes_left
+from torchdeck.contract.free_space import inodes_left
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.launching.requests import Request, page_request
-from torchdeck.runs.failure import recognise
-from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory
+from torchdeck.runs.failures.chapter import recognise
+from torchdeck.runs.folders.run_directory import RunDirectoryError, create_run_directory
 
 pytestmark = [pytest.mark.processes, pytest.mark.root]
 

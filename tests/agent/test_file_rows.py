@@ -8,8 +8,8 @@ import pytest
 
 from support.values.metrics import opened, rank_folder
 from torchdeck.agent.ranks.file_rows import FileRows
-from torchdeck.trainers.files.finding import Found
-from torchdeck.trainers.files.kinds import kind_of
+from torchdeck.trainers.files.metric_file_kinds import kind_of
+from torchdeck.trainers.files.metric_file_search import Found
 from torchdeck.trainers.reading import Reading
 
 

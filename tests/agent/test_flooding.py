@@ -16,7 +16,7 @@ from torchdeck.agent.ranks import printed_series
 from torchdeck.agent.ranks.observation import PrintedNumbers
 from torchdeck.agent.ranks.printed_series import KEPT, PrintedSeries, written_position
 from torchdeck.agent.ranks.rank_watch import ScriptProgress
-from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.rank_layout import RankLayout
 
 FLOOD = """
 import os, sys, time

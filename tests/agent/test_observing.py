@@ -17,7 +17,6 @@ from support.values.checkpoint_files import flip, save
 from torchdeck.agent.attempt.attempt_plan import free_port, resume_from
 from torchdeck.agent.attempt.local_attempt import compose_environment
 from torchdeck.agent.attempt.resume_points import AttemptError
-from torchdeck.agent.disk import free_bytes, low_disk
 from torchdeck.agent.gpus import gpu_sampler, parse_smi
 from torchdeck.agent.housekeeping import Syncer
 from torchdeck.agent.inbox import Inbox
@@ -25,8 +24,9 @@ from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.printed_series import PrintedSeries, written_position
 from torchdeck.agent.ranks.rank_watch import ScriptProgress
-from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.free_space import free_bytes, low_disk
 from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
 RUN = "test-run"

@@ -24,16 +24,23 @@ Heartbeat.beat = _faulty
 """
 
 
-def faulty_core(folder: Path) -> Path:
-    """Torchdeck's code with an agent that fails once its run has a file `broken`."""
+UNPREPARED = """
+
+def prepare_attempt(*_):
+    raise RuntimeError("a plan that cannot be")
+"""
+
+
+def faulty_core(folder: Path, module: str = "heartbeat.py", fault: str = FAULT) -> Path:
+    """Torchdeck's code with an agent that fails once its run has a file `broken`, or with another fault."""
     package = folder / "torchdeck"
     package.mkdir(parents=True)
     for part in (CORE / "torchdeck").iterdir():
         if part.name != "agent":
             (package / part.name).symlink_to(part)
     shutil.copytree(CORE / "torchdeck/agent", package / "agent")
-    with (package / "agent/heartbeat.py").open("a") as file:
-        file.write(FAULT)
+    with (package / "agent" / module).open("a") as file:
+        file.write(fault)
     return folder
 
 
@@ -50,3 +57,14 @@ def test_an_agents_own_error_is_named_and_another_goes_on(make_run: Maker, tmp_p
     assert "Traceback (most recent call last)" in run.node.log.read_text()
     run.request("stop_now")
     assert run.finished()["state"] == "CANCELLED"
+
+
+def test_an_attempt_that_an_own_error_keeps_from_being_prepared_says_so(
+    make_run: Maker, tmp_path: Path
+) -> None:
+    core = faulty_core(tmp_path / "faulty", "attempt/preparation.py", UNPREPARED)
+    run = make_run(WAITING).start(core=core)
+    finished = run.finished()
+    assert finished["state"] == "FAILED"
+    assert "an error of Torchdeck itself: RuntimeError: a plan that cannot be" in finished["why"]
+    assert "preparation.py" in run.node.log.read_text()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torchdeck.agent.ranks.printed_series import PrintedSeries
 from torchdeck.agent.ranks.script_book import ScriptBook
-from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.trainers.reading import Reading

@@ -14,7 +14,8 @@ import pytest
 from support.agents.agent_run import CORE
 from support.waiting import wait_until
 from torchdeck.agent.ranks.failures import read_exit
-from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.rank_layout import RankLayout
 
 pytestmark = pytest.mark.processes
 

@@ -171,3 +171,47 @@ def test_a_follower_that_only_gave_up_its_lead_takes_part_in_the_same_life_again
     begun = [Event("agent_started", 1.0, 0.0, {"part": "follower", "life": 0})]
     assert replay([*begun, departed], 0).finishes == 0
     assert replay([*begun, for_good], 0).finishes == 1
+
+
+def ended(
+    step: int, *, saved: bool = False, traceback: str | None = None
+) -> list[tuple[str, dict[str, Any]]]:
+    first = {"rank": 0, "message": "m", "code": 1, "traceback": traceback}
+    fields = {"attempt": 1, "outcome": "failed", "first_failure": first, "step": step, "saved": saved}
+    return [("attempt_started", {"attempt": 1}), ("attempt_ended", fields)]
+
+
+RESTART: list[tuple[str, dict[str, Any]]] = [("restarting", {"attempt": 1, "reason": "restart"})]
+
+
+def test_attempts_that_brought_nothing_are_counted_from_their_rows() -> None:
+    """A new step or checkpoint ends the count; the attempt that is not judged yet is not in it."""
+    lives = [*ended(8), *RESTART, *ended(8), *RESTART, *ended(5, traceback="T"), *RESTART]
+    recovered = folded(lives)
+    assert (recovered.fruitless, recovered.reached, recovered.traceback) == (2, 8, "T")
+    recovered = folded([*lives, *ended(7, traceback="U")])
+    assert (recovered.fruitless, recovered.reached, recovered.traceback, recovered.step) == (2, 8, "T", 7)
+    assert folded([*lives, *ended(9), *RESTART]).fruitless == 0
+    assert folded([*lives, *ended(8, saved=True), *RESTART]).fruitless == 0
+    saved = [*lives, ("attempt_started", {}), ("checkpoint", {"path": "/c", "step": 8})]
+    assert folded(saved).saved
+    assert not folded([*lives, ("attempt_started", {})]).saved
+    port: list[tuple[str, dict[str, Any]]] = [("restarting", {"attempt": 1, "reason": "port"})]
+    assert folded([*lives, *ended(0), *port]).fruitless == 2
+    smaller = {"attempt": 1, "reason": "smaller", "suspect": {"node": "b", "local_rank": None}}
+    assert folded([*lives, ("restarting", smaller)]).fruitless == 0
+
+
+def test_a_script_that_saves_on_stop_is_known_from_its_rows() -> None:
+    """And that it was asked to; another attempt is not."""
+    begun: list[tuple[str, dict[str, Any]]] = [
+        ("attempt_started", {"attempt": 1}),
+        ("saves_on_stop", {"attempt": 1, "saves": True}),
+    ]
+    stop = ("stopping", {"kind": "graceful", "why": "user", "detail": ""})
+    over = ("saves_on_stop", {"attempt": 1, "saves": False})
+    assert folded(begun).saves_on_stop
+    recovered = folded([*begun, stop, over])
+    assert (recovered.saves_on_stop, recovered.asked_to_save) == (False, True)
+    assert not folded([*begun, over, stop]).asked_to_save
+    assert not folded([*begun, *ended(1)]).saves_on_stop

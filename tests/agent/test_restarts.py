@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from support.agents.agent_run import Maker, with_policy
+from support.agents.agent_scripts import kill_and_wait
 
 
 def test_a_failed_gang_is_started_again_as_often_as_allowed(make_run: Maker) -> None:
@@ -67,3 +68,17 @@ def test_a_crash_loop_ends_with_its_reason(make_run: Maker) -> None:
     why = run.finished()["why"]
     assert len(run.events("attempt_started")) == 3
     assert "without a new step or checkpoint" in why
+
+
+def test_a_crash_loop_is_noticed_by_agents_that_are_killed_in_between(make_run: Maker) -> None:
+    """Each agent continues the count, and knows the traceback of the attempt before its own."""
+    policy = with_policy(max_restarts=100, restart_delay=2.0)
+    run = make_run("raise ValueError('no data')", nproc=1, policy=policy).start()
+    for count in (1, 2):
+        run.wait("restarting", count=count)
+        kill_and_wait(run.agent())
+        run.wait("agent_started", count=count + 1)
+    why = run.finished()["why"]
+    assert len(run.events("attempt_started")) == 3
+    assert "3 attempts in a row ended without a new step or checkpoint" in why
+    assert "the same traceback" in why

@@ -34,7 +34,7 @@ def points(
 
 @given(st.lists(st.sets(st.integers(1, 9)), min_size=1, max_size=4))
 def test_the_newest_that_all_have(disks: list[set[int]]) -> None:
-    """None where no one has any; a sentence where some have, and there is none in common."""
+    """None if no one has any; a sentence where some have, and there is none in common."""
     offers = {
         f"n{node}": tuple(point(step) for step in sorted(steps, reverse=True))
         for node, steps in enumerate(disks)
@@ -45,7 +45,7 @@ def test_the_newest_that_all_have(disks: list[set[int]]) -> None:
     elif not any(disks):
         assert common_point(offers) is None
     else:
-        with pytest.raises(AttemptError, match="no checkpoint is there on every node"):
+        with pytest.raises(AttemptError, match="no checkpoint exists on every node"):
             common_point(offers)
 
 
@@ -145,3 +145,36 @@ def test_a_part_that_is_not_there_is_told(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     with pytest.raises(AttemptError, match="cannot resume from step 5"):
         check_point(folder, point(5))
+
+
+def of_script(
+    name: str, created: float, *, step: int = -1, kind: str = "hf", copied: bool = False
+) -> ResumePoint:
+    here = () if copied else ("saved",)
+    return ResumePoint("script", name, step, save=kind, here=here, created=created)
+
+
+def test_the_newest_of_a_script_that_all_nodes_have() -> None:
+    """Each has its own time of the save; a copy counts, unless no node saved that checkpoint in this run."""
+    four, two = of_script("checkpoint-4", 9.0, step=4), of_script("checkpoint-2", 5.0, step=2)
+    offers = {"a": (four, two), "b": (two._replace(created=6.0),)}
+    assert common_point(offers) == two._replace(created=6.0).everywhere
+    copied = of_script("checkpoint-4", 99.0, step=4, copied=True)
+    assert common_point({**offers, "b": (copied, two)}) == four.everywhere
+    with pytest.raises(AttemptError, match="no node has a checkpoint that this run saved"):
+        common_point({"a": (copied,), "b": (copied,)})
+    file = of_script("ckpt.pt", 9.0, kind="nanogpt")
+    assert common_point({"a": (file,), "b": (file._replace(created=8.0),)}) == file.everywhere
+
+
+def test_a_node_without_a_scripts_checkpoint_is_named_with_what_to_copy() -> None:
+    """Some kinds are complete only with a file beside them."""
+    one = of_script("global_step10", 9.0, step=10, kind="deepspeed")
+    with pytest.raises(AttemptError) as refused:
+        common_point({"a": (one,), "b": (), "c": ()})
+    said = str(refused.value)
+    assert "a has global_step10; b has none; c has none" in said
+    assert "Copy global_step10 and the file latest next to it to the same folder on b, c" in said
+    unknown = one._replace(save="of a newer version")
+    with pytest.raises(AttemptError, match="Copy global_step10 to the same folder on b,"):
+        common_point({"a": (unknown,), "b": ()})

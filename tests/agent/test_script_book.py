@@ -39,6 +39,15 @@ def test_a_bar_of_something_else_counts_for_nothing(book: ScriptBook) -> None:
     assert (book.state.step, book.state.total) == (10, 300)
 
 
+def test_counted_steps_never_override_what_the_program_says(book: ScriptBook) -> None:
+    """Five steps of an optimizer may be one of the program's."""
+    book.take(Reading(step=45), "counted", "counted optimizer steps")
+    assert (book.state.step, book.state.origins["step"].layer) == (45, "counted")
+    book.take(Reading(step=10), "stdout", "printed lines")
+    book.take(Reading(step=50), "counted", "counted optimizer steps")
+    assert (book.state.step, book.state.origins["step"].layer) == (10, "stdout")
+
+
 def test_arguments_give_a_total_until_something_better_does(book: ScriptBook) -> None:
     """--max_steps 100 of a program whose own state says 90."""
     book.take(Reading(total=100), "arguments", "--max_steps")
@@ -63,3 +72,22 @@ def test_the_next_agent_continues(book: ScriptBook, tmp_path: Path) -> None:
     assert other.state == book.state == read_script_state(tmp_path / "script.json")
     other.take(Reading(step=6), *STATE)
     assert (other.state.step, other.state.total, other.state.phase) == (6, 9, RankPhase.EVALUATING)
+
+
+def test_the_rate_after_a_resume_is_that_of_its_own_steps(book: ScriptBook) -> None:
+    """Not of the jump from step 0, at which a callback begins."""
+    book.take(Reading(step=0, time=1000.0), "inside", "Hugging Face Trainer")
+    book.take(Reading(step=900, time=1005.0), "inside", "Hugging Face Trainer")
+    assert book.state.rate is None
+    book.take(Reading(step=905, time=1010.0), "inside", "Hugging Face Trainer")
+    assert book.state.rate == pytest.approx(1.0)
+
+
+def test_counted_steps_and_printed_ones_make_no_rate_together(book: ScriptBook) -> None:
+    for step in range(1, 6):
+        book.take(Reading(step=step, time=1000.0 + step), "counted", "counted optimizer steps")
+    book.take(Reading(step=925, time=1006.0), "stdout", "printed lines")
+    assert book.state.rate == pytest.approx(1.0), "of the counted ones"
+    book.take(Reading(step=950, time=1031.0), "stdout", "printed lines")
+    book.take(Reading(step=1000, time=1056.0), "stdout", "printed lines")
+    assert book.state.rate == pytest.approx(1.5)

@@ -10,7 +10,7 @@ from support.agents.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.processes.shim import PROCESS_NAME
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 
 UNTIL_GO = """
 import os, time
@@ -187,3 +187,38 @@ def test_ranks_that_end_after_agent_and_shim_say_how_the_run_ended(make_run: Mak
     found = read_run(run.layout)
     assert (found.state, found.exit_code) == (RunState.SUCCEEDED, 0)
     assert "the agent ended before it could write the run's end" in found.why
+
+
+SAVES = """
+import os, time
+from pathlib import Path
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.inside_state import InsideState, write_inside_state
+attempt = RunLayout(Path(os.environ["TORCHDECK_RUN_DIR"])).attempt(1)
+rank = attempt.rank(int(os.environ["RANK"]))
+write_inside_state(rank.inside, InsideState("Hugging Face Trainer", saves_on_stop=True))
+while not attempt.stop.exists():
+    time.sleep(0.02)
+write_inside_state(rank.inside, InsideState("Hugging Face Trainer", saves_on_stop=False))
+print("saving")
+while not Path("go").exists():
+    time.sleep(0.02)
+print("saved")
+"""
+
+
+def test_a_script_that_saves_on_a_stop_is_not_disturbed_by_a_killed_agent(make_run: Maker) -> None:
+    """The next agent knows that the script was asked to save, although it has ceased to say that it does."""
+    run = make_run(SAVES, policy=with_policy(stop_grace=60.0)).start()
+    run.wait("saves_on_stop")
+    run.request("stop")
+    run.wait_stdout("saving")
+    run.wait_stdout("saving", rank=1)
+    wait_until(lambda: len(run.events("saves_on_stop")) == 2, 10, "the end of it to be journaled")
+    kill_and_wait(run.agent())
+    run.wait("agent_started", count=2)
+    wait_until(lambda: run.heartbeat().get("phase") == "stopping", 10, "the stop to continue")
+    go(run)
+    assert run.finished()["state"] == "CANCELLED"
+    assert run.stdout() == "saving\nsaved\n"
+    assert run.events("signalled") == []

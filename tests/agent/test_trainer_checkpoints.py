@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from support.agents.agent_run import Maker, with_policy
-from torchdeck.agent.ranks.trainer_checkpoint_watch import TrainerCheckpointWatch
+from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpointWatch
 from torchdeck.contract.atomic import write_json
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
 from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind
 
 
 def write(path: Path, changed: float) -> Path:
@@ -88,7 +89,60 @@ def test_deleted_ones_are_told_and_not_the_newest(tmp_path: Path, monkeypatch: p
     assert watch.newest is not None
     assert watch.newest.path == str(first)
     search_later(watch, monkeypatch)
+    assert watch.changes().gone == (), "the program may be replacing it"
+    search_later(watch, monkeypatch)
     assert watch.changes().gone == (str(second),)
+
+
+def test_a_file_that_is_replaced_every_other_second_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is written or deleted, the last one that was complete counts, with its step."""
+    path, watch, now = tmp_path / "ckpt.pt", watch_of(tmp_path), [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for number in range(30):  # four searches, 0.55 s apart, and it is written again
+        if number % 4 == 0:
+            watch.progress(1100.0 + number, 100 + number)
+            write(path, 1100.0 + number)
+        elif number % 4 == 3:
+            path.unlink()
+        now[0] += 0.55
+        watch.search()
+    changes = watch.changes()
+    assert len(changes.saved) > 3
+    assert changes.gone == ()
+    assert [saved.step for saved in changes.saved] == [round(saved.changed) - 1000 for saved in changes.saved]
+
+
+def test_the_step_of_a_file_is_that_in_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the ranks report a moment later."""
+    watch = watch_of(tmp_path)
+    for number in range(900, 930):
+        watch.progress(1100.0 + (number - 900) / 25, number)
+    torch.save({"model": torch.zeros(5000), "iter_num": 900}, tmp_path / "ckpt.pt")
+    os.utime(tmp_path / "ckpt.pt", (1100.0, 1100.0))
+    assert looked(watch, monkeypatch) == ["ckpt.pt"]
+    assert watch.newest is not None
+    assert (watch.newest.step, watch.newest.about) == (900, False)
+
+
+def test_the_step_that_was_reported_nearest_to_the_save_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fast program reports later ones within the second; one that saves first reports it just after."""
+    fast = watch_of(tmp_path / "fast")
+    for number in range(900, 930):
+        fast.progress(1100.0 + (number - 900) / 25, number)
+    write(tmp_path / "fast/ckpt.pt", 1100.01)
+    looked(fast, monkeypatch)
+    slow = watch_of(tmp_path / "slow")
+    slow.progress(1090.0, 9)
+    slow.progress(1100.1, 10)
+    write(tmp_path / "slow/ckpt.pt", 1100.0)
+    looked(slow, monkeypatch)
+    assert fast.newest is not None
+    assert slow.newest is not None
+    assert (fast.newest.step, slow.newest.step) == (900, 10)
 
 
 ROTATES = """
@@ -153,7 +207,7 @@ def test_what_another_run_in_the_same_folder_may_have_saved_is_not_resumed(make_
     saved, (_, second) = run.events("checkpoint")[0], run.events("attempt_started")
     if out == ".":
         assert saved.fields["other"] == "another-run"
-        assert "another-run works in the same folder" in second.fields["from_scratch"]
+        assert "another-run uses the same folder" in second.fields["from_scratch"]
         assert second.fields["resume"] == ""
     else:
         assert "other" not in saved.fields

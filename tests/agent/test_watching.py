@@ -10,6 +10,7 @@ from typing import Any
 from support.agents.agent_run import AgentRun, Maker, with_policy
 from support.agents.agent_scripts import COOPERATIVE
 from support.waiting import wait_for_value, wait_until
+from torchdeck.contract.atomic import read_json
 from torchdeck.contract.processes import ProcessIdentity
 
 
@@ -24,7 +25,10 @@ def training(run: AgentRun, rank: int) -> int:
 
 
 def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
-    """SIGSTOP of a rank: flagged by rank and phase with what its process does; SIGCONT clears it."""
+    """SIGSTOP of a rank: flagged by rank and phase with what its process does; SIGCONT clears it.
+
+    What is known is in the run directory: of each rank, and the verdict.
+    """
     run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True, hang_after=1.0)).start()
     run.wait("running")
     pid = training(run, 1)
@@ -37,7 +41,13 @@ def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
     what = f"a hang of a stopped rank: {run.describe()}"
     hang = wait_until(lambda: [hang for hang in told("hang") if "SIGSTOP" in hang["detail"]], 30, what)[0]
     assert hang["phase"] == "training"
-    assert "rank 1 is stopped (SIGSTOP)" in hang["detail"]
+    assert hang["kind"] == "stopped"
+    assert "Rank 1 is stopped (SIGSTOP)" in hang["detail"]
+    assert f"kill -CONT {pid}" in hang["detail"]
+    folder = run.layout.attempt(1).examination(hang["examination"])
+    assert read_json(folder.verdict)["detail"] == hang["detail"]
+    assert read_json(folder.rank(1))["state"] == "T"
+    assert read_json(folder.rank(0))["pid"] == training(run, 0)
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: len(told("hang_over")) == len(told("hang")), 30, "the end of its hang")
 

@@ -22,16 +22,14 @@ from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.launching.control.controller import TICK
-from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
+from torchdeck.launching.remote.bootstrap import ByteStream
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import Dial, LinkFile, LinkTarget, NodeLink
-from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import ship
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
-from torchdeck.nodes.start_line import python_line
 
 NODES = 64
 RANKS = 8
@@ -134,10 +132,9 @@ def _over_ssh(folder: Path, hosts: TestHosts) -> DialOf:
     """One host stands for all: a connection and a link server of its own for each node."""
     hosts.trust(folder)
     entry = NodeEntry.model_validate(hosts.entry(1))
-    line = python_line(entry, PYTHON_ARGUMENTS)
 
     def dial_of(number: int) -> Dial:
         target = target_for(f"n{number}", entry, NodeInventory(), folder)
-        return SshDial(target, Credentials(), NoAsker(), line)
+        return SshDial(target, Credentials(), NoAsker(), entry)
 
     return dial_of

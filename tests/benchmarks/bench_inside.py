@@ -1,7 +1,8 @@
 """What the callbacks that are added inside a trainer cost, beside the same training without them.
 
-Hugging Face Trainer with steps that are all logged, on one rank: the CPU time by which a step is longer, as a
-share of a step of 10 ms. The fastest of many turns is compared, with and without in turn in one process.
+Hugging Face Trainer with steps that are all logged, and a loop on PyTorch whose optimizer steps are counted,
+on one rank: the CPU time by which a step is longer, as a share of a step of 10 ms. The fastest of many turns
+is compared, with and without in turn in one process.
 Without the training programs (packaging/test.sh installs them) there are no rows.
 """
 
@@ -17,7 +18,7 @@ from support.system.trainers_python import trainers_python
 from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers import inside
 
-WORKER = Path(__file__).with_name("inside_worker.py")
+WORKERS = {"Hugging Face Trainer": "inside_worker.py", "loop on PyTorch": "inside_loop_worker.py"}
 TURNS, STEPS, PACE = 16, 250, 0.01
 FOLDER = Path(inside.__file__).parent
 LIMIT = 300.0
@@ -30,19 +31,23 @@ def run() -> list[Row]:
     if python is None:
         print("the training programs are not installed", file=sys.stderr)
         return []
+    return [_row(name, python, Path(__file__).with_name(worker)) for name, worker in WORKERS.items()]
+
+
+def _row(program: str, python: str, worker: Path) -> Row:
     with tempfile.TemporaryDirectory() as folder:
-        turns = _turns(python, Path(folder))
+        turns = _turns(python, worker, Path(folder))
     with_callback, without = (min(column) for column in zip(*turns, strict=True))
     added = (with_callback - without) / STEPS
-    name = f"Hugging Face Trainer, {1000 * PACE:.0f} ms per step"
     ours, peer = 1000 * (PACE + added), 1000 * PACE
-    return [Row(name, ours, "ms", peer, "without callbacks", ours / peer, 1.01, lower_is_better=True)]
+    name = f"{program}, {peer:.0f} ms per step"
+    return Row(name, ours, "ms", peer, "without callbacks", ours / peer, 1.01, lower_is_better=True)
 
 
-def _turns(python: str, folder: Path) -> list[tuple[float, float]]:
+def _turns(python: str, worker: Path, folder: Path) -> list[tuple[float, float]]:
     rank = RunLayout(folder / "run").attempt(1).rank(0)
     rank.root.mkdir(parents=True)
-    words = [python, str(WORKER), str(TURNS), str(STEPS)]
+    words = [python, str(worker), str(TURNS), str(STEPS)]
     ours = {"TORCHDECK_RUN_ID": "r", "TORCHDECK_RUN_DIR": str(folder / "run"), "TORCHDECK_ATTEMPT": "1"}
     done = subprocess.run(
         ["/bin/sh", "-c", 'echo $$ >"$0"; "$@"; exit $?', str(rank.holder), *words],

@@ -61,7 +61,7 @@ def _seen(folder: Path) -> list[Row]:
         for step in range(ROWS):
             writer.log({"loss": 1.0}, step=step)
             begun = time.perf_counter()
-            (path,) = metrics.iterdir()
+            (path,) = metrics.glob("*.metrics")
             size, other = path.stat().st_size, linked_run.here.root / path.relative_to(linked_run.there.root)
             wait_until(lambda: _size(other) >= size, 20, "a row", every=0.002)  # noqa: B023 - called at once
             took.append(time.perf_counter() - begun)

@@ -73,7 +73,7 @@ dist.destroy_process_group()
 
 
 def run() -> list[Row]:
-    """Rows for the goals of runs across hosts; none where no hosts can be made."""
+    """Rows for the goals of runs across hosts; none if no hosts can be made."""
     try:
         return [*_two_hosts(), *_many_hosts()]
     except NoHostsError as error:

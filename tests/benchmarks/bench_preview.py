@@ -12,12 +12,12 @@ from support.values.machines import PYTHON
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck.launching.facts.node_facts import inventory_from
 from torchdeck.launching.facts.profiling import profile_model, wanted_traces
-from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
-from torchdeck.plan.preview.document import document
 from torchdeck.plan.preview.preview import make_preview
+from torchdeck.plan.preview.preview_json import document
 
 REPEATS = 5
 GOALS = {128: 0.5, 1024: 2.0}

@@ -39,7 +39,7 @@ dist.all_reduce(torch.ones(1))
 
 
 def run() -> list[Row]:
-    """A row for each; none where no hosts can be made."""
+    """A row for each; none if no hosts can be made."""
     try:
         with tempfile.TemporaryDirectory() as name, TestHosts(2) as hosts:
             folder = Path(name)

@@ -1,7 +1,7 @@
 """What the window takes of a core while no one touches it: it shows the page of a real run that continues.
 
-On a machine that is busy with other things the processor's time grows by as much as half; paintings and
-wake-ups a second stay.
+On a machine that is busy with other things the processor's time grows by as much as half; wake-ups a
+second stay.
 """
 
 import json
@@ -76,7 +76,6 @@ def _rows(where: str, folder: Path, run_id: str, screen: Mapping[str, str]) -> l
             ours=100 * said["gui"] / said["seconds"],
             unit="%",
         ),
-        Row(name=f"  paintings of the window ({where})", ours=said["paintings"] / said["seconds"], unit="/s"),
         Row(name=f"  wake-ups of its threads ({where})", ours=said["wakeups"] / said["seconds"], unit="/s"),
     ]
 

@@ -132,7 +132,7 @@ class _Typing:
         self._type(1)
         state = self._place.service
         _until(lambda: state.state.preview is not None and state.state.preview.memory is not None, LIMIT)
-        collector = GarbageCollector(self._place, rests=lambda: False)  # as in the window while someone types
+        collector = GarbageCollector(self._place)
         collector.start()
         waits, processor, gui = [], [], []
         for number in range(2, EDITS + 2):

@@ -15,7 +15,7 @@ class Row:
         peer: the peer's figure, from the same run on the same machine.
         peer_name: who the peer is.
         ratio: how ours compares with the peer's.
-        wanted: the goal for `ratio`; None where nothing is judged.
+        wanted: the goal for `ratio`; None if nothing is judged.
         lower_is_better: the goal is an upper limit, not a lower one.
         goal_is_absolute: the goal is for `ours`, not for `ratio`; so it is, too, where there is no ratio.
     """

@@ -29,14 +29,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from torchdeck.distributed import DistributedTrainer, get_world_size, setup_distributed
-from torchdeck.distributed.recipe import Recipe
-from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings, TrainingSettings
+from torchdeck.distributed.rank_settings import CheckpointSettings, RecipeSettings, TrainingSettings
+from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
-from torchdeck.recipes.byte_gpt import recipe as byte_gpt
+from torchdeck.recipes import byte_gpt
 
 TURN = 2
 """Steps of a turn: few, so that the turns of a round see the same of what else the machine does."""

@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import Recipe, load_recipe
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
+from torchdeck.distributed.recipe_loading import Recipe, load_recipe
 from torchdeck.distributed.strategies.base import make_strategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.hooks import make_hooks

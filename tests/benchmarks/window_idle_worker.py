@@ -1,8 +1,8 @@
 """`torchdeck` with the page of a run in sight, which says what it takes while no one touches it, and closes.
 
 `python window_idle_worker.py RUN_ID SECONDS` prints one line of JSON: `processor` seconds of the process and
-of its `gui` thread over `seconds`, the run's `state`, and meanwhile the `steps` that it logged, the
-`paintings` of the window and the `wakeups` of all threads.
+of its `gui` thread over `seconds`, the run's `state`, and meanwhile the `steps` that it logged and the
+`wakeups` of all threads.
 """
 
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PATIENCE = 90.0
 """Seconds in which the run trains, and its page shows it."""
 SETTLE = 12.0
-"""Seconds before the count: what is loaded late is loaded, and no one is at the window any more."""
+"""Seconds before the count: what is loaded late is loaded."""
 
 
 class Idle:
@@ -31,7 +31,7 @@ class Idle:
 
         self._window, self._seconds = window, seconds
         self._limit = time.monotonic() + PATIENCE
-        self._before = (0.0, 0.0, 0.0, 0, 0, 0)
+        self._before = (0.0, 0.0, 0.0, 0, 0)
         self._step = 0
         window.stack.show_page("Runs")
         window.stack.when_made("Runs", lambda place: cast("RunsPage", place).open_run(run_id))
@@ -46,10 +46,10 @@ class Idle:
         return page
 
     @property
-    def _now(self) -> tuple[float, float, float, int, int, int]:
+    def _now(self) -> tuple[float, float, float, int, int]:
         waited = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
         times = time.monotonic(), time.process_time(), time.thread_time()
-        return *times, self._step, self._window.paintings, waited
+        return *times, self._step, waited
 
     def _wait(self) -> None:
         from PySide6.QtCore import QTimer
@@ -76,7 +76,7 @@ class Idle:
         QTimer.singleShot(round(self._seconds * 1000), self._say)
 
     def _say(self) -> None:
-        names = ("seconds", "processor", "gui", "steps", "paintings", "wakeups")
+        names = ("seconds", "processor", "gui", "steps", "wakeups")
         spent = (after - before for after, before in zip(self._now, self._before, strict=True))
         page = self._page
         state = page.header.state_word if page is not None else ""

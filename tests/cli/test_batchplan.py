@@ -14,7 +14,7 @@ from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import changed_source, load_batch_plan
 from torchdeck.quantities import size
 
-_NOT_COMPARED = "the data was not compared: --dataset PATH or --lengths FILE does"
+_NOT_COMPARED = "the data was not compared; give --dataset PATH or --lengths FILE to do so"
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_what_info_refuses(tmp_path: Path, plan: Path, capsys: pytest.CaptureFix
         ((plan, "-w", 2, "-r", 2), "rank 2 is out of range: with 2 ranks it must be from 0 to 1"),
         ((plan, "-w", 0), "world size 0 is out of range"),
         ((tmp_path,), "there is no batch plan in"),
-        ((tmp_path / "s" / "rank_0", "-w", 2), "is a shard already"),
+        ((tmp_path / "s" / "rank_0", "-w", 2), "is already a shard"),
     ):
         assert _run("info", *arguments) == 2
         assert said in capsys.readouterr().err
@@ -193,7 +193,7 @@ def test_shards_open_in_a_plain_process(
 ) -> None:
     """Each rank_R is a plan that a process without torch opens; together they have every sample once."""
     assert _run("shard", plan, "-w", 3, "-o", tmp_path / "s", "--balance", "attention", "--cost", 100) == 0
-    assert f"shared out: {tmp_path / 's'}/rank_0 to rank_2" in capsys.readouterr().out
+    assert f"divided: {tmp_path / 's'}/rank_0 to rank_2" in capsys.readouterr().out
     script = (
         "import sys\n"
         "from torchdeck.data.batch_plan import changed_source, load_batch_plan\n"

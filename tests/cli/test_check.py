@@ -11,7 +11,8 @@ from rich.console import Console
 
 from torchdeck.cli import check
 from torchdeck.cli.check import print_matrix
-from torchdeck.plan.check import failed, ok
+from torchdeck.plan.check import failed, ok, warning
+from torchdeck.use_cases.check import Checked
 
 
 def command(*words: str) -> int:
@@ -30,12 +31,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.processes
 def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every check is shown, and the exit status is 0."""
     assert command("--script", "train.py", "--set", "distributed.devices=cpu") == 0
     shown = capsys.readouterr().out
     assert "ok       script " in shown
     assert "All checks passed. Ready to launch." in shown
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 warning"), (6, "6 warnings")])
+def test_warnings_are_counted_at_the_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: int, told: str
+) -> None:
+    """It would start, but not every check passed."""
+    doubts = (warning("memory", "localhost", "nothing that was tried makes it fit", "use less"),) * count
+    monkeypatch.setattr(check, "check", lambda *_: Checked((ok("script", "localhost", "is there"), *doubts)))
+    assert command("--script", "train.py") == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith(f"Ready to launch, with {told}.\n")
+    assert "All checks passed" not in shown
 
 
 def test_a_failure_is_exit_3(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +81,7 @@ def test_a_misfit_does_not_hide_other_failures(folder: Path, capsys: pytest.Capt
 def test_a_bad_config_is_exit_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is checked then."""
     assert command("--script", "train.py", "--set", "launch.stopgrace=1") == 2
-    assert "right: launch.stop_grace" in capsys.readouterr().err
+    assert "expected: launch.stop_grace" in capsys.readouterr().err
 
 
 def test_a_home_that_cannot_be_is_a_failure(
@@ -82,7 +97,7 @@ def test_a_home_that_cannot_be_is_a_failure(
 def test_the_modules_are_cheap_to_import() -> None:
     """`torchdeck --help` imports every command; none of them may bring pydantic, rich or numpy along."""
     code = (
-        "import sys, torchdeck.cli.plan.command, torchdeck.cli.check, torchdeck.cli.refusals\n"
+        "import sys, torchdeck.cli.plan.plan_command, torchdeck.cli.check, torchdeck.cli.refusals\n"
         "print([name for name in ('pydantic', 'rich', 'numpy', 'torch', 'tomlkit') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"

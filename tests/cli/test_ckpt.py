@@ -13,12 +13,12 @@ from support.values import machines
 from support.values.checkpoint_files import flip, save
 from support.values.histories import controller_journal, ended, event, finished, running_run
 from support.values.made_runs import IDS, line, make_run
-from torchdeck.cli.ckpt import command as ckpt
+from torchdeck.cli.ckpt import ckpt_command
 
 
 def _run(*argv: str) -> int:
     parser = argparse.ArgumentParser()
-    ckpt.add_parser(parser.add_subparsers())
+    ckpt_command.add_parser(parser.add_subparsers())
     args = parser.parse_args(["ckpt", *argv])
     code: int = args.handler(args)
     return code
@@ -177,7 +177,7 @@ def test_a_plan_that_says_nothing_exits_with_2(tmp_path: Path, capsys: pytest.Ca
     """A run directory whose plan is torn asks for the checkpoints' folder instead."""
     (tmp_path / "plan.json").write_text("{")
     assert _run("list", str(tmp_path)) == 2
-    assert "does not say where the run's checkpoints lie" in capsys.readouterr().err
+    assert "does not tell where the run's checkpoints are" in capsys.readouterr().err
 
 
 @pytest.mark.processes
@@ -185,7 +185,7 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
     """Verifying takes the standard library: a laptop without torch can do it."""
     save(tmp_path, 10)
     code = (
-        "import argparse, sys; from torchdeck.cli.ckpt import command as ckpt; "
+        "import argparse, sys; from torchdeck.cli.ckpt import ckpt_command as ckpt; "
         "p = argparse.ArgumentParser()\n"
         "ckpt.add_parser(p.add_subparsers()); a = p.parse_args(['ckpt', 'verify', sys.argv[1]])\n"
         "print(a.handler(a), sorted({'torch', 'numpy'} & set(sys.modules)))"
@@ -207,7 +207,7 @@ def test_a_checkpoint_on_a_node_is_seen_as_runs_show_sees_it(
     node.root.mkdir()
     node.journal.write_text("".join(map(line, [*running_run(), saved, ended(), finished()])))
     assert _run("list", IDS[0]) == 0
-    assert "step_00000020 lies on node gpu3 (/scratch/saved/step_00000020)" in capsys.readouterr().out
+    assert "step_00000020 is on node gpu3 (/scratch/saved/step_00000020)" in capsys.readouterr().out
     assert _run("list", IDS[0], "--json") == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["step"], row["node"], row["path"]) == (20, "gpu3", "/scratch/saved/step_00000020")

@@ -14,7 +14,7 @@ from support.deepspeed.deepspeed_jobs import run_jobs
 from support.ranks.torch_process import run_torch
 from support.system.deepspeed_python import ABSENT, deepspeed_python
 from support.values.checkpoint_files import save
-from torchdeck.cli.ckpt import command as ckpt
+from torchdeck.cli.ckpt import ckpt_command
 from torchdeck.use_cases.checkpoints import ExchangeFailedError, exchange_in_process
 
 pytestmark = pytest.mark.processes
@@ -30,7 +30,7 @@ with CheckpointManager(sys.argv[1]) as checkpoints:
 
 def _run(*argv: str) -> int:
     parser = argparse.ArgumentParser()
-    ckpt.add_parser(parser.add_subparsers())
+    ckpt_command.add_parser(parser.add_subparsers())
     args = parser.parse_args(["ckpt", *argv])
     code: int = args.handler(args)
     return code
@@ -83,7 +83,7 @@ def test_what_cannot_be_done_exits_with_1(tmp_path: Path) -> None:
     """The process's sentence is the command's; nothing is left, and torch was never imported here."""
     folder = save(tmp_path, 10)  # a manifest that fits, and no tensors
     code = (
-        "import argparse, sys; from torchdeck.cli.ckpt import command as ckpt; "
+        "import argparse, sys; from torchdeck.cli.ckpt import ckpt_command as ckpt; "
         "p = argparse.ArgumentParser()\n"
         "ckpt.add_parser(p.add_subparsers()); a = p.parse_args(['ckpt', 'export', *sys.argv[1:]])\n"
         "print(a.handler(a), 'torch' in sys.modules)"
@@ -114,7 +114,7 @@ def test_an_interpreter_without_torch_is_said(
 def test_a_process_that_says_nothing_or_dies_is_ended(tmp_path: Path) -> None:
     """There is no limit for work that continues, only for silence."""
     for name, body, silence, said in (
-        ("silent", "exec sleep 60", 0.3, "nothing was heard for 0.3 s"),
+        ("silent", "exec sleep 60", 0.3, "no output for 0.3 s"),
         ("dying", "echo broken >&2; exit 3", 30.0, "exit code 3: broken"),
         ("odd", "echo hello", 30.0, "which is no answer"),
     ):

@@ -27,8 +27,8 @@ from torchdeck.cli.runs.terminal import TerminalDisplay
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.links import UP, LinkState
-from torchdeck.runs.output import OutputLine
-from torchdeck.runs.state import CheckpointSeen
+from torchdeck.runs.rank_output import OutputLine
+from torchdeck.runs.run_state import CheckpointSeen
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView, fold
 
@@ -246,3 +246,18 @@ def test_code_under_way_stands_below_on_a_terminal() -> None:
     assert lines[-1] == "and to 2 more nodes"
     display.sending(())
     assert not any("code" in str(line) for line in display._lines())
+
+
+def test_a_reason_is_not_repeated_as_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    """A hang is the reason of the state, and one of the warnings."""
+    hang = event(
+        "hang", 103.0, attempt=1, rank=1, still=34.0, limit=30.0, kind="slow", detail="Rank 1 hangs."
+    )
+    view, display = view_of([*running_run(), hang]), PlainDisplay()
+    display.state(view)
+    for warning in view.warnings:
+        display.note(warning)
+    display.note("another matter")
+    shown = capsys.readouterr().out
+    assert shown.count("Rank 1 hangs.") == 1
+    assert "torchdeck: another matter\n" in shown

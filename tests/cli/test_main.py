@@ -37,7 +37,9 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert f"torchdeck {name}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["list", "show", "logs", "metrics", "attach", "stop", "resume", "delete"])
+@pytest.mark.parametrize(
+    "command", ["list", "show", "stacks", "logs", "metrics", "attach", "stop", "resume", "delete"]
+)
 def test_every_command_on_runs_takes_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The help of each names --json."""
     with pytest.raises(SystemExit):
@@ -59,7 +61,7 @@ def test_without_a_window_it_says_what_to_type(
     """The app is not installed: exit code 2, and the command that works."""
     run_file = tmp_path / "my.toml"
     run_file.touch()
-    monkeypatch.setattr(cli, "_windows", lambda: ())
+    monkeypatch.setattr(cli, "windows", lambda: ())
     assert cli.main([str(run_file)] if named else []) == 2
     assert f"torchdeck --no-gui {run_file if named else 'RUN.toml'}" in capsys.readouterr().err
 
@@ -79,20 +81,20 @@ def test_window_is_opened_where_one_is_installed(tmp_path: Path, monkeypatch: py
         def load(self) -> object:
             return window
 
-    monkeypatch.setattr(cli, "_windows", lambda: [Entry()])
+    monkeypatch.setattr(cli, "windows", lambda: [Entry()])
     for arguments in ([str(run_file)], [], [str(script)], ["--script", str(script)]):
         assert cli.main(arguments) == 5
     assert opened == [[str(run_file)], [], [str(script)], [str(script)]]
 
 
 def test_the_window_is_that_of_this_package() -> None:
-    assert [entry.value for entry in cli._windows()] == ["torchdeck_app.start:main"]
+    assert [entry.value for entry in cli.windows()] == ["torchdeck_app.start:main"]
 
 
 def test_a_file_that_is_not_there_opens_no_window(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "_windows", lambda: pytest.fail("opened a window"))
+    monkeypatch.setattr(cli, "windows", lambda: pytest.fail("opened a window"))
     assert cli.main([str(tmp_path / "my.toml")]) == 2
     assert "there is no file" in capsys.readouterr().err
 
@@ -101,11 +103,11 @@ def test_options_that_the_window_would_drop_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rank count or an override belongs to --no-gui; the window never drops it."""
-    monkeypatch.setattr(cli, "_windows", lambda: pytest.fail("opened a window"))
+    monkeypatch.setattr(cli, "windows", lambda: pytest.fail("opened a window"))
     with pytest.raises(SystemExit) as caught:
         cli.main(["--script", "train.py", "--nproc", "2"])
     assert caught.value.code == 2
-    assert "--nproc is for runs without a window" in capsys.readouterr().err
+    assert "--nproc needs --no-gui" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -126,9 +128,9 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
         (["chekc", "run.toml"], "there is torchdeck check"),
         (
             ["runs", "list", "--all"],
-            "torchdeck runs list: it has no use for --all; `torchdeck runs list --help`",
+            "torchdeck runs list: unknown arguments: --all; `torchdeck runs list --help`",
         ),
-        (["plan", "a.toml", "b.toml"], "torchdeck plan: it has no use for b.toml; `torchdeck plan --help`"),
+        (["plan", "a.toml", "b.toml"], "torchdeck plan: unknown arguments: b.toml; `torchdeck plan --help`"),
     ],
 )
 def test_slips_of_the_pen_get_the_right_word(

@@ -210,3 +210,12 @@ def test_file_that_cannot_be_read_is_said(run: RunLayout, capsys: pytest.Capture
     printed = capsys.readouterr()
     assert "broken.metrics: not a metrics segment" in printed.err
     assert "loss" in printed.out
+
+
+def test_goodput(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """As text and as JSON; with the options of the table it is refused."""
+    assert metrics(capsys, ["latest", "--goodput"]).startswith("goodput ")
+    found = json.loads(metrics(capsys, ["latest", "--goodput", "--json"]))
+    assert sum(found["shares"].values()) == pytest.approx(1.0)
+    assert found["joules"] is None
+    assert "takes no option but --json" in metrics(capsys, ["latest", "--goodput", "--name", "loss"], 2)

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.cli.runs.watch import AGAIN, NodeNotes
-from torchdeck.runs.node_troubles import NodeTrouble
+from torchdeck.runs.node_troubles import NodeTrouble, TroubleKind
 
 BEGUN = 1_000.0
 
 
 def lost(now: float, state: str = "lost", node: str = "b") -> NodeTrouble:
-    return NodeTrouble(node, "link", state, BEGUN, f"node {node}: {state} {now - BEGUN:.0f} s ago")
+    return NodeTrouble(node, TroubleKind.LINK, state, BEGUN, f"node {node}: {state} {now - BEGUN:.0f} s ago")
 
 
 def test_a_trouble_is_said_once_then_at_longer_and_longer_ages_and_when_it_is_over() -> None:

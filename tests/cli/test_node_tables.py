@@ -19,8 +19,8 @@ from torchdeck.cli.console import GAP, FillingTable, bare_table, fitting, print_
 from torchdeck.cli.nodes.monitor import MonitorTable
 from torchdeck.cli.nodes.probe import BY_WEIGHT, HEADINGS, _table, sheet
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck.nodes.probe.monitoring import NodeNow, Sample
-from torchdeck.nodes.probe.probe_session import ClockOffset
+from torchdeck.nodes.probe.monitoring import NodeNow, NodeState, Sample
+from torchdeck.nodes.probe.probe_session import ClockOffset, ProbeError
 from torchdeck.nodes.probe.probing import Probed
 
 CLOCK = ClockOffset(0.003, 0.001)
@@ -234,12 +234,13 @@ def now(name: str, cpu: float, *gpus: int) -> NodeNow:
     owners = {f"GPU-{index}": {"run_id": RUN["run_id"], "name": "gpt"} for index in gpus}
     said = {"time": 0.0, "values": values, "load": (1.5, 1, 1), "owners": owners}
     sample, run = Sample.model_validate(said), RunHere.model_validate(RUN)
-    return NodeNow(name, "up", 0.0, heard=time.time(), facts=facts, sample=sample, runs=(run,))
+    return NodeNow(name, NodeState.UP, 0.0, heard=time.time(), facts=facts, sample=sample, runs=(run,))
 
 
 def test_the_monitor_is_readable_at_80_columns() -> None:
     """A line for each node and each of its GPUs; what has no room is said, and why a node is lost."""
-    lost = replace(now("node3", 1.0), state="lost", why="node node3: it did not answer 'sample' within 6 s")
+    silent = ProbeError("node node3: it did not answer 'sample' within 6 s")
+    lost = replace(now("node3", 1.0), state=NodeState.LOST, error=silent)
     nodes = {"node1": now("node1", 3.0, 0, 1), "node2": now("node2", 100.0), "node3": lost}
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
     console.print(MonitorTable().of(nodes, 80))

@@ -61,7 +61,7 @@ def test_a_node_is_added_changed_listed_and_removed(command: Command) -> None:
     assert listed[0].split()[:2] == ["NAME", "ADDRESS"]
     assert listed[1].split() == ["a", "b", "-", "python3", "0,", "1", "-", "-"]
     assert command.run("nodes", "edit", "a", "--tags", "slow").stdout == "changed a\n"
-    assert command.run("nodes", "edit", "a", "--tags", "slow").stdout == "a is so already\n"
+    assert command.run("nodes", "edit", "a", "--tags", "slow").stdout == "a is unchanged\n"
     assert "nodes trust a" in command.run("nodes", "edit", "a", "--address", "me@10.0.0.2:7").stdout
     assert (inventory_of(command)["a"].address, inventory_of(command)["a"].user) == ("10.0.0.2", "me")
     assert inventory_of(command)["a"].port == 7
@@ -117,27 +117,27 @@ def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["add", "a", "x"], "there is a node a already; `torchdeck nodes edit a` changes it"),
-        (["add", "b c", "x"], 'nodes."b c": that is no name of a node'),
+        (["add", "a", "x"], "node a already exists: `torchdeck nodes edit a` changes it"),
+        (["add", "b c", "x"], 'nodes."b c": it is not a valid name'),
         (
             ["add", "b", "x", "--port", "70000"],
-            "nodes.b.port: 70000 will not do\n    right: a whole number from 1",
+            "nodes.b.port: 70000 is not valid\n    expected: a whole number from 1",
         ),
         (
             ["add", "b", "x", "--venv", "/v", "--conda", "c"],
-            "nodes.b.conda: venv and conda name a Python each",
+            "nodes.b.conda: venv and conda each select a Python",
         ),
         (["edit", "aa", "--port", "1"], "there is no node or group aa; did you mean a?"),
         (["edit", "a", "--unset", "prot"], "there is no key prot"),
         (["edit", "a", "--unset", "address"], "nodes.a: there is no address in it"),
-        (["edit", "a"], "nothing is said of what to change in a;"),
+        (["edit", "a"], "no change to a is given:"),
         (
             ["edit", "zzz", "--port", "1"],
-            "there is no node or group zzz; `torchdeck nodes list` shows what there is",
+            "there is no node or group zzz: `torchdeck nodes list` shows what there is",
         ),
         (["add", "b", "me@x", "--user", "you"], "me@x says user me, and --user says you"),
-        (["add", "b", "x:70000"], "nodes.b.port: 70000 will not do"),
-        (["remove", "b"], "there is no node or group b to remove; there is a"),
+        (["add", "b", "x:70000"], "nodes.b.port: 70000 is not valid"),
+        (["remove", "b"], "there is no node or group b to remove: there is a"),
         (["group", "g", "nobody"], "there is no node or group nobody"),
         (["list", "nobody"], "there is no node or group nobody"),
         (["trust", "nobody"], "there is no node or group nobody"),
@@ -215,7 +215,7 @@ def test_hosts_of_the_ssh_config_are_shown(command: Command, ssh_config: Path) -
         "gate      10.0.0.1   (is in the node inventory)",
         "gpu1      me@gpu1:2222 through gate → other:7",
         "gpu2      me@gpu2:2222 through gate → other:7",
-        f"odd~name  cannot be a node: that is no name of a node; right would be {RIGHT_NAME}",
+        f"odd~name  cannot be a node: it is not a valid name; expected {RIGHT_NAME}",
         "direct    direct by a ProxyCommand",
     ]
     assert [host["host"] for host in command.json("nodes", "import")["hosts"] if not host["possible"]] == [
@@ -242,7 +242,7 @@ def test_chosen_hosts_become_nodes_for_which_the_ssh_config_goes_on_counting(
     assert (target().user, target().port) == ("you", 2223)
     again = command.run("nodes", "import", "gpu1", "lab1")
     assert again.stdout == "imported lab1\n"
-    assert "gpu1 is in the node inventory already" in again.stderr
+    assert "gpu1 is already in the node inventory" in again.stderr
     assert command.run("nodes", "import", "nobody").returncode == 2
     assert command.json("nodes", "import", "--all") == {
         "imported": ["gate", "direct"],
@@ -257,7 +257,7 @@ def test_hosts_of_another_file_are_written_down_whole(
     other.write_text(ssh_config.read_text().replace("Include", "# Include"))
     done = command.run("nodes", "import", "--all", "--file", other)
     assert done.stdout == "imported gate, gpu1, gpu2\n"
-    assert "direct cannot be a node: its proxycommand counts in ~/.ssh/config alone" in done.stderr
+    assert "direct cannot be a node: its proxycommand works only in ~/.ssh/config" in done.stderr
     home = Path(os.environ["HOME"])
     assert inventory_of(command)["gate"] == NodeEntry(address="10.0.0.1")
     assert inventory_of(command)["gpu1"].key == str(home / ".ssh" / "special")
@@ -272,15 +272,15 @@ def test_an_unknown_key_is_trusted_by_its_fingerprint_and_by_nothing_else(
     refused = command.run("nodes", "trust", "node1")
     assert refused.returncode == 3
     shown = next(word.rstrip(".") for word in refused.stderr.split() if word.startswith("SHA256:"))
-    assert f"`torchdeck nodes trust node1 --fingerprint {shown}` writes it down" in refused.stderr
+    assert f"`torchdeck nodes trust node1 --fingerprint {shown}` saves it" in refused.stderr
     other = command.run("nodes", "trust", "node1", "--fingerprint", "SHA256:other")
     assert other.returncode == 3
     assert f"{shown}; --fingerprint SHA256:other does not match it." in other.stderr
     assert not (command.home / "known_hosts").exists()
     done = command.run("nodes", "trust", "node1", "node2", "--fingerprint", shown)
     assert done.returncode == 3
-    assert done.stdout == f"node1: root@{made.address(1)}:22 is reached, and its host key is known\n"
-    assert "node node2: no one has said yet" in done.stderr
+    assert done.stdout == f"node1: root@{made.address(1)}:22 answers, and its host key is trusted\n"
+    assert "node node2: host key not verified" in done.stderr
     answers = command.run("nodes", "trust", "node1", "--json")
     assert answers.returncode == 0
     assert '"reached": true' in answers.stdout
@@ -299,7 +299,7 @@ def test_at_a_terminal_the_fingerprint_and_the_password_are_asked_for(hosts: Hos
     code, seen = typed(command, ["nodes", "trust", "node1"], answers)
     assert code == 0, seen
     assert "ssh-ed25519 SHA256:" in seen
-    assert "is reached" in seen
+    assert "its host key is trusted" in seen
     assert "canary" not in seen
     assert (command.home / "known_hosts").read_text() == made.known_hosts
     for file in command.home.rglob("*"):
@@ -350,7 +350,7 @@ def test_imported_hosts_are_reached_through_the_jump_host_that_came_with_them(
     prints = [key_print(line) for line in made.known_hosts.splitlines()]
     words = [word for shown in prints for word in ("--fingerprint", shown)]
     done = command.run("nodes", "trust", "inner", *words)
-    assert done.stdout == f"inner: root@{made.address(2)}:22 is reached, and its host key is known\n", (
+    assert done.stdout == f"inner: root@{made.address(2)}:22 answers, and its host key is trusted\n", (
         done.stderr
     )
 

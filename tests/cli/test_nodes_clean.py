@@ -13,8 +13,6 @@ import pytest
 from support.values.made_runs import IDS
 from support.values.node_facts import node_facts
 from torchdeck.cli.nodes import clean as nodes_clean
-from torchdeck.cli.nodes.clean import orphans_once
-from torchdeck.cli.nodes.lookup import ChosenNodes
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.connector import Connector
@@ -23,6 +21,8 @@ from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.opening import LocalProcess
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
+from torchdeck.use_cases.nodes.chosen import ChosenNodes
+from torchdeck.use_cases.nodes.clean import orphans_once
 
 pytestmark = pytest.mark.processes
 
@@ -86,8 +86,9 @@ class Cleaning:
         reach = Connector(self.home, talking=self._talking)
         chosen = ChosenNodes(reach, dict(reach.node_inventory().nodes))
         probed = [Probed(name, node_facts()) for name in chosen.entries]
-        monkeypatch.setattr(nodes_clean, "chosen_nodes", lambda _asked: chosen)
-        monkeypatch.setattr("torchdeck.nodes.probe.probing.probe_nodes", lambda *_: probed)
+        monkeypatch.setattr(nodes_clean, "nodes_home", lambda: self.home)
+        monkeypatch.setattr("torchdeck.use_cases.nodes.chosen.choose_nodes", lambda *_: chosen)
+        monkeypatch.setattr("torchdeck.use_cases.nodes.clean.probe", lambda _chosen: probed)
 
     @contextmanager
     def _talking(self, name: str, *_arguments: Any) -> Iterator[ProbeSession]:
@@ -146,4 +147,4 @@ def test_json_tells_what_was_removed_from_what_stays(
     assert cleaning.run(as_json=True) == 0
     folders = json.loads(capsys.readouterr().out)["folders"]
     assert [(each["run_id"], each["removed"]) for each in folders] == [(IDS[0], True), (IDS[1], False)]
-    assert [each["why"] for each in folders] == ["", "it is not known here, and another machine may have it"]
+    assert [each["why"] for each in folders] == ["", "it is unknown here, and another machine may use it"]

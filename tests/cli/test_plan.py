@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli.plan import command as plan
+from torchdeck.cli.plan import plan_command
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 RUN = """\
@@ -27,7 +27,7 @@ devices = "cpu"
 def command(*words: str) -> int:
     """The command, as the command line would call it."""
     parser = argparse.ArgumentParser()
-    plan.add_parser(parser.add_subparsers())
+    plan_command.add_parser(parser.add_subparsers())
     args = parser.parse_args(["plan", *words])
     return int(args.handler(args))
 
@@ -61,6 +61,20 @@ def test_the_preview_is_shown_to_people(run_file: Path, capsys: pytest.CaptureFi
     assert shown.err == ""
 
 
+def test_a_missing_uv_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is to make the environment; a start and a check refuse it, too."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\ndependencies = []\n')
+    (tmp_path / "train.py").touch()
+    (tmp_path / "run.toml").write_text('[run]\nscript = "train.py"\nenvironment = "uv"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torchdeck.agent.environments.state.find_uv", lambda: None)
+    assert untraced("run.toml") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "uv is not installed on localhost, and cannot make the environment: install uv there" in shown
+
+
 def test_what_nodes_execute_is_shown(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Argv, environment, slots, the whole fingerprint."""
     assert untraced(str(run_file), "--commands") == 0
@@ -78,7 +92,7 @@ def test_what_nodes_execute_is_shown(run_file: Path, capsys: pytest.CaptureFixtu
 
 
 def test_json_is_the_whole_plan(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is printed is what plan.json will hold, and the preview beside it; overrides count."""
+    """What is printed is what plan_command.json will hold, and the preview beside it; overrides count."""
     assert untraced(str(run_file), "--json", "--set", "training.microbatch=4") == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["preview"]["placement"]["world_size"] == 2
@@ -111,7 +125,7 @@ def test_the_files_that_go_are_listed(run_file: Path, capsys: pytest.CaptureFixt
     (folder / "link").symlink_to("train.py")
     assert command("--script", "train.py", "--nproc", "1", "--files") == 0
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == f"each run executes a copy of its own of {folder}: 7 files of yours, {18 + len(RUN)} B"
+    assert first == f"each run executes its own copy of {folder}: 7 files of yours, {18 + len(RUN)} B"
     listed = [" ".join(line.split()) for line in rest]
     assert listed == [
         "9 B .torchdeckignore",
@@ -121,8 +135,8 @@ def test_the_files_that_go_are_listed(run_file: Path, capsys: pytest.CaptureFixt
         f"{len(RUN)} B run.toml",
         "0 B tls.key (.torchdeckignore names it)",
         "9 B train.py",
-        "left out (.torchdeckignore takes a file along that it names: !NAME):",
-        ".env: its name is one of credentials",
+        "left out (.torchdeckignore includes a file with !NAME):",
+        ".env: its name is typical of credentials",
         "conf.yaml: holds a password or token (line 2)",
     ]
 
@@ -151,7 +165,7 @@ def test_a_picture_is_written(run_file: Path, capsys: pytest.CaptureFixture[str]
 def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With those there are; and without a trace there is nothing to compare."""
     assert untraced(str(run_file), "--compare", "ddp,dpp") == 2
-    assert "there is no strategy 'dpp'; right is one of single, ddp" in capsys.readouterr().err
+    assert "there is no strategy 'dpp'; expected one of single, ddp" in capsys.readouterr().err
     assert untraced(str(run_file), "--compare", "ddp") == 2
     assert "nothing to compare" in capsys.readouterr().err
 
@@ -214,7 +228,7 @@ def test_problems_have_file_and_line(run_file: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "run.toml:5: training.microbach" in said
     assert "run.toml:8: training.scaling" in said
-    assert "right: training.microbatch" in said
+    assert "expected: training.microbatch" in said
 
 
 def test_problems_as_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,9 +262,9 @@ def test_a_batch_plan_that_is_not_there_is_a_problem(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "not said what to run"),
+        ([], "nothing to run is given"),
         (["run.toml", "--script", "x.py"], "both given"),
-        (["run.toml", "--", "x"], "stand in it"),
+        (["run.toml", "--", "x"], "belong in it"),
         (["absent.toml"], "no such file"),
         (["--script", "x.py", "--", "\udcff"], "not UTF-8"),
     ],
@@ -262,4 +276,4 @@ def test_a_bad_command_line_is_said(
     assert command(*words) == 2
     err = capsys.readouterr().err
     assert said in err
-    assert "right: " in err
+    assert "expected: " in err

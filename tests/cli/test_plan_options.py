@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli.plan import command as plan
+from torchdeck.cli.plan import plan_command
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What is said of these options; no run file is read for it."""
     parser = argparse.ArgumentParser()
-    plan.add_parser(parser.add_subparsers())
+    plan_command.add_parser(parser.add_subparsers())
     args = parser.parse_args(["plan", "no-such-run.toml", *words])
     assert args.handler(args) == 2
     said = capsys.readouterr()
@@ -22,12 +22,12 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--rank", "0", "--svg", "x.svg"), "--rank is answered as text or with --json: leave --svg or"),
+        (("--rank", "0", "--svg", "x.svg"), "--rank is available as text or with --json: leave --svg or"),
         (("--rank", "0", "--commands"), "leave --commands or --rank out"),
         (("--rank", "0", "--export", "sh"), "leave --export or --rank out"),
         (("--compare", "ddp", "--svg", "x.svg"), "leave --svg or --compare out"),
-        (("--compare", "ddp", "--rank", "0"), "--rank and --compare are two questions"),
-        (("--out", "x"), "give --export sh or sbatch"),
+        (("--compare", "ddp", "--rank", "0"), "--rank and --compare exclude each other"),
+        (("--out", "x"), "--out needs --export sh or --export sbatch"),
     ],
 )
 def test_options_that_do_not_go_together(

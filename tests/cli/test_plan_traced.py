@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli.check import add_parser as add_check
-from torchdeck.cli.plan import command as plan
+from torchdeck.cli.plan import plan_command
 from torchdeck.contract.plan.prediction import Prediction
 
 RUN = """\
@@ -35,7 +35,7 @@ def command(*words: str) -> int:
     """The command, as the command line would call it."""
     parser = argparse.ArgumentParser()
     subparsers = parser.add_subparsers()
-    plan.add_parser(subparsers)
+    plan_command.add_parser(subparsers)
     add_check(subparsers)
     args = parser.parse_args(words)
     return int(args.handler(args))
@@ -65,7 +65,7 @@ def test_the_model_is_traced_once_and_predicted(
     assert command("plan", "run.toml") == 0
     again = capsys.readouterr()
     assert again.err == ""
-    for words in ("✓ fits: ", "Memory of a rank", "Communication", "seeded order over"):
+    for words in ("✓ fits: ", "Memory per rank", "Communication", "seeded order over"):
         assert words in again.out, words
     assert command("plan", "run.toml", "--compare", "ddp,hsdp,zero3,single") == 0
     compared = capsys.readouterr().out

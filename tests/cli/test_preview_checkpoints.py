@@ -3,11 +3,11 @@
 import pytest
 
 from support.values.machines import byte_gpt, node, plan
-from torchdeck.cli.plan.whole import checkpoint_lines, saving_times
-from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.cli.plan.terminal_views import checkpoint_lines, saving_times
+from torchdeck.distributed.rank_settings import CheckpointSettings
 
 AUTO = (
-    "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time), "
+    "as often as one failure every 6 h requires, given the duration of a save (at most 3.5% of the time), "
     "written while training continues,"
 )
 

@@ -109,7 +109,7 @@ def test_long_names_of_nodes_can_be_told_apart() -> None:
 
 def test_a_magnified_bar_says_so() -> None:
     """Where the capacity is far beyond, and only there."""
-    said = "bars are magnified: their whole width is 1.0 GiB, and the capacity lies far beyond"
+    said = "bars are magnified: their full width is 1.0 GiB, and the capacity is far beyond"
     assert said in preview_svg(with_memory(preview(1, 2), memory(peak=1)))
     assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=40)))
     assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=1, capacity=None)))
@@ -118,13 +118,13 @@ def test_a_magnified_bar_says_so() -> None:
 def test_marks_are_explained() -> None:
     """The line below a bar, the capacity where it is drawn, and the colours of groups where there are two."""
     alone = preview_svg(with_memory(preview(1, 2), memory(peak=1)))
-    assert "where the peak is expected" in alone
+    assert "expected range of the peak" in alone
     assert "capacity of the device" not in alone
     assert "capacity of the device" in preview_svg(with_memory(preview(1, 2), memory(peak=40)))
     said = "colours alternate from one group to the next"
     assert said in preview_svg(preview(2, 8, distributed={"strategy": "hsdp"}))
     assert said not in preview_svg(preview(2, 8, distributed={"strategy": "fsdp"}))
-    assert ", a square each: ranks 0 to 319" in preview_svg(preview(40, 8))
+    assert ", one square each: ranks 0 to 319" in preview_svg(preview(40, 8))
 
 
 def test_warnings_stand_out() -> None:

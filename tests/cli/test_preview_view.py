@@ -8,13 +8,12 @@ import pytest
 from rich.console import Console
 
 from support.values.previews import memory, preview, profile, with_memory
-from torchdeck.cli.plan.rank import print_rank
-from torchdeck.cli.plan.whole import print_preview
+from torchdeck.cli.plan.terminal_views import print_preview, print_rank
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.document import document
-from torchdeck.plan.preview.rank import make_rank
+from torchdeck.plan.preview.preview_json import document
+from torchdeck.plan.preview.rank_preview import make_rank
 
 LONG = "a-machine-with-a-name-that-goes-on-and-on-{:04d}.cluster.example.org"
 

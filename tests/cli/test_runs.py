@@ -33,9 +33,12 @@ from support.waiting import wait_until
 from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.inventory.file import inventory_path
+from torchdeck.quantities import duration
 from torchdeck.runs.links import LOST, UP, LinkState, write_links
+from torchdeck.telemetry.writer import MetricsWriter
 
 FAILED = [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")]
 OUTPUT = {
@@ -82,6 +85,33 @@ def test_list_says_how_far_a_run_came(torchdeck_home: Path, capsys: pytest.Captu
     assert output_of(capsys, "runs", "list").splitlines()[1].split()[-3:] == ["40", "-", "-"]
 
 
+def test_list_says_for_how_long_a_run_has_been_running(
+    torchdeck_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_live_run(torchdeck_home, 1)
+    (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    monkeypatch.setattr("torchdeck.cli.runs.listing.time.time", lambda: row["started"] + 90.0)
+    heading, shown = output_of(capsys, "runs", "list").splitlines()[:2]
+    assert "RUNNING" in shown
+    assert shown[heading.index("TOOK") :].startswith(duration(90.0))
+
+
+def test_a_watched_training_that_is_over_is_not_called_successful(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only its parent process knows whether it failed; for programs the state is as before."""
+    kinds = [
+        event("created", each.time, **{**each.fields, "kind": WATCHED}) if each.name == "created" else each
+        for each in controller_journal()
+    ]
+    make_run(torchdeck_home, kinds, [*running_run(), ended(), finished(why="its process ended")])
+    for command in (("list",), ("show", "latest")):
+        shown = output_of(capsys, "runs", *command)
+        assert "ENDED" in shown
+        assert "SUCCEEDED" not in shown
+    assert json.loads(output_of(capsys, "runs", "list", "--json"))[0]["state"] == "SUCCEEDED"
+
+
 def test_list_of_no_runs(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An empty array for programs, a hint for people."""
     assert json.loads(output_of(capsys, "runs", "list", "--json")) == []
@@ -105,6 +135,21 @@ def test_show_tells_what_failed(failed: RunLayout, capsys: pytest.CaptureFixture
     assert value["first_failure"]["rank"] == 1
     assert value["exit_code"] == 1
     assert value["directory"] == str(failed.root)
+
+
+def test_damaged_metrics_are_named(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    with MetricsWriter(failed.attempt(1).rank(0).metrics) as writer:
+        for step in range(3):
+            writer.log({"loss": 1.0}, step)
+    assert "checksum" not in output_of(capsys, "runs", "show", "latest")
+    (path,) = failed.attempt(1).rank(0).metrics.glob("*.metrics")
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    sentence = f"rows 1 to 3 of {path.relative_to(failed.root)} do not match their checksum"
+    assert sentence in output_of(capsys, "runs", "show", "latest")
+    (told,) = json.loads(output_of(capsys, "runs", "show", "latest", "--json"))["damaged_metrics"]
+    assert told.startswith(sentence)
+    assert main(["runs", "metrics", "latest"]) == 0
+    assert sentence in capsys.readouterr().err
 
 
 def test_show_says_where_traces_lie(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +179,7 @@ def test_logs_of_a_rank_that_is_not_there(failed: RunLayout, capsys: pytest.Capt
     assert "ranks 0 to 1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "attach", "stop", "resume", "delete"])
+@pytest.mark.parametrize("command", ["show", "stacks", "logs", "attach", "stop", "resume", "delete"])
 def test_a_run_that_does_not_exist_is_a_sentence(
     command: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,7 +191,7 @@ def test_a_run_that_does_not_exist_is_a_sentence(
     assert "torchdeck runs list" in captured.err
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "attach", "stop", "resume", "delete"])
+@pytest.mark.parametrize("command", ["show", "stacks", "logs", "attach", "stop", "resume", "delete"])
 def test_a_newer_run_is_a_sentence(
     command: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,7 +244,9 @@ def test_attach_to_a_run_that_is_over_shows_it_and_its_exit_code(
     assert events[-1]["state"] == "FAILED"
 
 
-@pytest.mark.parametrize(("command", "said"), [("stop", "already"), ("resume", "no checkpoint")])
+@pytest.mark.parametrize(
+    ("command", "said"), [("stop", "already"), ("stacks", "its ranks are gone"), ("resume", "no checkpoint")]
+)
 def test_what_a_run_that_is_over_cannot_do_is_refused(
     command: str, said: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,7 +303,7 @@ def test_a_run_whose_journal_is_no_file_is_listed_and_can_be_deleted(
         assert "is a named pipe" in said
         assert said.count("\n") == 1
     assert main(["runs", "stop", IDS[1]]) == 3
-    assert "nothing of run" in capsys.readouterr().err
+    assert "no process of run" in capsys.readouterr().err
     assert IDS[1] in output_of(capsys, "runs", "delete", IDS[1])
     assert not bad.root.exists()
 
@@ -348,12 +395,12 @@ def test_a_run_that_nobody_follows_is_said_to_be_one(
     write_links(layout, {"n1": up}, now - 600)
     _, row, note = output_of(capsys, "runs", "list").splitlines()
     assert row.split()[2] == "RUNNING?"
-    assert re.match(rf"\? {layout.root.name}: no one has followed it here for 10 min ", note)
+    assert re.match(rf"\? {layout.root.name}: not followed from here for 10 min", note)
     assert note.endswith(f"(torchdeck runs attach {layout.root.name})")
     shown = output_of(capsys, "runs", "show", "gpt")
-    assert "  no one has followed it here for 10 min " in shown.splitlines()[1]
-    assert "attach` does, heard of last 10 min ago\n" in shown
-    assert "  rank 0: training step 8 when it was heard of last\n" in shown
+    assert "  not followed from here for 10 min" in shown.splitlines()[1]
+    assert "attach`, last heard from 10 min ago\n" in shown
+    assert "  rank 0: training step 8 at the last report\n" in shown
     (told,) = json.loads(output_of(capsys, "runs", "list", "--json"))
     assert (told["state"], told["followed_until"]) == ("RUNNING", now - 600)
     assert json.loads(output_of(capsys, "runs", "show", "gpt", "--json"))["followed_until"] == now - 600
@@ -437,8 +484,8 @@ def test_last_lines_of_logs(failed: RunLayout, capsys: pytest.CaptureFixture[str
     [
         (["--tail", "-1"], "whole number"),
         (["--tail", "many"], "whole number"),
-        (["--since", "yesterday"], "write how long ago"),
-        (["--since", "25:00"], "write how long ago"),
+        (["--since", "yesterday"], "give how long ago"),
+        (["--since", "25:00"], "give how long ago"),
         (["--grep", "("], "no regular expression"),
     ],
 )
@@ -471,3 +518,54 @@ def test_list_of_the_newest_and_of_a_state(torchdeck_home: Path, capsys: pytest.
     assert listed("--state", "RUNNING") == []
     assert output_of(capsys, "runs", "list", "--state", "running") == "no run is RUNNING\n"
     assert output_of(capsys, "runs", "list").splitlines()[1].startswith(newest)
+
+
+HANG = {"attempt": 1, "rank": 1, "phase": "training", "step": 3, "still": 60.0, "limit": 30.0}
+
+
+def test_list_marks_a_run_that_hangs(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As long as it does."""
+    layout = add_live_run(torchdeck_home, 1)
+    for found, is_hung in ((event("hang", **HANG), True), (event("hang_over", rank=1), False)):
+        with layout.node("localhost").journal.open("a") as file:
+            file.write(line(found))
+        (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+        assert (row["state"], row["hung"]) == ("RUNNING", is_hung)
+        assert ("RUNNING, hung" in output_of(capsys, "runs", "list")) == is_hung
+
+
+def test_the_help_of_runs_names_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the list of all commands, too."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    (shown,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("  runs ")]
+    for verb in (
+        "list",
+        "show",
+        "logs",
+        "metrics",
+        "stacks",
+        "attach",
+        "stop",
+        "resume",
+        "clone",
+        "pull",
+        "delete",
+    ):
+        assert verb in shown
+
+
+def test_a_script_that_reports_nothing_has_no_step(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not step 0."""
+    kinds = [
+        event("created", each.time, **{**each.fields, "kind": "script"}) if each.name == "created" else each
+        for each in controller_journal()
+    ]
+    layout = make_run(torchdeck_home, kinds, [*running_run(), ended(), finished()])
+    rank = {"phase": "running", "step": 0, "total": None, "t": 104.0, "still": 1.0, "pid": 5}
+    beat = {"v": 1, "attempt": 1, "t": 104.0, "ranks": {"0": rank}}
+    layout.node("localhost").heartbeat.write_text(json.dumps(beat))
+    (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert row["step"] is None

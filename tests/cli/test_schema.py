@@ -68,7 +68,7 @@ def test_conditions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and the nearest key."""
     assert call("training.lrr") == 2
-    assert "right is training.lr" in capsys.readouterr().err
+    assert "expected training.lr" in capsys.readouterr().err
 
 
 def test_key_and_docs_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +82,6 @@ def test_key_and_docs_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> 
     [("nonsense.key", "one of the keys of a run file: extends, name, run"), ("trainig.a", "training\n")],
 )
 def test_a_table_that_is_unknown_itself(name: str, right: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is right is said of the table, as it has no keys to list."""
+    """The expected value is described for the table, as it has no keys to list."""
     assert call(name) == 2
-    assert f"there is no key {name}; right is {right}" in capsys.readouterr().err
+    assert f"there is no key {name}; expected {right}" in capsys.readouterr().err

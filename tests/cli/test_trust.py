@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli.main import main
-from torchdeck.trust.trust_list import TrustList
+from torchdeck.trust.trust_list import NodeScript, TrustList
 
 
 @pytest.fixture
@@ -45,6 +45,20 @@ def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         "why": f"everyone can write {folder / 'a'}",
     }
     assert (two["kind"], two["state"], two["why"]) == ("file", "trusted", "")
+
+
+def test_activation_scripts_of_nodes_are_listed(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torchdeck_home.mkdir(mode=0o700, exist_ok=True)
+    TrustList(torchdeck_home).add_node_script(NodeScript("gpu1", "~/on.sh"), "0" * 64)
+    assert main(["trust", "list"]) == 0
+    assert capsys.readouterr().out == "gpu1:~/on.sh\n"
+    assert main(["trust", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node_scripts"] == ["gpu1:~/on.sh"]
+    assert main(["trust", "remove", "gpu1:~/on.sh"]) == 0
+    assert main(["trust", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node_scripts"] == []
 
 
 def test_it_is_taken_back(folder: Path, torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from support.values.histories import created, finished, running_run
+from support.values.histories import created, event, finished, running_run
 from support.values.made_runs import line, make_run
 from torchdeck.agent.processes.detached_process import start_detached
 from torchdeck.cli.runs.display import PlainDisplay
 from torchdeck.cli.runs.watch import Watch
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import WATCHED
 
 pytestmark = pytest.mark.processes
 
@@ -98,6 +99,35 @@ def test_a_signal_is_answered_while_the_controller_begins(
     printed = capsys.readouterr().out
     assert said in printed
     assert "LOST" not in printed
+
+
+def test_a_watch_of_another_training_that_is_left_says_how_to_end_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGTERM ends the terminal alone: the watch continues, whatever the training does."""
+    first = created()
+    kind = event("created", first.time, **{**first.fields, "kind": WATCHED})
+    run = make_run(tmp_path, [kind], running_run())
+    with FrontEndSignals() as signals:
+        argv = [
+            sys.executable,
+            "-c",
+            INTERRUPTS,
+            "",
+            "",
+            str(run.control),
+            str(int(signal.SIGTERM)),
+            "nothing",
+        ]
+        controller = start_detached(argv, {**os.environ}, tmp_path / "log")
+        try:
+            assert Watch(run, PlainDisplay(), signals, controller).run() == 128 + signal.SIGTERM
+        finally:
+            os.kill(controller.pid, 9)
+            assert controller.wait(20)
+    printed = capsys.readouterr().out
+    assert f"the watch continues: `torchdeck runs attach {run.root.name}` shows it" in printed
+    assert f"`torchdeck watch --end {run.root.name}` ends it" in printed
 
 
 def test_one_without_a_controller_is_lost_at_once(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,11 +61,11 @@ def test_a_base_file_may_describe_the_cluster(tmp_path: Path) -> None:
     ("old", "new", "path", "line", "wrong", "right"),
     [
         ("gpu[00-03]", "gpu[00-03", "cluster.nodes[0].name", 11, "brackets", "gpu[000-127]"),
-        ("gpu[00-03]", "gpu[3-0]", "cluster.nodes[0].name", 11, "goes down", "gpu[000-127]"),
+        ("gpu[00-03]", "gpu[3-0]", "cluster.nodes[0].name", 11, "descending range", "gpu[000-127]"),
         ('"old[1-2]"', '"gpu01"', "cluster.nodes[1].name", 16, '"gpu01" is described twice', "once"),
         ('"old[1-2]"', '"localhost"', "cluster.nodes[1].name", 16, "not described", "localhost"),
-        ('"H100"', '"H1000"', "cluster.nodes[0].gpu", 13, 'GPU "H1000" has is not known', '"H100"'),
-        ('"H100"', '"A100"', "cluster.nodes[0].gpu", 13, "not known", "A100-80GB"),
+        ('"H100"', '"H1000"', "cluster.nodes[0].gpu", 13, 'memory of GPU "H1000" is unknown', '"H100"'),
+        ('"H100"', '"A100"', "cluster.nodes[0].gpu", 13, "unknown", "A100-80GB"),
         ("gpus = 8", "gpus = 0", "cluster.nodes[0].gpu", 13, "gpus is 0", "gpus = 8"),
         ("gpus = 4", "", "cluster.nodes[1].memory", 18, "gpus is 0", "no memory"),
         ("gpus = 4", "gpus = 4\ndevices = [0, 4]", "cluster.nodes[1].devices[1]", 18, "no GPU 4", "0 to 3"),
@@ -80,7 +80,7 @@ def test_a_base_file_may_describe_the_cluster(tmp_path: Path) -> None:
             "2",
         ),
         ("gpus = 4", "gpus = 4\naddress = '10.0.0.[1'", "cluster.nodes[1].address", 18, "brackets", "10.0"),
-        ("gpus = 4", "gpus = 4\ngpsu = 1", "cluster.nodes[1].gpsu", 18, "no such key", "cluster.nodes.gpus"),
+        ("gpus = 4", "gpus = 4\ngpsu = 1", "cluster.nodes[1].gpsu", 18, "unknown key", "cluster.nodes.gpus"),
         ("gpus = 4", "gpus = -4", "cluster.nodes[1].gpus", 17, "out of range", "from 0 to 1024"),
         ('name = "old[1-2]"', "cores = 4", "cluster.nodes[1]", 15, "no name in it", "name"),
         ('"32GiB"', '"much"', "cluster.nodes[1].memory", 18, "not a size", "80GiB"),
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_said_at_its_line(
     [
         ('["gpu99"]', "distributed.nodes[0]", 'no [[cluster.nodes]] describes "gpu99"', "gpu"),
         ('["gpu[00-04]"]', "distributed.nodes[0]", '"gpu04"', "gpu0"),
-        ('["gpu00", "gpu[00-01]"]', "distributed.nodes[1]", '"gpu00" is named twice', "once"),
+        ('["gpu00", "gpu[00-01]"]', "distributed.nodes[1]", '"gpu00" is listed twice', "once"),
         ('["gpu[00-01"]', "distributed.nodes[0]", "brackets", "list of node names"),
         ('["localhost", "gpu00"]', "distributed.nodes", "as localhost", "host name"),
     ],
@@ -122,7 +122,7 @@ def test_nodes_that_cannot_be_chosen(tmp_path: Path, nodes: str, path: str, wron
 def test_one_process_does_not_go_on_many_machines(tmp_path: Path) -> None:
     """Nor if they are described and not named."""
     problem = only_problem(tmp_path, WHOLE, "distributed.strategy=single")
-    assert problem.wrong.startswith("6 nodes do not go with")
+    assert problem.wrong.startswith("6 nodes cannot be used with")
     one = loaded(tmp_path, "distributed.strategy=single", 'distributed.nodes=["gpu00"]')
     assert one.distributed.nodes == ["gpu00"]
 
@@ -148,7 +148,7 @@ def test_it_is_documented_like_any_table() -> None:
     assert "in a table [[cluster.nodes]] of the file" in explain("cluster.nodes.gpus")
     assert "memory" in facts("cluster.nodes")["keys"]
     assert json_schema()["$defs"]["ClusterNodes"]["required"] == ["name"]
-    with pytest.raises(UnknownKeyError, match=r"right is cluster\.nodes\.gpus$"):
+    with pytest.raises(UnknownKeyError, match=r"expected cluster\.nodes\.gpus$"):
         explain("cluster.nodes.gpuss")
 
 

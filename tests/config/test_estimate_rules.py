@@ -14,19 +14,19 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
 @pytest.mark.parametrize(
     ("table", "path", "wrong"),
     [
-        ("layers = 4", "estimate", "does not say how large"),
-        ("precision = 'bf16'", "estimate", "does not say how large"),
+        ("layers = 4", "estimate", "size of the model is missing"),
+        ("precision = 'bf16'", "estimate", "size of the model is missing"),
         ("parameters = 1.5", "estimate.parameters", "not a whole number"),
         ("parameters = 0", "estimate.parameters", "out of range"),
         ("parameters = '7b'", "estimate.parameters", "text"),
         (
             "config = 'c.json'\narchitecture = 'gpt2'",
             "estimate.architecture",
-            "says the architecture already",
+            "already determines the architecture",
         ),
         ("layers = 2\nwidth = 64\nheads = 5", "estimate.heads", "do not divide width = 64"),
         ("parameters = 7e9\nheads = 32\nkv_heads = 5", "estimate.kv_heads", "cannot share 5"),
-        ("parameters = 7e9\nlayer = 2", "estimate.layer", "no such key"),
+        ("parameters = 7e9\nlayer = 2", "estimate.layer", "unknown key"),
     ],
 )
 def test_contradictions_of_a_script(table: str, path: str, wrong: str, tmp_path: Path) -> None:

@@ -69,5 +69,5 @@ def test_any_text_is_a_config_or_a_list_of_problems(
 
 def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """As a file of that length would be."""
-    with pytest.raises(ConfigError, match="too long"):
+    with pytest.raises(ConfigError, match="too large"):
         load_config_text("#" * (MAX_BYTES + 1), tmp_path)

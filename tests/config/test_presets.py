@@ -37,6 +37,27 @@ def test_a_preset_is_right(tmp_path: Path, name: str) -> None:
         assert list(preset_companions(name)) == [Path(str(config.run.recipe)).name]
 
 
+@pytest.mark.parametrize(
+    ("name", "steps", "saves"),
+    [
+        ("accelerate", "--steps", "--checkpointing_steps"),
+        ("hf-lora", "--max_steps", "--save_steps"),
+        ("hf-sft", "--max_steps", "--save_steps"),
+        ("lightning", "--epochs", None),
+        ("nanogpt", "--max_iters", "--eval_interval"),
+        ("torchtitan", "--training.steps", "--checkpoint.interval"),
+    ],
+)
+def test_a_preset_lasts_until_it_is_stopped_as_it_advises(name: str, steps: str, saves: str | None) -> None:
+    """A minute or more on two cores, and several checkpoints before its end."""
+    text = preset_text(name)
+    args = tomllib.loads(text)["run"]["args"]
+    total = int(args[args.index(steps) + 1])
+    assert total >= (300 if saves is None else 1000)
+    assert saves is None or 10 <= total / int(args[args.index(saves) + 1]) <= 20
+    assert "runs resume latest" in text or "starting it again continues" in text
+
+
 def test_every_built_in_recipe_has_one() -> None:
     """A run file to start each of them from."""
     recipes = {tomllib.loads(preset_text(name))["run"].get("recipe") for name in preset_names()}

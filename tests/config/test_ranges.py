@@ -30,12 +30,12 @@ def problem_of(cluster: dict[str, Any] | None = None, **distributed: Any) -> Pro
 @pytest.mark.parametrize(
     ("text", "wrong", "right"),
     [
-        ("3:2", '"3:2" begins with more than it ends with', '"2:3"'),
+        ("3:2", '"3:2" has a minimum above its maximum', '"2:3"'),
         ("a:b", '"a:b" is not a range of counts', '"2:3"'),
         ("2", '"2" is not a range of counts', '"2:3"'),
         ("1:2:3", "is not a range of counts", '"2:3"'),
         ("-1:2", "is not a range of counts", '"2:3"'),
-        ("0:2", '"0:2" goes down to none', '"1:2"'),
+        ("0:2", '"0:2" allows zero ranks or nodes', '"1:2"'),
         ("1:5000", "goes beyond 4096", "at most 4096"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_range_is_its_ends() -> None:
 def test_one_process_is_no_range(key: str) -> None:
     """Strategy single cannot lose a rank."""
     found = problem_of(None, strategy="single", **{key: "1:1"})
-    assert 'a range does not go with strategy = "single"' in found.wrong
+    assert 'a range cannot be used with strategy = "single"' in found.wrong
 
 
 def test_a_range_of_nodes_takes_the_machines_that_are_described() -> None:
@@ -90,8 +90,8 @@ def test_a_range_of_nodes_takes_its_spares_too() -> None:
 @pytest.mark.parametrize(
     ("more", "wrong"),
     [
-        ({"strategy": "single"}, 'spare nodes do not go with strategy = "single"'),
-        ({"rendezvous": {"backend": "c10d"}}, "numbers nodes as they meet"),
+        ({"strategy": "single"}, 'spare nodes cannot be used with strategy = "single"'),
+        ({"rendezvous": {"backend": "c10d"}}, "numbers nodes in order of arrival"),
     ],
 )
 def test_where_no_node_can_replace_another(more: dict[str, Any], wrong: str) -> None:
@@ -112,6 +112,15 @@ def test_a_rank_that_hangs_may_be_given_up_without_a_restart() -> None:
     table = {"run": {"script": "a.py"}, "launch": launch, "distributed": {"nproc": "2:3"}}
     assert config_from_dict(table, "/code").launch.on_hang == "restart"
     with pytest.raises(ConfigError, match="no restart is allowed"):
+        config_from_dict({**table, "distributed": {"nproc": 3}}, "/code")
+
+
+def test_a_rank_that_hangs_can_only_be_left_out_of_a_range() -> None:
+    """on_hang = "exclude" needs a range, or a spare node; no restart at the same size."""
+    table: dict[str, Any] = {"run": {"script": "a.py"}, "launch": {"on_hang": "exclude"}}
+    for able in ({"nproc": "2:3"}, {"nodes": "1:2"}):
+        assert config_from_dict({**table, "distributed": able}, "/code").launch.on_hang == "exclude"
+    with pytest.raises(ConfigError, match="no rank or node can be left out"):
         config_from_dict({**table, "distributed": {"nproc": 3}}, "/code")
 
 

@@ -24,12 +24,12 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
         (["distributed.devices=[0, 1]", "distributed.nproc=3"],
          "distributed.nproc", "do not fit on 2 devices"),
         (["distributed.devices=[]"], "distributed.devices", "empty"),
-        (["distributed.devices=[0, 1, 0]"], "distributed.devices[2]", "named twice"),
-        (["distributed.devices=[0, 1, '']"], "distributed.devices[2]", "names nothing"),
+        (["distributed.devices=[0, 1, 0]"], "distributed.devices[2]", "listed twice"),
+        (["distributed.devices=[0, 1, '']"], "distributed.devices[2]", "not a device"),
         (["distributed.devices=[-1]"], "distributed.devices[0]", "out of range"),
-        (['distributed.nodes=["a", "a"]'], "distributed.nodes[1]", "named twice"),
-        (['distributed.nodes=["-oProxyCommand=x"]'], "distributed.nodes[0]", "names nothing"),
-        (["distributed.nodes=[]"], "distributed.nodes", "will not do"),
+        (['distributed.nodes=["a", "a"]'], "distributed.nodes[1]", "listed twice"),
+        (['distributed.nodes=["-oProxyCommand=x"]'], "distributed.nodes[0]", "not a valid name"),
+        (["distributed.nodes=[]"], "distributed.nodes", "is not valid"),
         (["distributed.devices=cpu", "distributed.backend=nccl"], "distributed.backend", "nccl needs GPUs"),
         (["distributed.rendezvous.port=0"], "distributed.rendezvous.port", "0 is out of range"),
         (["distributed.rendezvous.port=65536"], "distributed.rendezvous.port", "65536 is out of range"),
@@ -51,10 +51,10 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
         (
             ["distributed.strategy=fsdp", "training.precision=fp16", "distributed.fsdp.param_dtype=bf16"],
             "distributed.fsdp.param_dtype",
-            "does not go with",
+            "cannot be used with",
         ),
         (["training.balance=tokens"], "training.balance", "there is none"),
-        (["training.batch_plan=plan", "training.microbatch=8"], "training.microbatch", "says which samples"),
+        (["training.batch_plan=plan", "training.microbatch=8"], "training.microbatch", "determines"),
         (["training.momentum=0.9"], "training.momentum", 'no effect with training.optimizer = "adamw"'),
         (["training.optimizer=sgd", "training.betas=[0.1, 0.2]"], "training.betas", "no effect"),
         (["training.min_lr_ratio=0.5"], "training.min_lr_ratio", "no effect"),
@@ -63,11 +63,11 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
         (["training.betas=[0.1]"], "training.betas", "[0.1] is a list"),
         (["training.lr=0"], "training.lr", "out of range"),
         (["training.lr=nan"], "training.lr", "not a finite number"),
-        (["checkpoint.keep_best=1"], "checkpoint.keep_best", "nothing will have \"heldout_loss\""),
+        (["checkpoint.keep_best=1"], "checkpoint.keep_best", "no checkpoint will have \"heldout_loss\""),
         (["checkpoint.keep_best=1", "checkpoint.best_metric=heldout_accuracy", "training.eval_every=3",
           "checkpoint.every=4"], "checkpoint.keep_best", "first meet at step 12, after the last"),
         (["checkpoint.best_is=highest"], "checkpoint.best_is", "no effect with checkpoint.keep_best = 0"),
-        (["checkpoint.resume=atuo"], "checkpoint.resume", "neither a word"),
+        (["checkpoint.resume=atuo"], "checkpoint.resume", "neither a known word"),
         (["telemetry.patterns=['(']"], "telemetry.patterns[0]", "not a regular expression"),
         (["telemetry.patterns=['(?P<step>.)']"], "telemetry.patterns[0]", "no named group besides step"),
         (["limits.min_free_disk=lots"], "limits.min_free_disk", "not a size"),
@@ -80,14 +80,14 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
         (["run.env.1A=1"], "run.env.1A", "not a name"),
         (["run.secrets=['1A']"], "run.secrets[0]", "not a name"),
         (["run.secrets=['RANK']"], "run.secrets[0]", "set by the launcher"),
-        (["run.secrets=['A', 'B', 'A']"], "run.secrets[2]", "named twice"),
-        (["run.env.A=x", "run.secrets=['A']"], "run.secrets[0]", "stands in [run.env]"),
+        (["run.secrets=['A', 'B', 'A']"], "run.secrets[2]", "listed twice"),
+        (["run.env.A=x", "run.secrets=['A']"], "run.secrets[0]", "is in [run.env]"),
         (['run.env.A="\\u0000"'], "run.env.A", "NUL"),
         (["run.recipe=byte_gpt"], "run.recipe", "neither a built-in recipe"),
         (["run.recipe=model"], "run.recipe", "neither a built-in recipe"),
-        (["name=a/b"], "name", "will not do"),
-        (['name=""'], "name", "will not do"),
-        (['name=" "'], "name", "will not do"),
+        (["name=a/b"], "name", "is not valid"),
+        (['name=""'], "name", "is not valid"),
+        (['name=" "'], "name", "is not valid"),
         (["training.seed=9223372036854775808"], "training.seed", "out of range"),
     ],
 )  # fmt: skip
@@ -124,7 +124,7 @@ def test_what_goes_together(tmp_path: Path, overrides: list[str]) -> None:
 
 def test_one_kind_of_thing_is_run(tmp_path: Path) -> None:
     """None is a problem, two are a problem at the second."""
-    assert only_problem(tmp_path, "name = 'x'\n").wrong == "it does not say what to run"
+    assert only_problem(tmp_path, "name = 'x'\n").wrong == "neither recipe, script nor module is set"
     problem = only_problem(tmp_path, "[run]\nscript = 'x.py'\n\nmodule = 'x'\n")
     assert (problem.path, problem.line) == ("run.module", 4)
 

@@ -14,8 +14,8 @@ from support.values.run_files import MINIMAL, load, problems
     [
         (["training.patience=3"], "training.patience", "patience counts evaluations, and there are none"),
         (["training.min_delta=0.1"], "training.min_delta", "no effect without training.patience"),
-        (["telemetry.profile_steps=[3, 2]"], "telemetry.profile_steps", "steps 3 to 2 are no part"),
-        (["telemetry.profile_steps=[0, 2]"], "telemetry.profile_steps", "steps 0 to 2 are no part"),
+        (["telemetry.profile_steps=[3, 2]"], "telemetry.profile_steps", "steps 3 to 2 are outside"),
+        (["telemetry.profile_steps=[0, 2]"], "telemetry.profile_steps", "steps 0 to 2 are outside"),
         (["training.steps=5", "telemetry.profile_steps=[6, 8]"],
          "telemetry.profile_steps", "training ends at step 5, before step 6"),
     ],

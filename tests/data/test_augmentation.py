@@ -189,13 +189,13 @@ def test_a_config_goes_through_json() -> None:
             {"rotation_range": (5.0, -5.0)},
             "rotation_range from 5.0 to -5.0 is empty: the first must not be above",
         ),
-        ({"rotation_range": 5.0}, "rotation_range is 5.0: right are two numbers"),
+        ({"rotation_range": 5.0}, "rotation_range is 5.0: expected two numbers"),
         ({"noise_range": (0.0, float("nan"))}, "noise_range .* both finite"),
         ({"rotation_range": (-1e308, 1e308)}, "rotation_range from .* is too wide"),
         ({"noise_range": (0.0, "1")}, "noise_range .* both finite"),
         ({"noise_range": (-0.1, 0.1)}, "noise_range starts at -0.1: it must not be negative"),
         ({"scale_range": (0.0, 1.0)}, "scale_range starts at 0.0: it must be above 0"),
-        ({"augmentation_depth": 0}, "augmentation_depth is 0: right is a whole number from 1 to 5"),
+        ({"augmentation_depth": 0}, "augmentation_depth is 0: expected a whole number from 1 to 5"),
         ({"augmentation_depth": 6}, "augmentation_depth is 6"),
     ],
 )
@@ -209,14 +209,14 @@ def test_bad_arguments_are_refused_with_the_rule() -> None:
     """Wrong ranks, negative ids, no samples, empty chunks, another mode: before anything is generated."""
     config = get_preset("mild")
     for call, message in (
-        (lambda: gen_distributed_augmentation_params(0, 4, config, 0, 4), "rank is 4: right is .* 0 to 3"),
-        (lambda: gen_distributed_augmentation_params(-1, 0, config, 0, 4), "sample_id is -1: right is"),
+        (lambda: gen_distributed_augmentation_params(0, 4, config, 0, 4), "rank is 4: expected .* 0 to 3"),
+        (lambda: gen_distributed_augmentation_params(-1, 0, config, 0, 4), "sample_id is -1: expected"),
         (lambda: gen_distributed_augmentation_params(0, 0, config, -1, 4), "base_seed is -1"),
         (lambda: gen_distributed_augmentation_params(0, 0, config, 0, 0), "world_size is 0"),
-        (lambda: stream_distributed_augmentation_chain(0, 0, 1, config), "total_samples is 0: right is"),
+        (lambda: stream_distributed_augmentation_chain(0, 0, 1, config), "total_samples is 0: expected"),
         (lambda: stream_distributed_augmentation_chain(9, 2, 2, config), "rank is 2"),
         (lambda: stream_distributed_augmentation_chain(9, 0, 2, config, 0), "chunk_size is 0"),
-        (lambda: Augmentation(config, mode="both"), "mode is 'both': right is 'rank' or 'sample'"),  # type: ignore[arg-type]
+        (lambda: Augmentation(config, mode="both"), "mode is 'both': expected 'rank' or 'sample'"),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match=message):
             call()

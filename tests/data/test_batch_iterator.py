@@ -113,5 +113,5 @@ def test_reset_goes_to_an_epoch() -> None:
 
 def test_a_batch_size_below_one_is_refused() -> None:
     """No one can iterate in batches of nothing."""
-    with pytest.raises(ValueError, match="batch_size is 0: right is a whole number from 1"):
+    with pytest.raises(ValueError, match="batch_size is 0: expected a whole number from 1"):
         exact(5, 1, 0, 0)

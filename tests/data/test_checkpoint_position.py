@@ -91,7 +91,7 @@ def test_a_position_of_another_plan_is_refused() -> None:
             position.advanced(PLAN, 1)
     with pytest.raises(PositionError, match="the batch plan is over: it has 2 epochs"):
         CheckpointPosition(2, 0, 9).advanced(PLAN, 1)
-    with pytest.raises(ValueError, match="rank is 3: right is a whole number from 0 to 2"):
+    with pytest.raises(ValueError, match="rank is 3: expected a whole number from 0 to 2"):
         iter_from_checkpoint(PLAN, CheckpointPosition(), rank=3, world_size=3)
 
 

@@ -121,7 +121,7 @@ def test_the_epochs_that_are_named_suffice() -> None:
 def test_a_checkpoint_of_another_order_is_refused() -> None:
     """Another plan, a plan where there was none, and none where there was one: each its own sentence."""
     order, other = steps_of(plan_of()), steps_of(plan_of(seed=1))
-    with pytest.raises(PositionError, match="give the plan it was made with, or start afresh"):
+    with pytest.raises(PositionError, match="give the plan it was made with, or start over"):
         order.restored(other.start.to_json())
     with pytest.raises(PositionError, match="was made without a batch plan, and this run has one"):
         order.restored(Position(0, 4, 2).to_json())

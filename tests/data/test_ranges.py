@@ -86,7 +86,7 @@ def test_a_report_of_a_huge_data_set_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ([(0, 6), (6, 12), (12, 23)], "3 ranges for 4 ranks: right is one a rank"),
+        ([(0, 6), (6, 12), (12, 23)], "3 ranges for 4 ranks: expected one per rank"),
         ([(0, 6), (7, 12), (12, 18), (18, 23)], "samples 6 to 6 are in no range: rank 1 must start at 6"),
         ([(0, 6), (4, 12), (12, 18), (18, 23)], "samples 4 to 5 are in two ranges: rank 1 must start at 6"),
         ([(0, 6), (6, 12), (12, 18), (18, 22)], "the ranges end at 22, but there are 23 samples"),
@@ -106,11 +106,11 @@ def test_bad_numbers_are_refused_with_the_rule() -> None:
     """No samples, no ranks, a rank or sample that is not there, and what is no whole number."""
     assert validate_distributed_setup(23, 4)
     for total, world_size, message in (
-        (0, 4, "total_samples is 0: right is a whole number from 1"),
-        (-3, 4, "total_samples is -3: right is a whole number from 1"),
-        (23, 0, "world_size is 0: right is a whole number from 1"),
-        (23.0, 4, "total_samples is 23.0: right is a whole number from 1"),
-        (23, True, "world_size is True: right is a whole number from 1"),
+        (0, 4, "total_samples is 0: expected a whole number from 1"),
+        (-3, 4, "total_samples is -3: expected a whole number from 1"),
+        (23, 0, "world_size is 0: expected a whole number from 1"),
+        (23.0, 4, "total_samples is 23.0: expected a whole number from 1"),
+        (23, True, "world_size is True: expected a whole number from 1"),
     ):
         with pytest.raises(ValueError, match=message):
             validate_distributed_setup(total, world_size)  # type: ignore[arg-type]  # wrong on purpose

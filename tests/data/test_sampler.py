@@ -142,7 +142,7 @@ def test_a_loader_that_asks_ahead_saves_what_was_used() -> None:
     resumed.load_state_dict(sampler.state_dict(yielded=8))
     assert next(iter(resumed)) == asked[8]
     assert sampler.state_dict()["position"]["consumed"] == 40
-    with pytest.raises(ValueError, match="yielded is 51: right is a whole number from 0 to 50"):
+    with pytest.raises(ValueError, match="yielded is 51: expected a whole number from 0 to 50"):
         sampler.state_dict(yielded=51)
 
 
@@ -190,7 +190,7 @@ def test_bad_arguments_are_refused_with_the_rule() -> None:
     for arguments, message in (
         ((0, 4, 0), "the size of dataset is 0"),
         ((23, 0, 0), "num_replicas is 0"),
-        ((23, 4, 4), r"rank is 4: right is a whole number from 0 to 3 \(num_replicas - 1\)"),
+        ((23, 4, 4), r"rank is 4: expected a whole number from 0 to 3 \(num_replicas - 1\)"),
         ((23, 4, -1), "rank is -1"),
         ((23, 4, 0, True, 2**64), "seed is"),
     ):

@@ -86,16 +86,16 @@ def test_bad_arguments_are_refused_with_the_rule() -> None:
     for call, message in (
         (
             lambda: generator.generate_seed(0, 4),
-            r"rank is 4: right is a whole number from 0 to 3 \(world_size",
+            r"rank is 4: expected a whole number from 0 to 3 \(world_size",
         ),
         (lambda: generator.generate_seed(0, -1), "rank is -1"),
-        (lambda: generator.generate_seed(-1, 0), "sample_id is -1: right is a whole number from 0"),
+        (lambda: generator.generate_seed(-1, 0), "sample_id is -1: expected a whole number from 0"),
         (lambda: generator.generate_seeds(5, -1, 0), "count is -1"),
-        (lambda: generator.generate_seeds(MAX_ID, 2, 0), "count is 2: right is a whole number from 0 to 1"),
+        (lambda: generator.generate_seeds(MAX_ID, 2, 0), "count is 2: expected a whole number from 0 to 1"),
         (lambda: generator.stream(0).words_of([3, -3]), "sample_id is -3"),
         (lambda: generator.generate_seed(1.5, 0), "sample_id is 1.5"),  # type: ignore[arg-type]  # on purpose
-        (lambda: RankAwareSeedGenerator(0, 0), "world_size is 0: right is a whole number from 1"),
-        (lambda: RankAwareSeedGenerator(-1, 4), "base_seed is -1: right is a whole number from 0"),
+        (lambda: RankAwareSeedGenerator(0, 0), "world_size is 0: expected a whole number from 1"),
+        (lambda: RankAwareSeedGenerator(-1, 4), "base_seed is -1: expected a whole number from 0"),
         (lambda: SampleSeedGenerator(2**64), "base_seed is"),
         (lambda: SampleSeedGenerator(0, -1), "epoch is -1"),
     ):

@@ -80,7 +80,7 @@ def test_it_never_changes_between_versions() -> None:
 
 def test_what_torch_refuses_is_refused() -> None:
     """A negative size, and seeds that torch does not take."""
-    with pytest.raises(ValueError, match="right is a size from 0"):
+    with pytest.raises(ValueError, match="expected a size from 0"):
         torch_permutation(-1, 0)
     for seed in (2**64, -(2**63) - 1):
         with pytest.raises(ValueError, match="it must be from"):

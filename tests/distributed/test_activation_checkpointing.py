@@ -11,8 +11,8 @@ from support.memory.allocator_events import real_allocations
 from support.ranks.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from support.training.training import RECIPE
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
-from torchdeck.distributed.recipe import RecipeError, load_recipe
-from torchdeck.distributed.units import checkpoint_blocks
+from torchdeck.distributed.fsdp_units import checkpoint_blocks
+from torchdeck.distributed.recipe_loading import RecipeError, load_recipe
 
 GPT = {"layers": 3, "heads": 2, "width": 32, "context": 32, "dropout": 0.1}
 

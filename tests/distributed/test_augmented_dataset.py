@@ -94,7 +94,7 @@ def test_ranks_differ_only_where_they_should() -> None:
 
     assert not torch.equal(image(mode="rank", rank=0, world_size=2), image(mode="rank", rank=1, world_size=2))
     assert torch.equal(image(rank=0, world_size=2), image(rank=2, world_size=3))
-    with pytest.raises(ValueError, match="rank is 2: right is a whole number from 0 to 1"):
+    with pytest.raises(ValueError, match="rank is 2: expected a whole number from 0 to 1"):
         image(rank=2, world_size=2)
 
 
@@ -129,5 +129,5 @@ def test_samples_keep_their_kind(kind: Any) -> None:
 def test_what_is_no_image_is_refused() -> None:
     """Whole numbers, and an image without channels, are refused with what would be right."""
     for wrong in (torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(4, 4)):
-        with pytest.raises(ValueError, match=r"right is floating point of shape \(channels, height, width\)"):
+        with pytest.raises(ValueError, match=r"expected floating point of shape \(channels, height, width\)"):
             augment_image(wrong, QUIET, SEED)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torchdeck.data.order import Position, SampleOrder
 from torchdeck.data.step_order import DataPosition, Layout, SeededSteps
 from torchdeck.distributed.batches import BatchLoader, StepBatches, evaluation_batches, takes_layout
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 
 Read = tuple[int, DataPosition, list[tuple[list[int], int]]]
 Shape = tuple[int, int, int, int]

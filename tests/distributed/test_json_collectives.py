@@ -30,7 +30,7 @@ def test_what_a_stranger_sends_is_refused() -> None:
     ]
     jobs = [{"world_size": 2, **message} for message in told]
     heard = [first for first, _ in measure("support.ranks.json_ranks:hear_a_stranger", jobs)]
-    assert heard[0] == "rank 1 sends 1 PiB; right is 1 B to 32 MiB"
+    assert heard[0] == "rank 1 sends 1 PiB; expected 1 B to 32 MiB"
     assert heard[1].startswith("rank 1 sends -1 ")
     assert all(text.startswith("what rank 1 sent is refused: it ") for text in heard[2:4]), heard
     assert heard[4] == "what rank 1 sent is refused: NaN is not a number in JSON"

@@ -21,7 +21,8 @@ def test_light_parts_do_not_import_torch() -> None:
     """The package, the manifest, settings and the entry before it trains leave torch alone."""
     code = (
         "import sys, torchdeck.distributed, torchdeck.contract.checkpoints.manifest\n"
-        "import torchdeck.distributed.entry, torchdeck.distributed.settings, torchdeck.distributed.recipe\n"
+        "import torchdeck.distributed.entry, torchdeck.distributed.rank_settings\n"
+        "import torchdeck.distributed.recipe_loading\n"
         "assert torchdeck.distributed.SettingsError.__name__ == 'SettingsError'\n"
         "sys.exit('torch' in sys.modules)"
     )

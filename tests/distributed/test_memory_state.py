@@ -8,7 +8,7 @@ import pytest
 from support.memory.measured_models import SHAPES, profile_of
 from support.ranks.measured_ranks import measure
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.training_state import sharded_state
 
 pytestmark = pytest.mark.processes
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer, set_lr
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import TrainingSettings
+from torchdeck.distributed.rank_settings import TrainingSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 
 
 def settings(name: str) -> TrainingSettings:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from torchdeck.distributed.precision import LossScaler, Precision
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 
 
 @pytest.mark.filterwarnings("ignore:torch.cuda.amp.GradScaler")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.distributed.recipe import BUILT_IN, RecipeError, load_recipe
+from torchdeck.distributed.recipe_loading import BUILT_IN, RecipeError, load_recipe
 
 WHOLE = "def build_model(o): ...\ndef build_data(o, s): ...\ndef loss(m, b): ...\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.ranks.recipe_ranks import recipe_settings
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
 
 
 def whole() -> dict[str, Any]:
@@ -33,11 +33,11 @@ def test_reads_what_the_planner_writes() -> None:
     [
         ("training", "lr", "fast", "recipe.training.lr must be float, not 'fast'"),
         ("training", "microbatch", True, "recipe.training.microbatch must be int, not True"),
-        ("training", "microbatch", 0, "training.microbatch is 0; right is 1 or more"),
-        ("training", "optimizer", "lion", "right is one of 'adamw', 'adam', 'sgd'"),
+        ("training", "microbatch", 0, "training.microbatch is 0; expected 1 or more"),
+        ("training", "optimizer", "lion", "expected one of 'adamw', 'adam', 'sgd'"),
         ("training", "betas", [0.9], "recipe.training.betas must be 2 values, not [0.9]"),
         ("training", "epochs", 1.0, "exactly one of training.steps and training.epochs"),
-        ("training", "scaled_lr", 0.0, "training.scaled_lr is 0.0; right is a number above 0"),
+        ("training", "scaled_lr", 0.0, "training.scaled_lr is 0.0; expected a number above 0"),
         ("training", "colour", "red", "recipe.training has unknown fields colour"),
         (
             "distributed",
@@ -46,10 +46,10 @@ def test_reads_what_the_planner_writes() -> None:
             "recipe.distributed.ddp.bucket_size_mb must be float",
         ),
         ("distributed", "fsdp", [], "recipe.distributed.fsdp must be an object, not []"),
-        ("checkpoint", "keep_last", 0, "checkpoint.keep_last is 0; right is 1 or more"),
-        ("training", "ema", 1.0, "training.ema is 1.0; right is a number above 0 and below 1"),
-        ("training", "min_delta", -0.1, "training.min_delta is -0.1; right is 0 or more"),
-        ("telemetry", "profile_steps", [3, 2], "telemetry.profile_steps is [3, 2]; right are two steps"),
+        ("checkpoint", "keep_last", 0, "checkpoint.keep_last is 0; expected 1 or more"),
+        ("training", "ema", 1.0, "training.ema is 1.0; expected a number above 0 and below 1"),
+        ("training", "min_delta", -0.1, "training.min_delta is -0.1; expected 0 or more"),
+        ("telemetry", "profile_steps", [3, 2], "telemetry.profile_steps is [3, 2]; expected two steps"),
     ],
 )
 def test_names_the_field_that_is_wrong(table: str, key: str, value: Any, sentence: str) -> None:

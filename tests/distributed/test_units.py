@@ -3,9 +3,9 @@
 import pytest
 from torch import nn
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.distributed.units import blocks_of, units_by_size, units_of
+from torchdeck.distributed.fsdp_units import blocks_of, units_by_size, units_of
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 
 
 def test_units_by_size_do_not_overlap() -> None:

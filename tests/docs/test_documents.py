@@ -42,10 +42,11 @@ def test_the_index_lists_each_record_once() -> None:
 
 
 def test_contributing_names_files_of_a_run_directory() -> None:
-    """Those that contract/layout.py lists, manifests apart."""
+    """Those that the layouts in contract/ list, manifests apart."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Reading a run directory")[2]
     rows = re.findall(r"^\| [^|]+\? \| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)
     names = {Path(word).name for row in rows for word in re.findall(r"`([\w./]+)`", row)}
-    layout = (ROOT / "core" / "torchdeck" / "contract" / "layout.py").read_text("utf-8")
+    contract = ROOT / "core" / "torchdeck" / "contract"
+    layout = "".join((contract / name).read_text("utf-8") for name in ("layout.py", "rank_layout.py"))
     assert len(names) > 12
     assert {name for name in names if f'"{name}"' not in layout} == {"manifest.json"}

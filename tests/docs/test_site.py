@@ -19,7 +19,7 @@ from torchdeck.data import HOMES as DATA_NAMES
 from torchdeck.distributed import HOMES as DISTRIBUTED_NAMES
 from torchdeck.plan.check import PAGES as CHECK_PAGES
 from torchdeck.plan.check import failed
-from torchdeck.runs.failure import chapter
+from torchdeck.runs.failures.chapter import chapter
 from torchdeck.use_cases.docs import find_page, pages
 
 pytestmark = pytest.mark.processes

@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from fakes.masked_recipe import blocks, build_data, build_model, loss
+from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
-from torchdeck.distributed.units import Blocks
 
 __all__ = ["blocks", "build_data", "build_model", "loss"]
 

@@ -18,7 +18,7 @@ from torchdeck.config.loader import load_config
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.preflight.remote.further import check_further
-from torchdeck.launching.preflight.remote.trial import Limits
+from torchdeck.launching.preflight.remote.trial import Limits, Waiting
 from torchdeck.launching.prepare import cluster_facts, plan_from
 from torchdeck.nodes.connector import Connector
 
@@ -78,7 +78,7 @@ def test_torchrun_is_tried_once_and_remembered(hosts: HostsOf, torchdeck_home: P
     assert not left_over(made)
     again = command.run("check", path)
     assert again.returncode == 0, again.stdout
-    assert "All checks passed" in again.stdout
+    assert "Ready to launch" in again.stdout
     heading = again.stdout.splitlines()[0].split()
     assert heading[:3] == ["CHECK", "node1", "node2"]
     row = next(line.split() for line in again.stdout.splitlines() if line.startswith("all-reduce"))
@@ -134,8 +134,70 @@ def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Pa
     (check,) = check_further(plan, found, reach, [], limits=Limits(imports=12.0, stuck=4.0))
     stopper.join(60)
     assert (check.status, check.node) == ("failed", "node2")
-    assert str(check).startswith("node node2: nothing has happened for ")
+    assert str(check).startswith("node node2: no progress for ")
     assert not left_over(made)
+
+
+class CancelledError(Exception):
+    """Raised as by a window whose user has cancelled."""
+
+
+def test_a_cancelled_trial_leaves_nothing(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """CancelledError once ranks run on both nodes; it says before what it waits for."""
+    made = hosts(2)
+    with_inventory(made, torchdeck_home)
+    config = load_config(run_file(folder)).config
+    reach = Connector(torchdeck_home)
+    found = cluster_facts(config, looks=FactSources(torchdeck_home, reach))
+    plan = plan_from(config, found)
+    said: list[str] = []
+
+    def cancel() -> None:
+        if ranks_on(made, 1) and ranks_on(made, 2):
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        check_further(plan, found, reach, [], waiting=Waiting(said.append, cancel))
+    assert set(said) & {"starting torchrun", "starting ranks"}
+    assert not left_over(made)
+
+
+def three_nodes(folder: Path) -> Path:
+    path = run_file(folder)
+    path.write_text(path.read_text().replace('"node2"', '"node2", "node3"'))
+    return path
+
+
+def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """Both its ends are; the third node, which is fast with both, is not."""
+    made = hosts(3)
+    command = with_inventory(made, torchdeck_home)
+    made.slow_down(2, "8mbit", target=3)
+    done = command.run("check", three_nodes(folder), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {check["node"]: check for check in checks(done) if check["name"] == "pairs"}
+    assert {node: check["status"] for node, check in found.items()} == {
+        "node1": "ok",
+        "node2": "warning",
+        "node3": "warning",
+    }
+    assert found["node2"]["what"].startswith("slow with node3 only: ")
+    assert found["node3"]["what"].startswith("slow with node2 only: ")
+    assert "3 pairs exchange" in found["node1"]["what"]
+    assert not left_over(made)
+
+
+@pytest.mark.soak
+def test_a_slow_node_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    made = hosts(4)
+    command = with_inventory(made, torchdeck_home)
+    made.slow_down(3, "8mbit")
+    path = three_nodes(folder)
+    path.write_text(path.read_text().replace('"node3"', '"node3", "node4"'))
+    done = command.run("check", path, "--json")
+    found = {check["node"]: check for check in checks(done) if check["name"] == "pairs"}
+    assert {node for node, check in found.items() if check["status"] == "warning"} == {"node3"}
+    assert found["node3"]["what"].startswith("slow with other nodes: ")
 
 
 @pytest.mark.soak
@@ -165,7 +227,7 @@ def test_files_that_nodes_do_not_see_are_refused(hosts: HostsOf, torchdeck_home:
     assert refused.returncode == 3
     bad = [check for check in checks(refused) if check["status"] == "failed"]
     assert {check["node"] for check in bad} == {"node2"}
-    assert "a file that was just written beside what runs" in bad[0]["what"]
+    assert "a file that was just written next to what runs" in bad[0]["what"]
     assert "run.sync" in bad[0]["fix"]
     made.enter(2, ["sh", "-c", f"echo 'print(2)' > {folder}/train.py"])
     other = [
@@ -173,5 +235,5 @@ def test_files_that_nodes_do_not_see_are_refused(hosts: HostsOf, torchdeck_home:
         for check in checks(command.run("check", path, "--json", "--quick"))
         if check["status"] == "failed"
     ]
-    assert any("another content" in check["what"] for check in other)
+    assert any("different content" in check["what"] for check in other)
     assert [file.name for file in folder.iterdir() if file.name.startswith(".torchdeck")] == []

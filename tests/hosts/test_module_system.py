@@ -65,6 +65,44 @@ def test_a_launch_is_refused_if_others_can_change_a_nodes_activation_script(
     assert not (tmp_path / "sourced").exists()
 
 
+def test_a_changed_activation_script_runs_once_it_is_trusted_again(across: AcrossOf, tmp_path: Path) -> None:
+    """Its first use trusts it: the user has named it in the node inventory."""
+    activate = tmp_path / "on.sh"
+    activate.write_text("true\n")
+    hosts = across(1, {1: {"python": BARE, "activate": str(activate)}})
+    probe, named = ("nodes", "probe", "node1"), f"node1:{activate}"
+    for _ in range(2):
+        assert hosts.command.run(*probe).returncode == 0
+    assert named in hosts.command.run("trust", "list").stdout
+    sourced = tmp_path / "sourced"
+    activate.write_text(f"touch {sourced}\n")
+    refused = hosts.command.run(*probe)
+    said = " ".join((refused.stdout + refused.stderr).split())
+    assert refused.returncode == 3, said
+    assert "its content is not what was trusted: read it, then" in said
+    launch = (
+        "--no-gui",
+        "--trust",
+        "--set",
+        'distributed.nodes=["node1"]',
+        "--script",
+        tmp_path / "train.py",
+    )
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    done = hosts.command.run(*launch, timeout=90)
+    assert (done.returncode, f"torchdeck trust add {named}" in done.stdout + done.stderr) == (3, True)
+    assert not sourced.exists()
+    added = hosts.command.run("trust", "add", named)
+    assert (added.returncode, added.stdout) == (0, f"trusted {named}\n"), added.stderr
+    assert hosts.command.run(*probe).returncode == 0
+    assert sourced.exists()
+    assert hosts.command.run("trust", "remove", named).returncode == 0
+    assert hosts.command.run(*probe).returncode == 3
+    missing = hosts.command.run("trust", "add", "node1:/no/such.sh")
+    assert (missing.returncode, "/no/such.sh cannot be read on node node1" in missing.stderr) == (3, True)
+    assert hosts.command.run("trust", "add", "node9:/on.sh").returncode == 3
+
+
 def test_torch_in_the_users_site_packages_is_found_by_probes_and_ranks(
     across: AcrossOf, torchdeck_home: Path, tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ def test_nodes_are_probed_and_cleaned(hosts: HostsOf, torchdeck_home: Path) -> N
     assert [(node["node"], node["ended"]) for node in ended["nodes"]] == [("node1", {"dead-run": 1})]
     assert command.json("nodes", "probe", "node1")[0]["orphans"] == []
     assert "nothing is left" in command.run("nodes", "clean", "node1").stdout
-    # the other node cannot be looked at, and that is said
+    # the other node cannot be inspected, and that is said
     both = command.run("nodes", "clean")
     assert both.returncode == 3
     assert "node node2" in both.stderr

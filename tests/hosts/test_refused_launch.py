@@ -135,7 +135,7 @@ def test_a_node_that_may_be_left_out_needs_shared_checkpoints(bad: Bad) -> None:
     refused = bad.command.run("--no-gui", "--trust", *ranged)
     assert refused.returncode == 3, refused.stderr
     said = said_of(2, refused.stderr.splitlines())
-    assert "its part of each checkpoint lies on its own disk" in said
+    assert "its part of each checkpoint is on its own disk" in said
     assert "checkpoint.directory" in said
     shared = f"checkpoint.directory='{bad.folder / 'shared'}'"
     looked = bad.command.run("check", "--quick", "--json", "--set", shared, *ranged)

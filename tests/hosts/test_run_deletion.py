@@ -129,7 +129,7 @@ def test_a_run_that_lives_on_one_of_two_hosts_that_share_a_home_stays(
         kept = command.run(*away)
         agent.communicate("\n", timeout=20)
     assert kept.returncode == 3
-    assert "the run's agent lives on another node that has the same home" in kept.stderr
+    assert "the run's agent is alive on another node with the same home" in kept.stderr
     assert node.root.is_dir()
     removed = command.run(*away)
     assert (removed.returncode, removed.stdout) == (0, "node node2: removed\n"), removed.stderr

@@ -109,7 +109,7 @@ def test_ranks_go_on_to_their_end(across: AcrossOf, tmp_path: Path) -> None:
     hosts.assert_mirrored()
     view = read_run(hosts.run)
     assert view.state == "LOST"
-    assert "node node1, which leads the run, has not answered" in view.why
+    assert "node node1, the leader of the run, has not answered" in view.why
     assert hosts.run.attempt(1).rank(1).stdout.read_text().endswith("done\n")
 
 
@@ -188,7 +188,7 @@ def test_ranks_that_go_on_are_stopped(across: AcrossOf, tmp_path: Path) -> None:
         stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
         assert stopped.returncode == 0, stopped.stderr
         assert hosts.wait_event(2, "request", 5)["kind"] == "stop"
-        assert "node node1, which leads the run, has not answered" in stopped.stdout
+        assert "node node1, the leader of the run, has not answered" in stopped.stdout
         assert "rank" not in hosts.processes(2)
         assert len(hosts.events(2, "request")) == 1
         hosts.wait_empty_on(2, 30, "link server")

@@ -17,10 +17,10 @@ AcrossOf = Callable[..., HostsRun]
 GRACE = 8
 
 
-def begun(hosts: HostsRun, folder: Path, *options: str) -> None:
-    """A run on the first two hosts that has saved where both see it; its controller is alone here."""
+def begun(hosts: HostsRun, folder: Path, *options: str, on: str = '["node1","node2"]') -> None:
+    """A run on hosts that has saved where all see it; its controller is alone here."""
     training = Training(folder / "work", nproc=1, steps=4000, every=5)
-    nodes = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
+    nodes = ("--set", f"distributed.nodes={on}", "--set", f"launch.node_grace={GRACE}")
     shared = ("--set", f"checkpoint.directory='{folder / 'shared'}'", "--set", "launch.kill_grace=3")
     file = training.write(0.05)
     started = hosts.command.run("--no-gui", "--trust", "--detach", *nodes, *shared, *options, file)
@@ -40,7 +40,7 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
     took = time.monotonic() - lost
     view = read_run(hosts.run)
     assert view.state == "LOST", view
-    assert "node node1, which leads the run, has not answered for" in view.why
+    assert "node node1, the leader of the run, has not answered for" in view.why
     assert view.resumable
     assert took <= 2 * GRACE, took
     hosts.wait_empty_on(2, 20, "link server")
@@ -57,6 +57,28 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
     assert hosts.command.run("runs", "stop", "--now", hosts.run.root.name).returncode == 0
     deleted = hosts.command.run("runs", "delete", "--here", lost_run)
     assert deleted.returncode == 0, deleted.stderr
+
+
+def test_a_range_that_loses_its_leader_and_another_node_is_given_up_too(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """Two of the three nodes would be enough, but the two that could go on are those that are gone."""
+    hosts = across(3)
+    begun(hosts, tmp_path, on='"2:3"')
+    lost = time.monotonic()
+    for host in (1, 2):
+        hosts.made.lose_power(host)
+    wait_until(lambda: read_run(hosts.run).is_over, 2 * GRACE + 4, "the run to be given up")
+    took = time.monotonic() - lost
+    view = read_run(hosts.run)
+    assert (view.state, view.resumable) == ("LOST", True), view
+    assert "nor has node2; no rank is left on node3" in view.why
+    assert took <= 2 * GRACE + 1, took
+    hosts.wait_empty_on(3, 20, "link server")
+    again = hosts.command.run("runs", "resume", view.id, "--detach", "--nodes", "node3", timeout=90)
+    assert again.returncode == 0, again.stderr
+    hosts.wait_event(3, "checkpoint", 60)
+    assert hosts.command.run("runs", "stop", "--now", hosts.run.root.name).returncode == 0
 
 
 @pytest.mark.soak
@@ -98,7 +120,7 @@ def test_a_follower_that_was_rebooted_is_no_wait_without_the_key_of_the_run(
 
 @pytest.mark.soak
 def test_a_stop_with_checkpoint_is_not_waited_for_without_end(across: AcrossOf, tmp_path: Path) -> None:
-    """No node answers, so nothing stops; it arrives once one answers, and `stop --now` gives the run up."""
+    """No node answers, so nothing stops; it arrives once one answers, and `stop --now` gives up the run."""
     hosts = across(2)
     begun(hosts, tmp_path)
     for host in (1, 2):

@@ -12,7 +12,7 @@ from support.training.held_training import hold
 from support.training.training import Training, losses
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.state import Failure
+from torchdeck.runs.run_state import Failure
 from torchdeck.runs.view import RunView
 
 AcrossOf = Callable[..., HostsRun]

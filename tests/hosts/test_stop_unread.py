@@ -46,7 +46,7 @@ def test_a_journal_of_a_newer_format(across: AcrossOf, tmp_path: Path) -> None:
     stopped = hosts.command.run("runs", "stop", hosts.run.root.name)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     assert "node node1: waiting for the run to end there" in stopped.stderr
-    assert "nothing of it lives on node1, node2" in stopped.stdout
+    assert "no process is alive on node1, node2" in stopped.stdout
     hosts.wait_empty(5)
     ended = [
         line for line in hosts.on(1).node("node1").journal.read_text().splitlines() if "finished" in line
@@ -54,7 +54,7 @@ def test_a_journal_of_a_newer_format(across: AcrossOf, tmp_path: Path) -> None:
     assert "CANCELLED" in ended[-1], ended
     again = hosts.command.run("runs", "stop", hosts.run.root.name)
     assert again.returncode == 3, again.stdout + again.stderr
-    assert "nothing of run" in again.stderr
+    assert "no process of run" in again.stderr
     hosts.run.journal.write_bytes(before)  # so that what is left of the run can be looked for
 
 

@@ -88,7 +88,7 @@ def test_other_samples_than_planned_are_said_loudly(tmp_path: Path, plan: tuple[
     (run,) = command.runs()
     shown = command.run("runs", "show", run.root.name).stdout
     for text in (done.stdout, shown):
-        assert "DEFECT: the samples that were used are not those that were planned" in text
+        assert "DEFECT: the used samples differ from the planned ones" in text
         assert "where sample 5 was planned" in text
         assert "DEFECT: sample 6 was used 2 times in epoch 0" in text
     check = audit_of(command, run)["samples"]

@@ -72,10 +72,10 @@ REFUSALS = {
     "more ranks than devices asked for": Refusal(
         changed("distributed.devices=[0,1]", "distributed.nproc=3"),
         2,
-        ("3 ranks do not fit on 2 devices", "right: at most 2"),
+        ("3 ranks do not fit on 2 devices", "expected: at most 2"),
     ),
     "devices that are not there": Refusal(
-        changed("distributed.devices=[4097]"), 3, ("distributed.devices[0]", "right: ")
+        changed("distributed.devices=[4097]"), 3, ("distributed.devices[0]", "expected: ")
     ),
     "full disk": Refusal(changed("limits.min_free_disk='900TiB'"), 3, ("free at", "make room")),
     "unwritable checkpoint folder": Refusal(
@@ -125,7 +125,7 @@ def test_refused_with_one_sentence_before_anything_starts(
     assert main(["--no-gui", *refusal.arguments]) == refusal.code
     said = capsys.readouterr()
     assert all(words in said.err for words in refusal.says), said.err
-    beside = ("    right: ", "help: torchdeck docs ")
+    beside = ("    expected: ", "help: torchdeck docs ")
     sentences = [row for row in said.err.splitlines() if not row.startswith(beside)]
     assert len(sentences) == 1, said.err
     assert "Traceback" not in said.out + said.err

@@ -116,7 +116,7 @@ def test_script_runs_unchanged_and_every_command_shows_it(command: Command, tmp_
     assert weights.stat().st_mode == (tmp_path / "mine").stat().st_mode
     assert weights.read_text() == "none"
     assert [(tmp_path / f"beside{rank}").read_text() for rank in range(2)] == ["result"] * 2
-    said = f"the program wrote 2 files beside its code: they are in {tmp_path} now (beside0, beside1)"
+    said = f"the program wrote 2 files next to its code: they are in {tmp_path} now (beside0, beside1)"
     assert said in command.run("runs", "show", "latest").stdout
 
 

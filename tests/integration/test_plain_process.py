@@ -11,6 +11,7 @@ import pytest
 from support.agents.controlled_run import nothing_left
 from support.cli.command import Command, wait_until_gone
 from support.waiting import wait_until
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.runs.follower import read_run
 
 pytestmark = pytest.mark.processes
@@ -68,3 +69,59 @@ def test_ranks_that_a_script_starts_are_found_and_named(command: Command, tmp_pa
     assert sorted(lines[1:3]) == ["rank 0", "rank 1"]
     assert lines[3:] == ["told to end"]
     assert read_run(run).state.value == "CANCELLED"
+
+
+JOINS = """
+    import os, signal, sys
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+
+    def rank(number, store):
+        os.environ["RANK"] = str(number)  # the process has begun without it
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=number, world_size=2)
+        signal.pause()
+
+    if __name__ == "__main__":
+        mp.spawn(rank, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+def test_ranks_that_know_their_number_only_inside_are_named(command: Command, tmp_path: Path) -> None:
+    """By what is added inside (telemetry.inside)."""
+    pytest.importorskip("torch", reason="the ranks join a process group")
+    script, file = tmp_path / "joins.py", tmp_path / "run.toml"
+    script.write_text(textwrap.dedent(JOINS))
+    file.write_text(f'[run]\nscript = "joins.py"\nargs = ["{tmp_path}/store"]\nlauncher = "python"\n')
+    started = command.run("--no-gui", "--detach", file)
+    assert started.returncode == 0, started.stdout + started.stderr
+    run = command.the_run()
+    wait_until(lambda: len(read_run(run).found_ranks) == 2, 60, "the ranks of the script")
+    assert [rank for rank, _ in read_run(run).found_ranks] == [0, 1]
+    command.run("runs", "stop", "latest")
+    wait_until_gone(run)
+
+
+STEPS = """
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(5):
+        model(torch.randn(2, 4)).square().mean().backward()
+        optimizer.step()
+"""
+
+
+def test_the_process_itself_has_callbacks(command: Command, tmp_path: Path) -> None:
+    """As rank 0 has them under torchrun."""
+    pytest.importorskip("torch", reason="the script trains")
+    script, file = tmp_path / "steps.py", tmp_path / "run.toml"
+    script.write_text(textwrap.dedent(STEPS))
+    file.write_text('[run]\nscript = "steps.py"\nlauncher = "python"\n')
+    done = command.run("--no-gui", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = command.json("runs", "show", "latest")
+    assert (shown["origins"], shown["callback_failures"]) == ({"step": "counted optimizer steps"}, [])
+    counted = read_progress(command.the_run().attempt(1).rank(0).counted)
+    assert counted is not None
+    assert counted.step == 5

@@ -130,8 +130,8 @@ def test_what_is_no_image_is_refused() -> None:
     params, seeds = tf.ones((1, 5)), tf.zeros((1, 2), tf.int32)
     for wrong in (tf.zeros((1, 4, 4, 3), tf.uint8), tf.zeros((1, 4, 4))):
         with pytest.raises(
-            ValueError, match=r"right is floating point of shape \(n, height, width, channels"
+            ValueError, match=r"expected floating point of shape \(n, height, width, channels"
         ):
             keras.augment_images(wrong, params, seeds)
-    with pytest.raises(ValueError, match="rank is 2: right is a whole number from 0 to 1"):
+    with pytest.raises(ValueError, match="rank is 2: expected a whole number from 0 to 1"):
         augmentation_map(AugmentationConfig(), rank=2, world_size=2)

@@ -11,8 +11,7 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
-from torchdeck.launching.facts.absent_nodes import planned_nodes, without_absent
-from torchdeck.launching.facts.node_facts import probe_all_nodes
+from torchdeck.launching.facts.node_facts import planned_nodes, probe_all_nodes, without_absent
 from torchdeck.launching.facts.probed_nodes import NodeReport
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.nodes.probe.probing import Probed

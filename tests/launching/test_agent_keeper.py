@@ -20,7 +20,6 @@ class CountingTransport:
     def __init__(self) -> None:
         self.starts = 0
         self.code = 1
-        self.prepared = 0
 
     @property
     def unreached(self) -> str:
@@ -30,9 +29,6 @@ class CountingTransport:
         self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
     ) -> Supervision | None:
         return Supervision(*(found is not None and found.is_alive() for found in (agent, holder)))
-
-    def prepare_agent(self) -> None:
-        self.prepared += 1
 
     def start_agent(self, handover: bytes) -> None:  # noqa: ARG002 - nothing is handed on
         self.starts += 1
@@ -104,18 +100,3 @@ def test_an_agent_that_departed_is_none_that_could_not_begin() -> None:
     transport.code = 0
     kept, history = keeper(transport), RunHistory()
     assert [kept.look(history) for _ in range(3 * MAX_STARTS)] == [True] * 3 * MAX_STARTS
-
-
-def test_an_agent_that_waits_is_prepared_once_its_payload_is_due() -> None:
-    """Not before, and not again; it counts as started only with its payload."""
-    transport, history = CountingTransport(), RunHistory()
-    payloads: list[bytes | None] = [None, None, None, b"payload"]
-    due = [False, True, True]
-    hours = count(0, 3600)
-    kept = AgentKeeper(transport, lambda: payloads.pop(0), lambda: due.pop(0), lambda: float(next(hours)))
-    seen = []
-    while payloads:
-        started = kept.look(history)
-        seen.append((started, transport.prepared, kept.has_started))
-    assert seen == [(False, 0, False), (False, 1, False), (False, 1, False), (True, 1, True)]
-    assert not kept.begun

@@ -20,12 +20,12 @@ from support.agents.controlled_run import (
 )
 from support.values.checkpoint_files import fill
 from support.waiting import wait_until
-from torchdeck.agent import disk
+from torchdeck.contract import free_space as disk
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.launching.launcher import start_controller
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.taking_over import (

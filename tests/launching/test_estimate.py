@@ -16,7 +16,7 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launching.facts.estimate import estimate_profile, estimated_config
+from torchdeck.launching.facts.estimated_profile import estimate_profile, estimated_config
 from torchdeck.launching.facts.profiling import profile_model
 from torchdeck.plan.memory.closed_form_profile import SOURCE, closed_form_profile
 from torchdeck.plan.memory.model_shape import ModelShape
@@ -104,7 +104,7 @@ def test_a_script_says_in_the_estimate_how_it_trains(tmp_path: Path) -> None:
         (b"{", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
-        (b"[1]", "holds no object"),
+        (b"[1]", "is not a JSON object"),
         (b" " * (2**20 + 1), "is too large: more than 1 MiB"),
         (b'{"model_type": "bert"}', "model_type 'bert' is not known"),
     ],
@@ -164,7 +164,7 @@ def test_more_than_can_be_counted_is_refused(tmp_path: Path) -> None:
         )
     sizes = {"n_embd": 64, "n_head": 4, "n_layer": 10**9, "n_positions": 8, "vocab_size": 8}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
-    with pytest.raises(EstimateError, match="1000000000 layers are more than"):
+    with pytest.raises(EstimateError, match="1000000000 layers are above the limit"):
         estimate_profile(script(tmp_path, config="config.json"))
 
 
@@ -172,7 +172,7 @@ def test_what_is_assumed_of_a_script_is_said(tmp_path: Path) -> None:
     """All that memory depends on and that no one wrote; the schema names the same defaults."""
     notes = estimate_profile(script(tmp_path, parameters=1e8)).notes
     said = "microbatch = 8, precision = fp32, optimizer = adamw, distributed.strategy = ddp"
-    assert f"assumed of the script, as nothing else is written: {said}" in notes
+    assert f"assumed for the script, because nothing else is given: {said}" in notes
     for name in ("microbatch", "precision", "optimizer"):
         default = Training.model_fields[name].default
         assert f"Default: {default}." in str(Estimate.model_fields[name].description)

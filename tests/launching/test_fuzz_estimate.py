@@ -8,7 +8,7 @@ from support.fuzz import hostile
 from support.fuzz.fuzzing import read_all
 from support.fuzz.refusals import refused
 from torchdeck.config.loader import config_from_dict
-from torchdeck.launching.facts.estimate import estimate_profile
+from torchdeck.launching.facts.estimated_profile import estimate_profile
 from torchdeck.plan.memory.shape_derivation import EstimateError
 
 LLAMA: dict[str, Any] = {

@@ -45,9 +45,6 @@ class Node:
             raise TimeoutError("it did not answer")
         return self.handed
 
-    def prepare_agent(self) -> None:
-        raise NotImplementedError
-
     def start_agent(self, handover: bytes) -> None:
         raise AssertionError(handover)
 
@@ -122,9 +119,11 @@ def test_a_lead_that_does_not_tell_is_asked_as_long_as_the_gang_waits(
     rounds = int(PATIENCE / 2.0)
     assert [asked.look() for _ in range(rounds)] == [False] * rounds
     assert leader.asked == rounds
-    assert "the agent on alpha does not say" in asked.said[0]
+    assert "the agent on alpha does not report" in asked.said[0]
     assert asked.told == [("token_asked", {"nodes": ["alpha"], "patience": PATIENCE})]
-    with pytest.raises(AgentUnavailableError, match="alpha, which leads, lives and has not said") as error:
+    with pytest.raises(
+        AgentUnavailableError, match="alpha, which leads, is alive, but has not reported"
+    ) as error:
         asked.look()
     assert error.value.node == "beta"
     assert asked.told[1:] == [("token_settled", {"how": "given up"})]

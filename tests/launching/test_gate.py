@@ -64,6 +64,20 @@ def test_built_in_recipes_and_scripts_are_not_asked_about(home: Path, tmp_path: 
         assert untrusted(load(tmp_path, text), home) is None
 
 
+def test_a_project_from_which_uv_makes_an_environment_is_asked_about(home: Path, tmp_path: Path) -> None:
+    """Its packages may be built by code that it names; what others can write is never built."""
+    work = tmp_path / "work"
+    write(work, "", "t.py")
+    config = load(work, '[run]\nscript = "t.py"\nenvironment = "uv"\n')
+    home.mkdir(exist_ok=True)
+    assert untrusted(config, home) == work
+    trust(work, home)
+    assert untrusted(config, home) is None
+    work.chmod(0o777)
+    (held,) = Gate(home).held(config)
+    assert not held.can_be_trusted
+
+
 def test_a_strange_file_is_asked_about_that_names_a_trusted_recipe(home: Path, tmp_path: Path) -> None:
     """Where it lets the recipe start, as Python imports from there; and for variables its own folder."""
     code, strange = tmp_path / "code", tmp_path / "strange"
@@ -209,7 +223,7 @@ def test_what_others_can_write_never_passes(home: Path, tmp_path: Path) -> None:
         place.chmod(mode | 0o002)
         (held,) = gate.held(config)
         assert not held.can_be_trusted
-        assert f"never trusted as it is, as everyone can write {place}" in held.what
+        assert f"cannot be trusted: everyone can write {place}" in held.what
         assert held.fix == f"`chmod o-w {place}`"
         with pytest.raises(TrustError, match="everyone can write"):
             gate.trust(config)
@@ -276,3 +290,15 @@ def test_packages_of_a_virtual_environment_are_looked_at(home: Path, tmp_path: P
     assert held is not None
     assert not held.can_be_trusted
     assert "site-packages" in held.what
+
+
+def test_an_interpreter_that_is_not_trusted_is_named_with_what_to_do(home: Path, tmp_path: Path) -> None:
+    """The Python itself, the folder that would be trusted, and the command."""
+    python = executable(tmp_path / "venv" / "bin" / "python")
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    held = Gate(home).held_interpreter(str(python))
+    assert held is not None
+    assert held.what.startswith(f"the run's Python, {python}, is started to look at its packages")
+    assert held.what.endswith(f"its folder {tmp_path / 'venv'} is not trusted yet")
+    assert held.fix.startswith("if you made this environment, or trust who did, start again with --trust")
+    assert f"`torchdeck trust add {tmp_path / 'venv'}`" in held.fix

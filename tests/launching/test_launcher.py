@@ -14,7 +14,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.code.capture import CodeGoneError
 from torchdeck.launching.launcher import LaunchRecord, create_run
 from torchdeck.launching.runtime_bundle import ship
-from torchdeck.runs.folders.directory import RunDirectoryError
+from torchdeck.runs.folders.run_directory import RunDirectoryError
 
 LARGE = 2 << 20
 """Bytes of a file for which there is no room in `little_room`."""
@@ -62,6 +62,6 @@ def test_without_its_script_nothing_is_left(tmp_path: Path, torchdeck_home: Path
     """What a run would execute is gone since its plan was made."""
     made = planned(tmp_path, torchdeck_home, b"print()")
     (tmp_path / "work" / "train.py").unlink()
-    with pytest.raises(CodeGoneError, match=r"train\.py is not there any more"):
+    with pytest.raises(CodeGoneError, match=r"train\.py no longer exists"):
         create_run(made, LaunchRecord(""), torchdeck_home)
     assert list(Home(torchdeck_home).runs.iterdir()) == []

@@ -68,7 +68,7 @@ def test_what_is_written_of_it(watched: Watched) -> None:
     watched.tell("b", "lead_lost", unattended="stop")
     found = watched.watch.look(watched.history, 2 * GRACE)
     assert found is not None
-    why = "node a, which leads the run, has not answered for 200 s; no rank is left on b"
+    why = "node a, the leader of the run, has not answered for 200 s; no rank is left on b"
     assert found == {
         "state": "LOST",
         "why": why,
@@ -140,9 +140,31 @@ def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -
     history.node_event("c", event("lead_lost", 101.0, seconds=GRACE, attempt=1))
     nodes.unreached = {"a", "b"}
     places = [("a", 1), ("b", 1)]
+    history.node_event("a", event("launching", 100.5, attempt=1, nodes=["a", "b"]))
     for elastic, given_up in (
         (Elastic(places, spares=[("c", 1)]), False),
         (Elastic([*places, ("c", 1)]), True),
     ):
         watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
         assert (watch.look(history, 3 * GRACE) is not None) is given_up
+
+
+@pytest.mark.parametrize("does", ["gave up", "was rebooted"])
+def test_a_member_of_a_range_proves_the_end_though_the_others_could_begin_again(
+    does: str, tmp_path: Path
+) -> None:
+    """The leader and b have lost power, say: two of three nodes would be enough, but none may ever return."""
+    layout, nodes, history = RunLayout(tmp_path), Nodes(), RunHistory()
+    layout.control.mkdir(parents=True)
+    for node, part in (("a", "lead"), ("b", "follower"), ("c", "follower")):
+        history.node_event(node, event("agent_started", 100.0, part=part, **AGENT))
+    history.node_event("a", event("launching", 100.5, attempt=1, nodes=["a", "b", "c"]))
+    if does == "gave up":
+        history.node_event("c", event("lead_lost", 101.0, seconds=GRACE, attempt=1))
+    nodes.unreached = {"a", "b"}
+    elastic = Elastic([("a", 1), ("b", 1), ("c", 1)], sizes=[(2, 1)])
+    watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
+    assert watch.look(history, GRACE) is None
+    found = watch.look(history, 2 * GRACE)
+    assert found is not None
+    assert found["nodes"] == ["a", "b"]

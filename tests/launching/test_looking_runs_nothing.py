@@ -155,7 +155,7 @@ def test_what_others_can_write_is_not_started_though_it_is_trusted(
     (folder / "py").chmod(0o777)
     assert main(["check", "--quick", str(folder / "run.toml")]) == 3
     assert not mark.exists()
-    assert "is never trusted as it is, as everyone can write" in " ".join(capsys.readouterr().out.split())
+    assert "cannot be trusted: everyone can write" in " ".join(capsys.readouterr().out.split())
     assert main(["check", "--quick", "--trust", str(folder / "run.toml")]) == 3
     assert f"chmod o-w {folder / 'py'}" in capsys.readouterr().err
     assert not mark.exists()

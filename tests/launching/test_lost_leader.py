@@ -87,10 +87,10 @@ def test_the_reason_names_who_is_silent_and_what_is_left() -> None:
     rule = LostLeader("gpu0", GRACE, 0.0)
     seen = Seen(None, False, {"gpu1": Follower.ENDED, "gpu2": Follower.AWAY})
     assert rule.look(seen, 230.0) == (
-        "node gpu0, which leads the run, has not answered for 230 s, nor has gpu2; no rank is left on gpu1"
+        "node gpu0, the leader of the run, has not answered for 230 s, nor has gpu2; no rank is left on gpu1"
     )
     stopped = LostLeader("gpu0", GRACE, 0.0).look(Seen(None, False, {}, stop_now=True), 130.0)
     assert stopped == (
-        "node gpu0, which leads the run, has not answered for 130 s; a stop was asked for, and what may "
+        "node gpu0, the leader of the run, has not answered for 130 s; a stop was asked for, and what may "
         "still run there ends when it is reached"
     )

@@ -23,7 +23,7 @@ from torchdeck.data.batch_plan import (
     save_batch_plan,
 )
 from torchdeck.launching.facts.model_and_data import look_at, trace
-from torchdeck.launching.preflight.memory import check_memory
+from torchdeck.launching.preflight.model import check_memory
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from
 from torchdeck.plan.check import Check, PlanError
 from torchdeck.plan.known import Known
@@ -84,7 +84,7 @@ def test_a_plan_of_data_that_has_changed_is_refused(tmp_path: Path) -> None:
     told: list[str] = []
     known, problems = look_at(config, told.append)
     assert (known.batch_plan is None, problems) == (False, ())
-    assert told == ["reading, as its files are not as they were: bytes read: 8 of 8"]
+    assert told == ["reading the data again, because its files have changed: bytes read: 8 of 8"]
     data.write_text("one\nsix\n")
     with pytest.raises(PlanError) as caught:
         plan_from(config, cluster_facts(config))
@@ -140,7 +140,7 @@ def test_a_smaller_size_that_does_not_fit_is_said_like_the_full_one(
 
 @pytest.mark.parametrize(("verdict", "limits"), [("does not fit", "warn"), ("tight", "refuse")])
 def test_what_may_fit_warns(tmp_path: Path, verdict: str, limits: str) -> None:
-    """Warning: the run starts all the same."""
+    """Warning: the run still starts."""
     (check,) = checked(tmp_path, memory(peak=79, verdict=verdict), limits=limits)
     assert check.status == "warning"
 
@@ -190,6 +190,6 @@ def test_what_nothing_helps_says_so(terms: dict[str, int], said: str, tmp_path: 
     """With what the largest term needs, not with a change that was tried without success."""
     group = dataclasses.replace(memory(peak=900, verdict="does not fit"), terms=terms, capacity_bytes=1)
     (check,) = checked(tmp_path, group, known=Known(profile()))
-    assert check.fix.startswith("nothing that was tried makes it fit")
+    assert check.fix.startswith("no change that was tried makes it fit")
     assert said in check.fix
     assert "training.microbatch" not in check.fix

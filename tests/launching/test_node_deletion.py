@@ -30,7 +30,7 @@ from torchdeck.nodes.probe.opening import LocalProcess, probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
-from torchdeck.use_cases.node_leftovers import find_leftovers
+from torchdeck.use_cases.delete import find_leftovers
 
 pytestmark = pytest.mark.processes
 
@@ -81,7 +81,7 @@ def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Connector, tmp_
     assert kept(tmp_path / "n1") == 2
     (tmp_path / "n2").mkdir()
     told = delete_on_nodes(RUN, ("n1", "n2", "away", "gone"), reach)
-    assert [str(each) for each in told[:2]] == ["node n1: removed", "node n2: nothing was there"]
+    assert [str(each) for each in told[:2]] == ["node n1: removed", "node n2: already absent"]
     assert "10.0.0.9 does not answer" in str(told[2])
     assert f"torchdeck runs delete {RUN} --node away" in str(told[2])
     assert "not in the node inventory" in told[3].why
@@ -101,7 +101,7 @@ def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Connector, t
         finally:
             process.kill()
     assert not told.removed
-    assert f"processes of the run live there: pid {process.pid}" in told.why
+    assert f"processes of the run are alive there: pid {process.pid}" in told.why
     assert layout.root.is_dir()
     (told,) = delete_on_nodes(run_id, ("n1",), reach)
     assert told.removed
@@ -231,7 +231,7 @@ def test_a_run_stays_whose_agent_lives_on_another_host_that_shares_the_home(tmp_
     assert lock is not None
     assert run_folders(tmp_path, {})["others"] == [RUN]
     said = remove_runs(tmp_path, {"run_ids": [RUN]})
-    assert said["kept"] == {RUN: "the run's agent lives on another node that has the same home"}
+    assert said["kept"] == {RUN: "the run's agent is alive on another node with the same home"}
     os.close(lock)
     assert [each["run_id"] for each in run_folders(tmp_path, {})["folders"]] == [RUN]
     assert remove_runs(tmp_path, {"run_ids": [RUN]})["removed"] == [RUN]

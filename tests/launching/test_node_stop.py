@@ -15,7 +15,7 @@ import pytest
 
 from support.values.made_runs import IDS
 from torchdeck.agent.inbox import Inbox
-from torchdeck.agent.probe.run_stop import stop_run
+from torchdeck.agent.probe.answer import stop_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import node_stop
 from torchdeck.launching.node_stop import stop_on_nodes
@@ -101,7 +101,7 @@ def test_a_node_that_does_not_answer_is_waited_for_so_long_and_no_longer(
     (stop,) = stop_on_nodes(RUN, ["away"], REQUEST, reach, 30.0, said.append)
     assert time.monotonic() - begun > 1.0
     assert (stop.unreached, stop.why) == (True, "node away: 10.0.0.9 does not answer")
-    assert said == ["node away is not reached, tried for 1 s: node away: 10.0.0.9 does not answer"]
+    assert said == ["node away could not be reached within 1 s: node away: 10.0.0.9 does not answer"]
 
 
 WRONG = ({"run_id": ".."}, {"node": "../x"}, {"node": ".."}, {"request": "../1.json"})

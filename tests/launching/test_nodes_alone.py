@@ -97,7 +97,7 @@ def failed_run(folder: Path, state: LinkState, smaller: tuple[SmallerSize, ...])
     [
         (UP_ALIVE, (), "`torchdeck runs stop"),
         (UP_ALIVE, (SmallerSize(1, 1, None, 1, {}),), "`torchdeck runs stop"),
-        (replace(UP_ALIVE, state=LOST), (), "resume when it is back, or start again without it"),
+        (replace(UP_ALIVE, state=LOST), (), "resume when it is back, or start a run without it"),
         (replace(UP_ALIVE, state=LOST), (SmallerSize(1, 1, None, 1, {}),), "resume when it is back"),
     ],
 )
@@ -121,7 +121,7 @@ def test_what_is_gone_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
     said = list[str]()
     taking_over._check_alone(layout, dict, said.append)
-    assert said == ["waiting for beta to say whether ranks still run there, 0 s at most"]
+    assert said == ["waiting for beta to report whether ranks still run there, 0 s at most"]
 
 
 def test_a_stop_waits_no_longer_for_a_node_that_is_off(
@@ -133,7 +133,7 @@ def test_a_stop_waits_no_longer_for_a_node_that_is_off(
     notes: list[str] = []
     found = stopping._wait(layout, RequestCarrier(layout).look, QuietUi(note=notes.append), now=False)
     assert found.is_over
-    assert "node beta was not reached" in notes[0]
+    assert "node beta could not be reached" in notes[0]
 
 
 def test_a_stop_waits_no_longer_for_ranks_that_do_not_end(
@@ -156,6 +156,6 @@ def test_one_controller_is_started_for_a_node_that_is_off_and_no_other(
     carrier = RequestCarrier(layout)
     found = replace(read_run(layout), controller_alive=False)
     carrier.look(found)
-    with pytest.raises(LaunchError, match="node beta was not reached in time"):
+    with pytest.raises(LaunchError, match="node beta did not answer in time"):
         carrier.look(found)
     assert started == [layout]

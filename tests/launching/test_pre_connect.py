@@ -20,7 +20,7 @@ from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.pre_connect import PreConnectingController, pre_connecting_controller
 from torchdeck.launching.control.run_secrets import plan_secrets
 from torchdeck.launching.launcher import LaunchError, LaunchRecord, create_run, start_run
-from torchdeck.runs.folders.directory import shown
+from torchdeck.runs.folders.run_directory import shown
 
 pytestmark = pytest.mark.processes
 

@@ -111,7 +111,7 @@ def test_refresh_reads_only_what_was_appended(tmp_path: Path, monkeypatch: pytes
 def test_torn_tail_is_no_row_until_it_is_whole(tmp_path: Path) -> None:
     """A row cut anywhere is not seen; when the rest arrives, it is, and nothing has shifted."""
     write_rows(tmp_path, [(step, {"loss": float(step), "lr": 0.5}) for step in range(3)])
-    (path,) = rank_folder(tmp_path).iterdir()
+    (path,) = rank_folder(tmp_path).glob("*.metrics")
     content = path.read_bytes()
     for cut in range(1, 33):
         path.write_bytes(content[:-cut])
@@ -126,7 +126,7 @@ def test_torn_tail_is_no_row_until_it_is_whole(tmp_path: Path) -> None:
 def test_truncated_header_is_waited_for(tmp_path: Path) -> None:
     """A header that is not whole is no problem and no metric; when it is whole, the file is read."""
     write_rows(tmp_path, [(1, {"loss": 1.0})])
-    (path,) = rank_folder(tmp_path).iterdir()
+    (path,) = rank_folder(tmp_path).glob("*.metrics")
     content = path.read_bytes()
     metrics = RunMetrics(tmp_path)
     for cut in (0, 1, 30, 127):

@@ -5,18 +5,19 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from concurrent.futures import wait
 from functools import partial
 
 import pytest
 
-from torchdeck.nodes.background import in_background
+from torchdeck.nodes.background import in_background, on_each
 
 LIMIT = 30.0
 ASKING = """
 import fcntl, termios
 from pathlib import Path
-from torchdeck.cli.nodes.asking import TerminalAsker
+from torchdeck.cli.terminal_asker import TerminalAsker
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.ssh.target import SshTarget
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -77,3 +78,31 @@ def _read_until(terminal: int, text: str) -> None:
     read = ""
     while text not in read:
         read += os.read(terminal, 4096).decode()
+
+
+def test_a_call_for_each_item_is_made_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=30.0)
+
+    def meet(item: str) -> tuple[str, bool]:
+        return item, both.wait() < 2
+
+    assert on_each(("a", "b"), meet, "meeting") == [("a", True), ("b", True)]
+    assert on_each((), meet, "meeting") == []
+
+
+def test_an_error_of_one_item_comes_after_calls_that_were_begun() -> None:
+    begun, failed = threading.Event(), threading.Event()
+    over: list[str] = []
+
+    def call(item: str) -> None:
+        if item == "bad":
+            begun.wait(LIMIT)
+            failed.set()
+            raise ValueError(item)
+        begun.set()
+        failed.wait(LIMIT)
+        over.append(item)
+
+    with pytest.raises(ValueError, match="bad"):
+        on_each(("bad", "good"), call, "calls")
+    assert over == ["good"]

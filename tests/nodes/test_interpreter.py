@@ -103,13 +103,13 @@ def test_deepspeed_is_looked_for_where_it_is_wanted() -> None:
 
 def test_a_folder_of_modules_that_may_not_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Python passes over it: a PYTHONPATH may name a folder of another user's."""
-    glob = Path.glob
+    iterdir = Path.iterdir
 
-    def denied(path: Path, pattern: str) -> Iterator[Path]:
+    def denied(path: Path) -> Iterator[Path]:
         if str(path) == "/closed":
             raise PermissionError(13, "Permission denied", str(path))
-        return glob(path, pattern)
+        return iterdir(path)
 
-    monkeypatch.setattr(Path, "glob", denied)
+    monkeypatch.setattr(Path, "iterdir", denied)
     monkeypatch.setattr(sys, "path", ["/closed", *sys.path])
     assert installed_version("pytest") == pytest.__version__

@@ -1,6 +1,7 @@
 """Environments on a node that another user can change are refused before their code runs, by real shells."""
 
 import grp
+import hashlib
 import os
 import pwd
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.start_line import python_line
+from torchdeck.nodes.start_line import TrustedContent, python_line
 
 pytestmark = pytest.mark.processes
 
@@ -20,10 +21,12 @@ OTHER = pwd.getpwnam("nobody")
 SHELLS = [shell for shell in ("/bin/sh", "/bin/bash", "/bin/zsh") if Path(shell).exists()]
 
 
-def started(home: Path, shell: str = "/bin/sh", **keys: Any) -> subprocess.CompletedProcess[str]:
+def started(
+    home: Path, shell: str = "/bin/sh", trusted: TrustedContent | None = None, path: str = "", **keys: Any
+) -> subprocess.CompletedProcess[str]:
     entry = NodeEntry.model_validate({"address": "x", **keys})
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    line = [shell, "-c", python_line(entry, ["-c", "print('ran')"])]
+    environ = {"PATH": path or os.environ["PATH"], "HOME": str(home)}
+    line = [shell, "-c", python_line(entry, ["-c", "print('ran')"], trusted)]
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environ)
 
 
@@ -127,13 +130,13 @@ def test_a_virtual_environment_whose_folders_others_can_write_is_not_run(
     (venv / "lib/python3.11/site-packages").mkdir(parents=True)
     (venv / "bin").mkdir()
     (venv / "bin/python").symlink_to(sys.executable)
-    value = str(venv) if key == "venv" else str(venv / "bin/python")
+    keys: dict[str, Any] = {key: str(venv) if key == "venv" else str(venv / "bin/python")}
     for folder in (venv, *venv.rglob("*")):
         if not folder.is_symlink():
             folder.chmod(0o755)
-    assert started(tmp_path, **{key: value}).stdout == "ran\n"
+    assert started(tmp_path, **keys).stdout == "ran\n"
     (venv / place).chmod(0o777)
-    assert "not run, as everyone can write" in refusal(tmp_path, **{key: value})
+    assert "not run, as everyone can write" in refusal(tmp_path, **keys)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +166,79 @@ def test_a_conda_that_others_can_write_is_not_sourced(environment: str, place: s
         assert started(tmp_path, conda=environment).stdout == "ran\n", "another environment is meant"
         return
     assert "not run, as everyone can write" in refusal(tmp_path, conda=environment)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_whose_content_is_not_the_trusted_one_is_not_sourced(
+    script: Path, shell: str, tmp_path: Path
+) -> None:
+    """Also behind a link. With no content trusted, it does not run either."""
+    content = TrustedContent(hashlib.sha256(script.read_bytes()).hexdigest(), "read it, then say so")
+    link = tmp_path / "link.sh"
+    link.symlink_to(script)
+    keys: dict[str, Any] = {"activate": str(link), "python": sys.executable}
+    assert started(tmp_path, shell, content, **keys).stdout == "ran\n"
+    script.write_text("echo other >&2\n")
+    done = started(tmp_path, shell, content, **keys)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert done.stderr == f"{link}: not sourced, as its content is not what was trusted: {content.fix}\n"
+    assert started(tmp_path, shell, content._replace(digest="none"), **keys).returncode == 126
+
+
+@as_root
+def test_content_does_not_count_if_a_trusted_owner_maintains_the_script(script: Path, tmp_path: Path) -> None:
+    """root's does not either, unless root is the user: then it is the user's own."""
+    other = TrustedContent("0" * 64, "read it")
+    os.chown(script, OTHER.pw_uid, OTHER.pw_gid)
+    keys: dict[str, Any] = {"activate": str(script), "python": sys.executable, "trusted_owners": ["nobody"]}
+    assert started(tmp_path, trusted=other, **keys).stdout == "ran\n"
+    os.chown(script, 0, 0)
+    assert started(tmp_path, trusted=other, **keys).returncode == 126
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("brought", ["by the login", "by the script"])
+def test_a_python_on_path_that_others_can_write_is_not_run(brought: str, shell: str, tmp_path: Path) -> None:
+    folder = tmp_path / "tools/bin"
+    folder.mkdir(parents=True, mode=0o755)
+    (folder / "python3").symlink_to(sys.executable)
+    script = tmp_path / "on.sh"
+    script.write_text(f"PATH={folder}:$PATH\n" if brought == "by the script" else "")
+    script.chmod(0o644)
+    path = f"{folder}:/usr/bin:/bin" if brought == "by the login" else ""
+    keys: dict[str, Any] = {"activate": str(script)}
+    assert started(tmp_path, shell, path=path, **keys).stdout == "ran\n"
+    folder.chmod(0o777)
+    done = started(tmp_path, shell, path=path, **keys)
+    assert (done.returncode, done.stdout) == (126, ""), done.stderr
+    assert f"{folder}/python3: not run, as everyone can write {folder}" in done.stderr
+    missing = started(tmp_path, shell, path=path, python="python3.nowhere", **keys)
+    assert (missing.returncode, "python3.nowhere" in missing.stderr) == (127, True), missing.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_conda_environment_in_a_folder_of_condas_settings_is_checked_before_it_is_activated(
+    shell: str, tmp_path: Path
+) -> None:
+    """The stub answers as conda does: by the commands that activate it."""
+    env, profile = tmp_path / "big disk/envs/torch", tmp_path / "miniforge3/etc/profile.d"
+    (env / "bin").mkdir(parents=True, mode=0o755)
+    (env / "bin/python3").symlink_to(sys.executable)
+    profile.mkdir(parents=True, mode=0o755)
+    (profile / "conda.sh").write_text(
+        "conda() { case $1 in\n"
+        f"""  shell.posix) printf '%s\\n' "PS1='(torch) '" "export CONDA_PREFIX='{env}'" ;;\n"""
+        f"""  activate) echo activated >&2; PATH="{env}/bin:$PATH" ;;\n"""
+        "esac; }\n"
+    )
+    for path in tmp_path.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755)
+    done = started(tmp_path, shell, conda="torch")
+    assert (done.stdout, done.stderr) == ("ran\n", "activated\n")
+    env.parent.chmod(0o777)
+    said = f"{env}/bin/python3: not run, as everyone can write {env.parent}: chmod o-w '{env.parent}'\n"
+    assert started(tmp_path, shell, conda="torch").stderr == said
 
 
 def test_a_missing_file_is_reported_by_starting_it(tmp_path: Path) -> None:

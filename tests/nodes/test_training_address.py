@@ -66,8 +66,8 @@ def test_the_book_wins_then_the_kernel(
 @pytest.mark.parametrize(
     ("entry", "routes", "said"),
     [
-        ({}, [], "knows no way"),
-        ({}, [LOOP], "knows no way"),
+        ({}, [], "has no route"),
+        ({}, [LOOP], "has no route"),
         ({}, [NONE], "Network is unreachable"),
         ({"interface": "eth9"}, [ETH], "has no interface 'eth9': it has down0, eth0, ib0, lo"),
         ({"interface": "down0"}, [ETH], "has no address"),

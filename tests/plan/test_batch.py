@@ -54,7 +54,7 @@ def test_the_last_step_of_an_epoch_may_be_short() -> None:
     """Said where the samples counted are fewer than all steps were full."""
     batch = plan_batch(Training(steps=3, microbatch=4), 2)
     assert explain_batch(batch, samples=24)[-1] == "3 steps × 8 = 24 samples"
-    assert explain_batch(batch, samples=20)[-1].startswith("3 steps: 20 samples, as the last of an epoch")
+    assert explain_batch(batch, samples=20)[-1].startswith("3 steps: 20 samples, the last step of an epoch")
 
 
 def test_microbatches_of_a_batch_plan_are_not_alike() -> None:
@@ -65,10 +65,10 @@ def test_microbatches_of_a_batch_plan_are_not_alike() -> None:
 
 
 def test_data_that_is_less_than_a_step_is_said_at_its_arithmetic() -> None:
-    """With what the learning rate is scaled for; nothing where there is enough, or no scaling."""
+    """With what the learning rate is scaled for; nothing if there is enough, or no scaling."""
     batch = plan_batch(Training(steps=3, microbatch=4, scaling="linear"), 2)
-    said = "warning: an epoch has 5 samples, so no step has more than these; lr is scaled for 8 all the same"
+    said = "warning: an epoch has 5 samples, so a step has at most these; lr is still scaled for 8"
     assert explain_batch(batch, in_epoch=5)[2] == said
     assert not any("warning" in line for line in explain_batch(batch, in_epoch=8))
     plain = plan_batch(Training(steps=3, microbatch=4, scaling="none"), 2)
-    assert explain_batch(plain, in_epoch=5)[2].endswith("no step has more than these")
+    assert explain_batch(plain, in_epoch=5)[2].endswith("a step has at most these")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.values.machines import PYTHON, byte_gpt
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.nodes.described import inventory_from
+from torchdeck.launching.facts.node_facts import inventory_from
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.planner import make_plan
 

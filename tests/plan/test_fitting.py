@@ -98,7 +98,7 @@ def test_whole_gradients_of_accumulation_are_said() -> None:
             training={"steps": 1, "accumulation": accumulation, "microbatch": 1},
             distributed={"strategy": strategy},
         )
-        return [note for note in made.notes if "gradients stay whole" in note]
+        return [note for note in made.notes if "gradients stay unsharded" in note]
 
     assert len(notes("fsdp", 2)) == 1
     assert notes("fsdp", 1) == notes("ddp", 2) == []

@@ -86,7 +86,7 @@ def test_cpu_can_be_chosen_where_there_are_gpus() -> None:
         ({"nproc": 3}, 2, "distributed.nproc", "3 ranks do not fit localhost: it has 2 GPUs"),
         ({"devices": [5]}, 2, "distributed.devices[0]", "no GPU 5"),
         ({"devices": [0]}, 0, "distributed.devices[0]", "no GPU 0"),
-        ({"devices": [0, "GPU-localhost-0"]}, 2, "distributed.devices[1]", "named twice"),
+        ({"devices": [0, "GPU-localhost-0"]}, 2, "distributed.devices[1]", "listed twice"),
         ({"nodes": ["elsewhere"]}, 0, "distributed.nodes", "'elsewhere'"),
         ({"backend": "nccl"}, 0, "distributed.backend", "nccl"),
     ],
@@ -115,7 +115,7 @@ def test_nodes_with_and_without_gpus_are_not_mixed_by_accident() -> None:
     """A node whose driver is broken does not turn silently into CPU ranks among GPU ranks."""
     with pytest.raises(PlanError) as caught:
         plan(config(distributed={"nodes": ["a", "b"]}), node("a", gpus=2), node("b"))
-    assert "none on b" in caught.value.problems[0].wrong
+    assert "b has none" in caught.value.problems[0].wrong
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,12 @@ def test_the_callers_visible_devices_narrow_auto() -> None:
     """`CUDA_VISIBLE_DEVICES=1 torchdeck …` uses GPU 1, as every other program would."""
     made = plan(config(), node(gpus=3), environ={"CUDA_VISIBLE_DEVICES": "1"})
     assert [rank.device for rank in made.ranks] == ["cuda:1"]
+    with pytest.raises(PlanError) as caught:
+        plan(config(distributed={"nproc": 2}), node(gpus=3), environ={"CUDA_VISIBLE_DEVICES": "1"})
+    (found,) = caught.value.problems
+    assert found.wrong == (
+        "2 ranks do not fit localhost: it has 1 GPU for them (CUDA_VISIBLE_DEVICES selects these of 3)"
+    )
 
 
 def test_devices_without_uuid_go_by_pci_order() -> None:

@@ -39,11 +39,12 @@ def test_others_do_not(made: LaunchPlan) -> None:
     assert scratch(made) == []
 
 
-def test_on_several_nodes_arguments_do_not_help() -> None:
-    """The nodes would have to agree on a checkpoint."""
-    several = asked({"resume_args": ["--resume"]}, distributed={"nodes": ["a", "b"]})
-    (warning,) = scratch(plan(several, node("a"), node("b")))
-    assert "on several nodes" in warning
+def test_on_several_nodes_it_is_the_same() -> None:
+    """The nodes agree on a checkpoint."""
+    several = {"distributed": {"nodes": ["a", "b"]}}
+    assert scratch(plan(asked({"resume_args": ["--resume"]}, **several), node("a"), node("b"))) == []
+    (warning,) = scratch(plan(asked(**several), node("a"), node("b")))
+    assert "run.resume_args" in warning
 
 
 def test_the_users_arguments_are_in_the_plan_that_is_executed() -> None:

@@ -87,8 +87,8 @@ def test_a_limit_of_the_node_book_that_lowers_a_named_number_is_said() -> None:
     made = plan(config(distributed={**three, "nproc": 4}), *limited)
     assert [part.nproc for part in made.nodes] == [4, 2, 2]
     assert made.warnings[0] == (
-        "b and 1 more node run 2 of the 4 ranks that distributed.nproc asks for: "
-        "max_ranks in the node inventory allows no more"
+        "b and 1 more node run 2 of the 4 ranks that distributed.nproc requests, "
+        "the limit of max_ranks in the node inventory"
     )
     for other in (three, {**three, "nproc": 2}):
         assert not any("max_ranks" in said for said in plan(config(distributed=other), *limited).warnings)
@@ -106,6 +106,7 @@ def test_a_script_that_may_live_on_beside_a_smaller_gang_is_warned_of() -> None:
         "": plan(config(distributed=ranged, launch=go_on), *TWO),
     }
     warned = {
-        name: any("cut off continue beside" in said for said in made.warnings) for name, made in asked.items()
+        name: any("cut off continue in parallel" in said for said in made.warnings)
+        for name, made in asked.items()
     }
     assert warned == {"guarded": False, "ends": False, "all or none": False, "": True}

@@ -79,8 +79,8 @@ def test_a_range_has_its_spares_beside() -> None:
 def test_what_does_not_fit_is_said() -> None:
     """Nothing but spares, a range that too few machines are known for, and a spare with other ranks."""
     for wrong, distributed in (
-        ("5 of 5 nodes would be spare: none is left to run on", {"nodes": NAMES, "spare": 5}),
-        ("at least 6 nodes are asked for, and 5 are known", {"nodes": "6:7"}),
+        ("5 of 5 nodes would be spare: no node is left for ranks", {"nodes": NAMES, "spare": 5}),
+        ("at least 6 nodes are requested, but only 5 are known", {"nodes": "6:7"}),
     ):
         with pytest.raises(PlanError, match=wrong):
             plan(config(distributed=distributed), *(node(name) for name in NAMES))
@@ -112,6 +112,21 @@ def test_spares_survive_the_plans_file_and_count_in_its_fingerprint() -> None:
     assert LaunchPlan.from_json(json.loads(json.dumps(told.document()))) == told
 
 
+def test_a_rank_that_hangs_cannot_be_left_out_of_a_range_without_a_smaller_size() -> None:
+    """launch.on_hang = "exclude" is refused when the plan is made, with the reason."""
+    hangs = {"on_hang": "exclude"}
+    nodes = [node(name, 0) for name in NAMES]
+    for allowed, able in (("2:2", False), ("1:2", True)):
+        asked = byte_gpt(
+            training={"steps": 10}, distributed={"nproc": 2, "nodes": allowed}, launch=hangs, **CLUSTER
+        )
+        if able:
+            assert plan(asked, *nodes).policy.on_hang == "exclude"
+            continue
+        with pytest.raises(PlanError, match="no rank or node can be left out"):
+            plan(asked, *nodes)
+
+
 @pytest.mark.parametrize(("nodes", "left"), [("1:3", [(1, 2)]), ("2:3", [])])
 def test_a_run_that_begins_smaller_keeps_the_arithmetic_of_the_size_that_was_asked_for(
     nodes: str, left: list[tuple[int, int]]
@@ -127,5 +142,5 @@ def test_a_run_that_begins_smaller_keeps_the_arithmetic_of_the_size_that_was_ask
     assert "node n1 is left out: n1: no one answers" in made.warnings
     again = LaunchPlan.from_json(json.loads(json.dumps(made.document())))
     assert again == made
-    with pytest.raises(PlanError, match="no size of the range goes without n1, n2, n0"):
+    with pytest.raises(PlanError, match="every size of the range needs n1, n2, n0"):
         begun_without(full, [AbsentNode(name, "") for name in ("n1", "n2", "n0")], ["n1", "n2", "n0"])

@@ -10,8 +10,8 @@ import torch
 
 from support.ranks.recipe_ranks import recipe_settings
 from support.training.forked_training import ForkedRun, run_forked
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.bdh import recipe as bdh
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import bdh
 
 SMALL: dict[str, Any] = {"layers": 3, "heads": 2, "width": 6, "neurons": 16, "dropout": 0.0, "context": 9}
 Array = npt.NDArray[np.float64]

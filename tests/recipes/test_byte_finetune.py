@@ -15,11 +15,10 @@ from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.exchange.exchanging import to_single
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.byte_finetune import recipe as byte_finetune
-from torchdeck.recipes.byte_finetune.pairs import Pair
-from torchdeck.recipes.byte_finetune.recipe import IGNORED, collate, sample_of
-from torchdeck.recipes.byte_gpt import recipe as byte_gpt
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import byte_finetune, byte_gpt
+from torchdeck.recipes.byte_finetune import IGNORED, collate, sample_of
+from torchdeck.recipes.prompt_pairs import Pair
 
 MODEL: dict[str, Any] = {"layers": 2, "heads": 2, "width": 16, "context": 48, "dropout": 0.0}
 PAIRS = [(f"{n} apples? ", "one " * (1 + n % 7) + "enough") for n in range(40)]

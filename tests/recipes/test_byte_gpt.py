@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.byte_gpt import recipe as byte_gpt
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import byte_gpt
 
 SMALL = {"layers": 2, "heads": 2, "width": 16, "context": 12, "dropout": 0.0}
 

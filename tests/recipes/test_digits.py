@@ -9,8 +9,8 @@ import torch
 
 from support.ranks.recipe_ranks import recipe_settings
 from support.training.forked_training import ForkedRun, run_forked
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.digits import recipe as digits
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import digits
 
 
 def test_the_pictures_are_parted_once() -> None:
@@ -64,7 +64,7 @@ def test_a_missing_package_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("options", [{"augmentation": "wild"}, {"augmentation": "Mild"}])
 def test_an_unknown_augmentation_is_refused(options: dict[str, str]) -> None:
     """The presets there are are said."""
-    with pytest.raises(RecipeError, match="right is none, mild, moderate, aggressive"):
+    with pytest.raises(RecipeError, match="expected none, mild, moderate, aggressive"):
         digits.build_data(options, "train")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from torchdeck.data.batch_plan import measure_dataset
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.byte_finetune.pairs import Pairs, read_pairs
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.prompt_pairs import Pairs, read_pairs
 
 LINES = [
     {"prompt": "a?", "response": "bé"},

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes.text_bytes import build_windows, read_corpus
 
 

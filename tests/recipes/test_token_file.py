@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.recipes.byte_gpt import recipe as byte_gpt
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import byte_gpt
 from torchdeck.recipes.next_token import TokenWindows, build_token_windows
 
 

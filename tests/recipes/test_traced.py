@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from torchdeck.distributed.recipe import load_recipe
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import load_recipe
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_recipe
 

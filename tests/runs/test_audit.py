@@ -79,7 +79,7 @@ def test_a_training_that_ended_early_is_whole(tmp_path: Path) -> None:
     assert verdict_lines(audit) == ["samples: 26 as planned in steps 1 to 5; 1 whole epoch, each sample once"]
     progress.report("done", 7, total=8)
     (unknown,) = audit_of(run).samples.unknown
-    assert unknown == "2 ranks left no record of steps 6 to 7 in attempt 1, which count"
+    assert unknown == "2 ranks left no record of steps 6 to 7 in attempt 1, which are needed"
 
 
 def test_only_the_history_of_the_weights_counts(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_another_sample_is_a_defect(tmp_path: Path) -> None:
         f"sample {other} was used 2 times in epoch 0",
     )
     lines = verdict_lines(audit)
-    assert "DEFECT: the samples that were used are not those that were planned" in lines
+    assert "DEFECT: the used samples differ from the planned ones" in lines
     assert sum(line.startswith("DEFECT") for line in lines) == 3
 
 
@@ -159,7 +159,7 @@ def test_what_is_not_recorded_is_not_called_equal(tmp_path: Path) -> None:
     content = log.read_bytes()
     log.write_bytes(content[:-5])
     audit = audit_of(run)
-    assert audit.samples.unknown == ("rank 1 left no record of steps 8 to 8 in attempt 1, which count",)
+    assert audit.samples.unknown == ("rank 1 left no record of steps 8 to 8 in attempt 1, which are needed",)
     assert audit.samples.last_step == 7
     log.write_bytes(content[:-1] + b"?")
     assert "is damaged at byte" in audit_of(run).samples.unknown[0]
@@ -185,7 +185,7 @@ def test_records_that_end_before_training_are_no_defect(tmp_path: Path) -> None:
     run = AuditedRun(tmp_path, Prediction("traced", data=data()))
     run.attempt(1, 1, 5)
     audit = audit_of(run)
-    assert audit.samples.unknown == ("2 ranks left no record of steps 6 to 8 in attempt 1, which count",)
+    assert audit.samples.unknown == ("2 ranks left no record of steps 6 to 8 in attempt 1, which are needed",)
     assert audit.samples.defects == ()
     assert [(rank.predicted_samples, rank.samples) for rank in audit.ranks] == [(20, 13), (20, 13)]
     run.measure(0, {"step_time": 1.0})
@@ -197,7 +197,7 @@ def test_a_rank_that_stopped_recording_is_said_of_a_failed_run_too(tmp_path: Pat
     run = AuditedRun(tmp_path / "1", state="FAILED")
     run.attempt(1, 1, 7, changes={1: lambda step, parts: parts if step < 4 else None})
     audit = audit_of(run)
-    assert audit.samples.unknown == ("rank 1 left no record of steps 4 on in attempt 1, which count",)
+    assert audit.samples.unknown == ("rank 1 left no record of steps 4 on in attempt 1, which are needed",)
     run = AuditedRun(tmp_path / "2", state="CANCELLED")
     run.attempt(1, 1, 3)
     assert audit_of(run).samples.equal
@@ -261,7 +261,7 @@ def test_a_large_run_is_compared_in_part(tmp_path: Path) -> None:
     run.attempt(1, 1, 8)
     run.measure(0, {"step_time": 1.0})
     audit = audit_of(run, records=1)
-    assert "they were not compared, there being many" in audit.samples.unknown[0]
+    assert "too many samples to compare" in audit.samples.unknown[0]
     audit = audit_of(run, records=9)
     (sentence,) = audit.samples.unknown
     assert sentence.startswith("only steps 1 to 4 of 8 were compared; torchdeck runs show --audit-all")
@@ -352,11 +352,11 @@ def test_a_run_without_records_says_so(tmp_path: Path) -> None:
     audit = audit_of(run)
     assert audit.steps == 8
     assert table_lines(audit) == ["predicted | measured", "steps  - | 8"]
-    assert verdict_lines(audit) == ["samples: which samples the ranks used was not recorded"]
+    assert verdict_lines(audit) == ["samples: the ranks did not record their samples"]
 
 
 def test_a_run_by_a_batch_plan(tmp_path: Path) -> None:
-    """Compared with the plan's own steps; where the plan is another one now, nothing is claimed."""
+    """Compared with the plan's own steps; where the plan has changed, nothing is claimed."""
     folder = tmp_path / "plan"
     lengths = np.arange(1, SIZE + 1)
     plan = build_batch_plan(lengths, token_budget=40, epochs=2)
@@ -370,4 +370,4 @@ def test_a_run_by_a_batch_plan(tmp_path: Path) -> None:
     assert audit.samples.last_step == order.total_steps(None, 2.0, order.start)
     save_batch_plan(build_batch_plan(lengths, token_budget=40, epochs=2, seed=1), folder, overwrite=True)
     (sentence,) = audit_of(run).samples.unknown
-    assert "is another one now" in sentence
+    assert "has changed" in sentence

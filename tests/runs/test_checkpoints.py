@@ -10,7 +10,7 @@ from support.values.made_runs import make_run
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
@@ -52,7 +52,7 @@ def test_nothing_is_deleted_while_the_run_goes_on(tmp_path: Path) -> None:
     controller = event("controller_started", identity=alive.to_json(), epoch=1)
     layout = make_run(tmp_path, [*controller_journal(), controller], plan=PLAN)
     folder = save(layout.checkpoints, 10)
-    with pytest.raises(CheckpointError, match="until it is over"):
+    with pytest.raises(CheckpointError, match="until it ends"):
         delete_checkpoint(layout, folder)
     assert folder.exists()
 
@@ -65,5 +65,5 @@ def test_nothing_else_is_deleted(layout: RunLayout, tmp_path: Path) -> None:
 
 
 def test_a_plan_that_says_no_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not say where"):
+    with pytest.raises(CheckpointError, match="does not tell where"):
         checkpoint_directory(make_run(tmp_path, controller_journal()))

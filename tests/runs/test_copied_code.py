@@ -21,16 +21,16 @@ FILES = {"train.py": "ab" * 32, "lib.py": "cd" * 32}
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (CodeTree(FILES, "/home/u/p", 2048), "executes a copy of /home/u/p: 2 files, 2.0 KiB"),
+        (CodeTree(FILES, "/home/u/p", 2048), "uses a copy of /home/u/p: 2 files, 2.0 KiB"),
         (
             CodeTree(FILES, "/home/u/p", 7, left_out={".env": "its name"}),
-            "executes a copy of /home/u/p: 2 files, 7 B; 1 left out",
+            "uses a copy of /home/u/p: 2 files, 7 B; 1 left out",
         ),
         (
             CodeTree(FILES, uncopied='run.sync is "none"'),
-            'no copy of the code was made; files are executed where they lie: run.sync is "none"',
+            'no copy of the code was made; files are used in place: run.sync is "none"',
         ),
-        (CodeTree(FILES), "no copy of the code was made; files are executed where they lie"),
+        (CodeTree(FILES), "no copy of the code was made; files are used in place"),
         (CodeTree(), ""),
     ],
 )

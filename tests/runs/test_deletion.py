@@ -68,7 +68,7 @@ def test_a_run_whose_ranks_go_on_alone_is_not_deleted(
     state = LinkState("a", LOST, agent_alive=alive, holder_alive=alive, torchrun_alive=alive)
     write_links(layout, {"a": state}, 100.0)
     if refused:
-        with pytest.raises(StillAliveError, match="on a, as far as is known here: stop it first"):
+        with pytest.raises(StillAliveError, match="on a, as far as known here: stop it first"):
             set_aside(layout)
         assert layout.root.exists()
     set_aside(layout, on_nodes=not refused)
@@ -88,7 +88,7 @@ def test_a_lost_run_is_not_deleted_before_its_nodes_have_answered(tmp_path: Path
     said = [event("agent_started", 100.6, identity=None, part="lead", life=0), started()]
     layout.node("a").journal.write_text("".join(map(line, said)))
     if not answered:
-        with pytest.raises(StillAliveError, match=r"given up without an answer of a, .* delete --here"):
+        with pytest.raises(StillAliveError, match=r"given up without an answer from a, .* delete --here"):
             set_aside(layout)
         assert layout.root.exists()
     set_aside(layout, on_nodes=answered)

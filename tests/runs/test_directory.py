@@ -13,7 +13,7 @@ from support.values.histories import controller_journal
 from support.values.made_runs import line, make_run
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RUN_ID
-from torchdeck.runs.folders.directory import (
+from torchdeck.runs.folders.run_directory import (
     RunDirectoryError,
     create_run_directory,
     new_run_id,

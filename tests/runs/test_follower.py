@@ -16,7 +16,7 @@ from support.waiting import wait_until
 from torchdeck.contract.journal import Event, JournalWriter, NewerFormatError
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.follower import RunFollower, read_run
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 
 
 def test_what_is_appended_is_seen_at_the_next_look(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_dead_agent_is_seen_and_an_orphan_found_by_its_environment(tmp_path: P
     ("codes", "events", "state", "why"),
     [
         ((0, 0), [], RunState.SUCCEEDED, "attempt 1 succeeded"),
-        ((0, None), [], RunState.LOST, "while the run was going"),
+        ((0, None), [], RunState.LOST, "during the run"),
         ((143, 3), [], RunState.FAILED, "rank 1 failed with exit code 3"),
         ((137, 143), [], RunState.FAILED, "rank 0 was ended by SIGKILL"),
         ((143, 143), [event("stopping", kind="now", why="user")], RunState.CANCELLED, "stopped"),
@@ -113,3 +113,14 @@ def test_newer_node_journal_is_refused(tmp_path: Path) -> None:
         file.write(line(finished(), version=99))
     with pytest.raises(NewerFormatError, match="update Torchdeck"):
         follower.refresh()
+
+
+def test_the_evidence_of_a_hang_is_named_with_its_whole_path(tmp_path: Path) -> None:
+    """Whoever reads the sentence need not know which directory is meant: while it hangs and after a stop."""
+    said = {"kind": "elsewhere", "examination": "1", "detail": "Rank 1 is in train.py:84."}
+    hang = event("hang", 102.5, attempt=1, rank=1, still=34.0, limit=30.0, **said)
+    stop = event("stopping", 103.0, kind="now", why="user")
+    end = [ended(1, "stopped"), finished("CANCELLED")]
+    layout = make_run(tmp_path, controller_journal(), [*running_run(), hang, stop, *end])
+    (note,) = read_run(layout).warnings
+    assert note.endswith(f"Evidence: {layout.attempt(1).root / 'examinations/1'}")

@@ -25,8 +25,8 @@ from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.run_list import RunList
-from torchdeck.runs.state import RunState
-from torchdeck.runs.timeline import TimelineReader
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.run_timeline import TimelineReader
 
 PLAN = {
     "version": 1,

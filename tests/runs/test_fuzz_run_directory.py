@@ -31,18 +31,18 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.launching.remote.own_files import own_files
+from torchdeck.launching.control.reached_nodes import own_files
 from torchdeck.runs.failure import read_failure
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, retention_of
-from torchdeck.runs.folders.directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.folders.origin import origin_of
+from torchdeck.runs.folders.run_directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
+from torchdeck.runs.goodput.reading import read_goodput
 from torchdeck.runs.links import links_path, read_links
+from torchdeck.runs.run_timeline import TimelineReader
 from torchdeck.runs.summary import summary_lines
-from torchdeck.runs.timeline import TimelineReader
-from torchdeck.runs.training_progress import ProgressReader
-from torchdeck.runs.training_progress_estimates import total_steps
+from torchdeck.runs.training_progress import ProgressReader, total_steps
 
 EVENTS = [
     *controller_journal(),
@@ -110,6 +110,8 @@ def _shown(layout: RunLayout) -> None:
     texts += [] if progress is None else [progress.text()]
     read_failure(opened, view)
     origin_of(view)
+    goodput = read_goodput(opened, view)
+    json.dumps(None if goodput is None else goodput.to_json(), allow_nan=False)
     value = [view.to_json(), texts, [dataclasses.asdict(each) for each in happened or ()]]
     json.dumps(value, allow_nan=False)
 

@@ -19,7 +19,7 @@ from support.values.histories import (
 )
 from torchdeck.contract.journal import Event
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import Liveness
+from torchdeck.runs.run_state import Liveness
 from torchdeck.runs.view import fold, view
 
 CREATED, CONTROLLED = controller_journal()

@@ -8,7 +8,7 @@ from support.values import histories
 from support.values.histories import event
 from torchdeck.contract.journal import Event
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import Liveness, NodeLiveness, RunState
+from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, view
 
 LOST = event("lost", 300.0, state="LOST", why="gone", resumable=True, checkpoint="/c", attempt=1, life=0)

@@ -12,7 +12,7 @@ from support.values import histories
 from torchdeck.contract.journal import Event
 from torchdeck.runs import reasons
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 
 Told = tuple[str, dict[str, Any]]
 SIZE = {"world_size": 2, "global_batch": 8, "accumulation": 1, "rendezvous": "static", "notes": []}
@@ -119,9 +119,9 @@ def test_no_order_of_two_journals_changes_what_is_known(order: list[bool], upto:
             view.outcome,
         )
         assert history.attempts[number].resume_step == view.resume_step
-    assert history.checkpoint is not None
-    if alone.checkpoint is not None:
-        assert history.checkpoint.path == "/a/step_00000020"
+    assert history.checkpoints.newest is not None
+    if alone.checkpoints.newest is not None:
+        assert history.checkpoints.newest.path == "/a/step_00000020"
     assert history.hangs == {}, "each hang ended with its rank"
 
 
@@ -188,10 +188,10 @@ def test_who_does_not_say_the_token_is_named_until_the_missing_agent_starts() ->
     history.controller_event(asked)
     history.node_event("a", histories.event("agent_started", 150.0, identity=None, part="lead"))
     assert list(history.nodes.untold) == ["b"]
-    assert "the agent on b lives and did not say it yet" in reasons.untold(history.nodes.untold)
+    assert "the agent on b has not reported it yet" in reasons.untold(history.nodes.untold)
     history.node_event("a", histories.event("agent_started", 201.0, identity=None, part="lead"))
     assert list(history.nodes.untold) == []
     history.controller_event(histories.event("token_asked", 300.0, nodes=["b", "c"], patience=120.0))
-    assert "the agents on b, c live" in reasons.untold(history.nodes.untold)
+    assert "the agents on b, c have" in reasons.untold(history.nodes.untold)
     history.controller_event(histories.event("token_settled", 301.0, how="anew"))
     assert list(history.nodes.untold) == []

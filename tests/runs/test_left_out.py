@@ -8,8 +8,8 @@ import pytest
 
 from support.values.histories import ALIVE, created, ended, event, failure, finished, started
 from torchdeck.contract.journal import Event
+from torchdeck.runs.run_timeline import timeline
 from torchdeck.runs.summary import summary_lines
-from torchdeck.runs.timeline import timeline
 from torchdeck.runs.view import RunView, fold
 
 ABSENT = {"name": "gpu3", "why": "10.0.0.3, port 22: no one answers"}

@@ -9,8 +9,9 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.follower import look
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, UP, Links, LinkState
+from torchdeck.runs.node_troubles import TroubleKind
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView, view
 
 NOW = 1_000.0
@@ -56,7 +57,9 @@ def test_a_run_goes_on_while_its_link_is_lost() -> None:
     found = seen(up(state=LOST, since=NOW - 12, heard=NOW - 22), heartbeat=BEAT)
     assert found.state is RunState.RUNNING
     assert found.warnings == ("node b: link lost 22 s ago, last seen step 840",)
-    assert [(each.node, each.what, each.since) for each in found.troubles] == [("b", "link", NOW - 22)]
+    assert [(each.node, each.what, each.since) for each in found.troubles] == [
+        ("b", TroubleKind.LINK, NOW - 22)
+    ]
     assert found.troubles[0].over(NOW + 3) == "node b: link is back after 25 s"
 
 
@@ -127,7 +130,7 @@ def test_nodes_that_have_given_the_leader_up_stay_named_with_what_ends_the_run()
     assert "gave the leading node up" not in warnings()
     history.node_event("c", Event("node_finished", NOW - 10, 0.0, {"why": "silence", "may_return": True}))
     assert "c gave the leading node up and ended all ranks" in warnings()
-    assert "`torchdeck runs stop --now` gives the run up" in warnings()
+    assert "`torchdeck runs stop --now` gives up the run" in warnings()
     history.node_event("c", Event("agent_started", NOW - 5, 0.0, {"identity": None, "part": "follower"}))
     assert "gave the leading node up" not in warnings()
 
@@ -142,14 +145,14 @@ def test_a_checkpoints_time_is_by_the_clock_of_this_machine() -> None:
 def test_a_node_that_is_silent_to_the_others_is_said() -> None:
     """Since when, by the clock of this machine, and what comes of it, though it is reached from here."""
     flagged = says("node_silent", NOW - 7 + 60, 15.0, grace=120.0)
-    text = "node c has been silent to the others for 22 s (given up after 120 s)"
+    text = "node c has been silent to the other nodes for 22 s (given up after 120 s)"
     found = silent(flagged, ahead=60.0)
     assert found.warnings == (text,)
-    assert found.troubles[0].over(NOW) == "node c is heard by the others again after 22 s"
+    assert found.troubles[0].over(NOW) == "node c answers the others again after 22 s"
     assert silent(flagged, says("node_back", NOW + 60, 22.0), ahead=60.0).warnings == ()
     lost = says("node_lost", NOW - 1, 120.0, grace=120.0)
     assert silent(lost).warnings == (
-        "node c has been silent to the others for 121 s (after 120 s it was given up)",
+        "node c has been silent to the other nodes for 121 s (after 120 s it was given up)",
     )
     assert "given up after launch.node_grace" in silent(says("node_silent", NOW, 15.0)).warnings[0]
 

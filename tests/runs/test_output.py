@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.values.made_runs import make_run
-from torchdeck.runs.output import LONGEST_LINE, LogTail, OutputFollower
+from torchdeck.runs.rank_output import LONGEST_LINE, LogTail, OutputFollower
 
 
 def test_lines_of_all_ranks_and_attempts_come_once(tmp_path: Path) -> None:
@@ -68,3 +68,10 @@ def test_no_byte_is_lost_however_writes_are_cut(pieces: list[bytes]) -> None:
         grown += tail.rest()
         whole = LogTail(path)
         assert grown == [*whole.read_new(), *whole.rest()]
+
+
+def test_output_of_earlier_attempts_can_be_left_out(tmp_path: Path) -> None:
+    """A resume continues where the terminal was."""
+    output = {(attempt, 0, "stdout"): f"of {attempt}\n" for attempt in (1, 2, 3)}
+    follower = OutputFollower(make_run(tmp_path, [], output=output), after_attempt=2)
+    assert [line.text for line in follower.read_rest()] == ["of 3"]

@@ -9,9 +9,11 @@ import pytest
 
 from support.values.histories import controller_journal, created, ended, event, finished, running_run
 from support.values.made_runs import IDS, line, make_run
+from support.values.run_homes import add_live_run, add_run
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside
+from torchdeck.runs.follower import read_run
 from torchdeck.runs.registry import RunNotFoundError, RunRegistry, UnreadableRun
 from torchdeck.runs.view import RunView
 
@@ -49,6 +51,20 @@ def test_what_names_none_or_several_is_a_sentence(registry: RunRegistry, asked: 
     """Nothing is guessed; ids to choose from are named."""
     with pytest.raises(RunNotFoundError, match=said):
         registry.find(asked)
+
+
+def test_a_name_of_several_runs_means_the_only_one_that_runs(registry: RunRegistry, tmp_path: Path) -> None:
+    """If one is to be stopped. Of none or two that run, none is guessed."""
+    with pytest.raises(RunNotFoundError, match="fits 2 runs"):
+        registry.find("gpt", active=True)
+    add_run(tmp_path, 7, running_run(), name="gpt")
+    live = add_live_run(tmp_path, 8)
+    assert registry.find(read_run(live).name, active=True).root == live.root
+    with pytest.raises(RunNotFoundError, match="fits"):
+        registry.find(read_run(live).name)
+    add_live_run(tmp_path, 9)
+    with pytest.raises(RunNotFoundError, match="fits 2 runs"):
+        registry.find(read_run(live).name, active=True)
 
 
 def test_a_home_without_runs_says_so(tmp_path: Path) -> None:

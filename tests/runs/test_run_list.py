@@ -18,10 +18,9 @@ from support.values.histories import (
 )
 from support.values.made_runs import IDS, line, make_run
 from support.values.metrics import write_rows
-from torchdeck.runs import follower as shared_follower
-from torchdeck.runs.follower import read_run
+from torchdeck.runs import follower
 from torchdeck.runs.run_list import RunList
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 
 DONE = [agent_started(), started(), ended(), finished()]
 
@@ -43,7 +42,7 @@ def test_a_finished_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     layout = make_run(tmp_path, controller_journal(), DONE)
     runs = RunList(tmp_path)
     before = runs.look()
-    monkeypatch.setattr(shared_follower.SharedFollower, "look", None)  # whoever reads again fails
+    monkeypatch.setattr(follower.RunPoller, "look", None)  # whoever reads again fails
     assert runs.look().entries[0] is before.entries[0]
     assert layout.journal.exists()
 
@@ -61,20 +60,6 @@ def test_a_run_that_is_resumed_is_read_again(tmp_path: Path) -> None:
     view = runs.look().entries[0].view
     assert view is not None
     assert "before it started" in view.why
-
-
-def test_what_was_written_after_a_look_that_a_page_handed_on_is_read_at_the_next(tmp_path: Path) -> None:
-    now = [10.0]
-    layout = make_run(tmp_path, controller_journal(), DONE)
-    runs = RunList(tmp_path, monotonic=lambda: now[0])
-    page = runs.followers.of(layout)
-    page.look()
-    with layout.journal.open("a") as file:
-        file.write(line(event("resumed", 110.0, finished=1)))
-    now[0] += shared_follower.AS_GOOD / 2
-    assert runs.look().entries[0].state is RunState.SUCCEEDED  # as the page saw it
-    now[0] += shared_follower.AS_GOOD
-    assert runs.look().entries[0].state is read_run(layout).state is not RunState.SUCCEEDED
 
 
 def test_a_run_that_nobody_ended_is_read_again_when_its_agent_writes(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, write_script_state
 from torchdeck.contract.run_states import RankPhase
-from torchdeck.runs.idle_end import idle_note
-from torchdeck.runs.script_progress import origins_sentence
-from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.follower import idle_note
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, origins_sentence
 from torchdeck.runs.view import RunView, fold
 
 STATE = Origin("file", "trainer_state.json")
@@ -132,3 +131,48 @@ def test_the_list_of_runs_has_total_and_time_left(
     assert main(["runs", "list", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["step"], found["total"]) == (20, 60)
+
+
+def test_a_loss_that_is_of_another_step_says_so(tmp_path: Path) -> None:
+    """While rows are still read or copied; not where a program logs every tenth step only."""
+    state = ScriptState(125, 300, origins={"step": STATE, "loss": STATE})
+    write_state(tmp_path, state)
+    write_rows(tmp_path, [(step, {"loss": 2.0}) for step in range(10, 130, 10)])
+    assert read(tmp_path).loss_step is None
+    write_state(tmp_path, dataclasses.replace(state, step=250))
+    progress = read(tmp_path)
+    assert progress.loss_step == 120
+    assert progress.text().startswith("step 250/300  loss 2.0000 of step 120")
+    write_state(tmp_path, dataclasses.replace(state, step=250, origins={"step": STATE}))
+    assert read(tmp_path).loss_step is None, "rows may be numbered by something else"
+
+
+def test_after_a_resume_what_was_lost_is_not_shown(tmp_path: Path) -> None:
+    """The step is that of the checkpoint, whatever the attempt before reached, until the ranks report one."""
+    write_state(tmp_path, ScriptState(90, 300, rate=2.0))
+    write_rows(tmp_path, [(step, {"loss": 2.0}) for step in range(10, 100, 10)])
+    ended_early = dataclasses.replace(view_of().attempts[0], outcome="stopped")
+    second = dataclasses.replace(ended_early, number=2, resume="/out/ckpt.pt", resume_step=50, outcome=None)
+    view = dataclasses.replace(view_of(), attempt=2, attempts=(ended_early, second))
+    progress = ProgressReader(RunLayout(tmp_path)).read(view)
+    assert progress is not None
+    assert (progress.step, progress.loss, progress.steps_per_s) == (50, None, None)
+    path = RunLayout(tmp_path).attempt(2).rank(0).script
+    path.parent.mkdir(parents=True)
+    write_script_state(path, ScriptState(None, 300))
+    progress = ProgressReader(RunLayout(tmp_path)).read(view)
+    assert progress is not None
+    assert (progress.step, progress.total, progress.loss) == (50, 300, None)
+    write_script_state(path, ScriptState(60, 300))
+    write_rows(tmp_path, [(60, {"loss": 1.5})], attempt=2)
+    progress = ProgressReader(RunLayout(tmp_path)).read(view)
+    assert progress is not None
+    assert (progress.step, progress.total, progress.loss) == (60, 300, 1.5)
+
+
+def test_a_row_that_is_newer_than_the_agents_report_gives_the_step(tmp_path: Path) -> None:
+    """A fast program: the agent writes its report once a second."""
+    write_state(tmp_path, ScriptState(628, 20_000, origins={"step": STATE, "loss": STATE}))
+    write_rows(tmp_path, [(step, {"loss": 0.5}) for step in range(1, 808)])
+    progress = read(tmp_path)
+    assert (progress.step, progress.loss_step) == (807, None)

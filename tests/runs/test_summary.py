@@ -17,7 +17,7 @@ from support.values.histories import (
     started,
 )
 from torchdeck.contract.journal import Event
-from torchdeck.runs.state import Liveness
+from torchdeck.runs.run_state import Liveness
 from torchdeck.runs.summary import TRACEBACK_LINES, shortened, summary_lines
 from torchdeck.runs.view import fold
 
@@ -138,3 +138,10 @@ def test_a_directory_made_later_does_not_make_the_run_younger() -> None:
     """A machine that attaches to a run makes one once it has long begun."""
     late = [event("created", 900.0, name="gpt")]
     assert fold("r", late, {"n1": [started(at=101.0)]}, {}, DEAD, 1e6).created == 101.0
+
+
+def test_a_hang_is_said_once() -> None:
+    """Where it is the reason of the state, no note says it again."""
+    said = {"kind": "elsewhere", "examination": "1", "detail": "Rank 1 is in train.py:84."}
+    hang = event("hang", 103.0, attempt=1, rank=1, still=34.0, limit=30.0, **said)
+    assert summary([*running_run(), hang], ALIVE).count("Rank 1 is in train.py:84.") == 1

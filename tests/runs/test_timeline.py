@@ -14,7 +14,7 @@ from support.values.histories import (
     started,
 )
 from support.values.made_runs import line, make_run
-from torchdeck.runs.timeline import TimelineReader, timeline
+from torchdeck.runs.run_timeline import TimelineReader, timeline
 
 
 def test_both_journals_are_one_list_in_the_order_of_time() -> None:
@@ -63,10 +63,10 @@ def test_both_journals_are_one_list_in_the_order_of_time() -> None:
         (
             event("node_silent", node="b", seconds=15.2, grace=120.0),
             "problem",
-            "node b has been silent to the others for 15 s (given up after 120 s)",
+            "node b has been silent to the other nodes for 15 s (given up after 120 s)",
         ),
         (event("node_lost", node="b", seconds=120.1), "problem", "after launch.node_grace it was given up"),
-        (event("node_back", node="b", seconds=22.4), "state", "heard by the others again after 22 s"),
+        (event("node_back", node="b", seconds=22.4), "state", "answers the others again after 22 s"),
         (event("something_new", x=1), "detail", "something new"),
         (started(2, resume_step=100), "attempt", "from the checkpoint of step 100"),
     ],

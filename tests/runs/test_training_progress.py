@@ -12,8 +12,8 @@ from support.values.histories import ALIVE, DEAD, controller_journal, ended, run
 from support.values.metrics import opened, segment_path, write_columns, write_rows
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import ProgressFile
-from torchdeck.runs.training_progress import ProgressReader
-from torchdeck.runs.training_progress_estimates import seconds_a_step, time_left, total_steps
+from torchdeck.metrics.pace import seconds_a_step
+from torchdeck.runs.training_progress import ProgressReader, time_left, total_steps
 from torchdeck.runs.view import fold
 
 

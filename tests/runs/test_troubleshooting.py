@@ -7,7 +7,8 @@ import pytest
 
 from support.values.histories import controller_journal, ended, event, failure, finished, running_run
 from support.values.made_runs import make_run
-from torchdeck.runs.failure import chapter, read_failure, recognise
+from torchdeck.runs.failure import read_failure
+from torchdeck.runs.failures.chapter import chapter, recognise
 from torchdeck.runs.follower import read_run
 
 LINES = {
@@ -16,6 +17,8 @@ LINES = {
     "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1125899906842624 bytes.",
     "Shared memory is full": "RuntimeError: DataLoader worker (pid 812) is killed by signal: Bus error.",
     "A data loader process ended": "DataLoader worker (pid 8) is killed by signal: Killed.",
+    "A rank was killed": "ended by SIGKILL: another process killed it; memory had not run out (18.6 of "
+    "23.5 GiB were available)",
     "The disk has no inodes left": "OSError: [Errno 28] No space left on device: 'x' (no inodes left on the "
     "disk of /data)",
     "The disk is full": "OSError: [Errno 28] No space left on device: '/data/x'",
@@ -37,6 +40,7 @@ LINES = {
     "A GPU failed": "torch.AcceleratorError: CUDA error: device-side assert triggered",
     "A package is missing": "ModuleNotFoundError: No module named 'deepspeed'",
     "A checkpoint does not fit": "CheckpointError: loading checkpoint /c failed: it is of another model: …",
+    "A rank crashed in native code": "ended by SIGSEGV (crashed in native code) in decode (data.py:7)",
     "Another rank is gone": "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:2260.",
 }
 """Section → a line as torch, gloo, NCCL and our ranks print it."""

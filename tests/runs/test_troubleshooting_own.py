@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.runs.failure import OwnException, how_to_go_on, own_exception
-from torchdeck.runs.state import Failure
+from torchdeck.runs.failures.own_code import OwnException, how_to_go_on, own_exception
+from torchdeck.runs.run_state import Failure
 
 MINE = """Traceback (most recent call last):
   File "/home/a/work/train.py", line 3, in <module>

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.values.histories import (
+    AGENT,
     ALIVE,
     DEAD,
     POWER_CUT,
@@ -28,7 +29,7 @@ from support.values.histories import (
 from torchdeck.contract.journal import Event
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.replay.journal_damage import JournalDamage
-from torchdeck.runs.state import Liveness, NodeLiveness, RunState
+from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, fold
 
 
@@ -210,6 +211,33 @@ def test_hangs_are_flagged_until_they_are_over() -> None:
     assert folded([*running_run(), hang, event("hang_over", rank=1)]).hangs == ()
 
 
+def test_a_verdict_is_shown_with_its_evidence() -> None:
+    """The sentence first; since when, and the folder in the run directory."""
+    said = "Rank 1 is in train.py:84 save_model; rank 0 waits for it."
+    more = {"kind": "elsewhere", "examination": "2", "detail": said}
+    hang = event("hang", attempt=1, rank=1, phase="training", step=None, still=34.0, limit=30.0, **more)
+    view = folded([*running_run(), hang])
+    assert view.why == f"{said} No progress for more than 30 s. Evidence: attempts/1/examinations/2"
+    assert view.hangs[0].evidence == "attempts/1/examinations/2"
+
+
+def test_a_run_that_was_stopped_as_it_hung_says_so() -> None:
+    """Its ranks end by the stop, and so does the hang; one that was over before is no matter."""
+    said = {"kind": "elsewhere", "examination": "1", "detail": "Rank 1 is in train.py:84."}
+    hang = event("hang", 102.5, attempt=1, rank=1, phase="training", still=34.0, limit=30.0, **said)
+    over, end = event("hang_over", 103.5, rank=1), [ended(1, "stopped"), finished("CANCELLED")]
+    stop = event("stopping", 103.0, kind="graceful", why="user")
+    (told,) = folded([*running_run(), hang, stop, over, *end], DEAD).warnings
+    assert told == (
+        "before it was stopped, it hung: Rank 1 is in train.py:84. No progress for more than 30 s. "
+        "Evidence: attempts/1/examinations/1"
+    )
+    later = event("stopping", 103.8, kind="graceful", why="user")
+    assert folded([*running_run(), hang, over, later, *end], DEAD).warnings == ()
+    by_itself = event("stopping", 103.0, kind="now", why="hang")
+    assert folded([*running_run(), hang, by_itself, over, *end], DEAD).warnings == ()
+
+
 def test_heartbeat_gives_ranks_of_the_current_attempt_only() -> None:
     """Ranks come from the heartbeat when it is of this attempt; an older one says nothing about this."""
     ranks = {"0": {"phase": "training", "step": 7, "total": 9, "still": 0.1, "pid": 5}, "x": {}, "1": 3}
@@ -254,7 +282,19 @@ def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
 
 def test_late_heartbeat_is_said() -> None:
     """An agent that is alive and has not written for long is a warning."""
-    assert "no sign" in folded(running_run(), beat={"t": 80.0}).warnings[0]
+    late = folded(running_run(), beat={"t": 105.0}, now=135.0)
+    assert late.warnings[0] == "no sign of the agent on localhost for 30 s"
+
+
+def test_the_time_between_a_stop_and_a_resume_is_no_silence() -> None:
+    """Before the new agent writes, the heartbeat is the old one: silence counts from the agent's start."""
+    first = [*running_run(), ended(1, "stopped"), finished("CANCELLED", resumable=True)]
+    journal, beat = [*controller_journal(), event("resumed", 160.0, finished=1)], {"t": 105.0}
+    assert folded(first, journal=journal, beat=beat, now=160.0).troubles == ()
+    again = [*first, event("agent_started", 161.0, identity=AGENT, adopted=False, life=1)]
+    assert folded(again, journal=journal, beat=beat, now=162.0).troubles == ()
+    late = folded(again, journal=journal, beat=beat, now=181.0)
+    assert [trouble.text for trouble in late.troubles] == ["no sign of the agent on localhost for 20 s"]
 
 
 def test_torn_journal_is_tolerated_and_said() -> None:
@@ -431,7 +471,7 @@ def test_nodes_whose_ranks_outlive_the_end_are_named() -> None:
     assert over.is_over
     assert over.nodes_alone == ("b",)
     assert over.warnings == (
-        "ranks on node b were going on without the leader when it was heard of last: a stop ends them",
+        "ranks on node b continued without the leader at the last report: a stop ends them",
     )
     told = [*lost, event("node_finished", 105.0, attempt=1)]
     assert (
@@ -470,3 +510,36 @@ def test_an_agents_error_that_was_got_over_is_only_a_warning() -> None:
     assert folded([*running_run(), agent_failed(102.5), late, end]).why == "rank 1 failed first"
     again = [*running_run(), agent_failed(102.5), started(2, 500.0, reason="restart"), end]
     assert folded(again).why == "rank 1 failed first"
+
+
+def slow(attempt: int = 1, **changed: Any) -> Event:
+    fields = {
+        "ranks": [3],
+        "share": 0.18,
+        "since": 90.0,
+        "step": 1200,
+        "detail": "Rank 3 makes the others wait 18 % of each step since step 1,200",
+        "differs": ["its CPU is 40 % stolen by other processes (others: 1 %)"],
+    }
+    return event("straggler", attempt=attempt, **{**fields, **changed})
+
+
+def test_a_straggler_is_shown_until_it_is_over() -> None:
+    """As a value and as a note, also after the end of the run; not for another attempt."""
+    view = folded([*running_run(), slow()])
+    assert list(view.to_json()["stragglers"]) == [
+        {
+            "ranks": (3,),
+            "share": 0.18,
+            "since": 90.0,
+            "step": 1200,
+            "detail": "Rank 3 makes the others wait 18 % of each step since step 1,200",
+            "differs": ("its CPU is 40 % stolen by other processes (others: 1 %)",),
+        }
+    ]
+    assert view.stragglers[0].detail in view.warnings
+    assert folded([*running_run(), slow(), event("straggler_over", attempt=1, ranks=[3])]).stragglers == ()
+    assert folded([*running_run(), slow(attempt=2)]).stragglers == ()
+    assert folded([*running_run(), slow(ranks="3", share="much", differs=3, detail=None)]).stragglers == ()
+    over = folded([*running_run(), slow(), ended(1, "succeeded"), finished("SUCCEEDED")])
+    assert f"until it ended: {view.stragglers[0].detail}" in over.warnings

@@ -1,6 +1,10 @@
 """Files of tests that take long: begun first, so that none of them is what the others wait for at the end."""
 
 LONG = (
+    "tests/trainers/test_preset_programs.py",
+    "tests/trainers/test_resumed_curves.py",
+    "tests/trainers/test_loops.py",
+    "tests/trainers/inside/test_hugging_face.py",
     "tests/hosts/test_run_cut.py",
     "tests/hosts/test_run_lost_leader.py",
     "tests/hosts/test_run_training.py",

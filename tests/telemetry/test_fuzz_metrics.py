@@ -18,8 +18,9 @@ from torchdeck.contract.log_times import ROW, LogClock
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.metrics.segment_format import SegmentError, decode_header
 from torchdeck.metrics import Grid, RunMetrics, rows_between, sampled
+from torchdeck.metrics.pace import seconds_a_step
+from torchdeck.runs.metric_damage import MetricDamage
 from torchdeck.runs.training_progress import ProgressReader
-from torchdeck.runs.training_progress_estimates import seconds_a_step
 
 HEADER = {"torchdeck_metrics": 1, "source": "log", "keys": ["loss", "step_time"], "pid": 3, "created": 1e9}
 STEPS = st.sampled_from((0, 1, 2, 3, -1, 2**63 - 1, -(2**63))) | st.integers(-5, 500)
@@ -71,6 +72,36 @@ def read_segment(case: bytes, place: Path) -> None:
 
 def test_segments() -> None:
     read_all(read_segment, segments())
+
+
+def _checksum(block: int, rows: int, checksum: int) -> bytes:
+    return struct.pack("<III", rows, checksum, zlib.crc32(struct.pack("<QII", block, rows, checksum)))
+
+
+@st.composite
+def checksums(draw: st.DrawFn) -> bytes:
+    """Their length, entries that fit their places, and the segment that they are about."""
+    numbers = draw(st.lists(st.tuples(st.integers(0, 600), st.integers(0, 2**32 - 1)), max_size=6))
+    entries = b"".join(_checksum(block, *each) for block, each in enumerate(numbers))
+    entries = draw(hostile.damaged(entries)) if entries and draw(st.booleans()) else entries
+    return struct.pack("<I", len(entries)) + entries + draw(segments())
+
+
+def read_checksums(case: bytes, place: Path) -> None:
+    """As `runs show` and a run's page do."""
+    (length,) = struct.unpack_from("<I", case)
+    layout = RunLayout(place)
+    folder = layout.attempt(1).rank(0).metrics
+    folder.mkdir(parents=True)
+    (folder / "log-1-1-ab-0.sums").write_bytes(case[4 : 4 + length])
+    (folder / "log-1-1-ab-0.metrics").write_bytes(case[4 + length :])
+    damage = MetricDamage(layout)
+    for _ in range(2):
+        json.dumps(damage.look())
+
+
+def test_checksums_of_segments() -> None:
+    read_all(read_checksums, checksums())
 
 
 def _record(magic: bytes, numbers: tuple[int, int, int, int], times: tuple[float, float, float]) -> bytes:

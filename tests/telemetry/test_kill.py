@@ -86,7 +86,7 @@ def test_processes_of_a_rank_log_too(tmp_path: Path, method: str) -> None:
     )
     values = opened(tmp_path).series("child", 3).values.tolist()
     assert sorted(values) == [-1.0] + [0.0] * 50 + [1.0] * 50
-    assert len(list(rank_folder(tmp_path, rank=3).iterdir())) == 3
+    assert len(list(rank_folder(tmp_path, rank=3).glob("*.metrics"))) == 3
 
 
 def test_outside_a_run_nothing_is_written(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_order_of_names_makes_no_table(tmp_path: Path) -> None:
     with MetricsWriter(rank_folder(tmp_path)) as writer:
         for step, names in enumerate(itertools.permutations("abc")):
             writer.log({name: ord(name) + step for name in names}, step=step)
-    assert len(list(rank_folder(tmp_path).iterdir())) == 1
+    assert len(list(rank_folder(tmp_path).glob("*.metrics"))) == 1
     assert series(tmp_path, "b") == [(step, ord("b") + step) for step in range(6)]
 
 
@@ -181,7 +181,7 @@ def test_too_many_sets_of_names_become_one_table_a_name(tmp_path: Path) -> None:
     for name in names:
         wanted = [step for step, pair in enumerate(pairs) if name in pair]
         assert metrics.series(name, 0).steps.tolist() == wanted
-    assert len(list(rank_folder(tmp_path).iterdir())) <= KEY_SET_LIMIT + len(names)
+    assert len(list(rank_folder(tmp_path).glob("*.metrics"))) <= KEY_SET_LIMIT + len(names)
 
 
 def test_names_made_from_data_do_not_fill_the_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,7 +190,7 @@ def test_names_made_from_data_do_not_fill_the_disk(tmp_path: Path, caplog: pytes
         for sample in range(TABLE_LIMIT + 10):
             writer.log({f"loss_of_{sample}": 1.0}, step=sample)
         writer.log({"loss_of_0": 2.0}, step=1)
-    assert len(list(rank_folder(tmp_path).iterdir())) == TABLE_LIMIT
+    assert len(list(rank_folder(tmp_path).glob("*.metrics"))) == TABLE_LIMIT
     assert series(tmp_path, "loss_of_0") == [(0, 1.0), (1, 2.0)]
     assert len(caplog.records) == 1
 
@@ -269,7 +269,7 @@ def test_full_disk_loses_rows_and_recovers(tmp_path: Path, caplog: pytest.LogCap
     """Where no byte more can be written, nothing raises, rows are counted; with room again they are kept."""
     writer = MetricsWriter(rank_folder(tmp_path))
     writer.log({"loss": 0.0, "lr": 0.0}, step=0)
-    size = next(rank_folder(tmp_path).iterdir()).stat().st_size
+    size = next(rank_folder(tmp_path).glob("*.metrics")).stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
@@ -322,7 +322,7 @@ def test_files_are_private(tmp_path: Path) -> None:
     """No one else may read a run's metrics."""
     with MetricsWriter(rank_folder(tmp_path)) as writer:
         writer.log({"loss": 1.0})
-    (path,) = rank_folder(tmp_path).iterdir()
+    (path,) = rank_folder(tmp_path).glob("*.metrics")
     assert path.stat().st_mode & 0o077 == 0
 
 

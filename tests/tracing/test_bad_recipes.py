@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.tracing import tracer as tracer_module
 from torchdeck.tracing.faults import TracingError
 from torchdeck.tracing.request import TraceRequest, WantedTrace

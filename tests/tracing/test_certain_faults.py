@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
 from torchdeck.tracing.faults import TracingError
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_recipe

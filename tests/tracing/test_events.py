@@ -9,7 +9,7 @@ from torch import nn
 
 from support.memory.traced_models import GPT, recipe_of
 from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, Trace
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 

@@ -14,8 +14,8 @@ from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps, needs_layout
 from torchdeck.distributed.batches import BatchLoader
-from torchdeck.distributed.recipe import Recipe, RecipeError, load_recipe
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import Recipe, RecipeError, load_recipe
 from torchdeck.launching.facts.profiling import wanted_traces
 from torchdeck.tracing.faults import TracingError
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace

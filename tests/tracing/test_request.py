@@ -39,10 +39,10 @@ def test_a_request_is_read() -> None:
     ("change", "said"),
     [
         ({"version": 2}, "has version 2; this Torchdeck reads 1"),
-        ({"precision": "fp8"}, "request.precision is 'fp8'; right is one of"),
+        ({"precision": "fp8"}, "request.precision is 'fp8'; expected one of"),
         ({"traces": None}, "request.traces must be a list"),
         ({"traces": [3]}, r"request.traces\[0\] must be an object"),
-        ({"traces": [{"microbatch": 0}]}, r"request.traces\[0\].microbatch is 0; right is 1 or more"),
+        ({"traces": [{"microbatch": 0}]}, r"request.traces\[0\].microbatch is 0; expected 1 or more"),
         (batches({"samples": [-1], "max_len": 1}), r"batches\[0\].samples must be whole numbers from 0"),
         (batches({"samples": [], "max_len": 1}), "one at least"),
         (batches({"samples": "12", "max_len": 1}), r"batches\[0\].samples must be a list"),

@@ -28,6 +28,8 @@ LINES = {
     "train_text_to_image.py --max_train_steps 15 --logging_dir logs --output_dir sd": (["logs", "sd"], 15),
     "train.py --steps 4 --max_steps x --verbose --output_dir": ([], None),
     "train.py": ([], None),
+    "train.py --max_iters 4000 --out-dir a --max-iters=8000 --out_dir b": (["b"], 8000),
+    "train.py trainer.max_steps=7 +trainer.max_steps=9": ([], 9),
 }
 
 
@@ -69,6 +71,14 @@ def test_a_config(tmp_path: Path, name: str, text: str) -> None:
     found = read(f"train.py configs/{name} --other 1", tmp_path)
     assert (found.folders, found.total) == ((tmp_path / "out/x",), 12)
     assert read(f"train.py configs/{name} --max_steps=7", tmp_path).total == 7
+
+
+def test_the_last_config_of_a_repeated_flag_counts(tmp_path: Path) -> None:
+    """Of two files, each named by --config."""
+    for steps in (4, 8):
+        (tmp_path / f"{steps}.yaml").write_text(f"max_steps: {steps}\n")
+    assert read("train.py --config 4.yaml --config 8.yaml", tmp_path).total == 8
+    assert read("train.py --config=8.yaml --config=4.yaml", tmp_path).total == 4
 
 
 def test_variables() -> None:

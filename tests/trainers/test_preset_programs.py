@@ -10,10 +10,11 @@ from typing import NamedTuple
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from support.cli.command import Command
+from support.cli.command import Command, agent_events, wait_for_step
 from support.system.trainers_python import ABSENT, trainers_python
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import ProgressReader
 
 pytestmark = [
@@ -29,25 +30,31 @@ class Expected(NamedTuple):
     arguments: tuple[str, ...]
     step: int
     checkpoint: str
+    stops: bool = False
+    """It is stopped, and resumed to its end."""
 
 
 PRESETS = {
     "hf-sft": Expected(
         "TRL (SFT)",
-        ("--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4", "--logging_steps", "2"),
-        6,
+        ("--output_dir", "outputs", "--max_steps", "40", "--save_steps", "4", "--logging_steps", "2"),
+        40,
         "checkpoint-4",
+        stops=True,
     ),
     "hf-lora": Expected(
         "TRL with PEFT (LoRA)",
-        ("--lora_rank", "4", "--output_dir", "outputs", "--max_steps", "6", "--save_steps", "4"),
-        6,
+        ("--lora_rank", "4", "--output_dir", "outputs", "--max_steps", "40", "--save_steps", "4"),
+        40,
         "checkpoint-4",
+        stops=True,
     ),
     "lightning": Expected(
         "Lightning", ("--epochs", "2", "--devices", "2", "--batch-size", "256"), 16, "epoch=1-step=16.ckpt"
     ),
-    "accelerate": Expected("accelerate", ("--steps", "6", "--checkpointing_steps", "4"), 6, "checkpoint-4"),
+    "accelerate": Expected(
+        "accelerate", ("--steps", "40", "--checkpointing_steps", "4"), 40, "checkpoint-4", stops=True
+    ),
     "nanogpt": Expected(
         "nanoGPT", ("--max_iters", "6", "--eval_interval", "4", "--log_interval", "1"), 6, "ckpt.pt"
     ),
@@ -55,9 +62,20 @@ PRESETS = {
 SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints")
 
 
-def presets(*columns: str) -> list[ParameterSet]:
+PACE = """
+    import os, time
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    if os.path.exists("slow"):
+        register_optimizer_step_post_hook(lambda *_: time.sleep(0.3))
+"""
+
+
+def presets(*columns: str, more_of_stopped: tuple[str, ...] = ()) -> list[ParameterSet]:
     return [
-        pytest.param(name, marks=pytest.mark.shows(each.program, *columns)) for name, each in PRESETS.items()
+        pytest.param(
+            name, marks=pytest.mark.shows(each.program, *columns, *(more_of_stopped if each.stops else ()))
+        )
+        for name, each in PRESETS.items()
     ]
 
 
@@ -68,19 +86,46 @@ def command(torchdeck_home: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     return Command(torchdeck_home)
 
 
-def start(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
-    """Run the preset in `folder` to its end, with the training packages' Python."""
+def words(folder: Path, **choices: str) -> list[str | Path]:
+    """Words of a command that runs the preset in `folder` with the training packages' Python."""
     given = {"run.interpreter": str(trainers_python()), **choices}
     sets = [word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
-    return command.run("--no-gui", "--trust", folder / "run.toml", *sets)
+    return ["--no-gui", "--trust", folder / "run.toml", *sets]
 
 
-@pytest.mark.parametrize("preset", presets(*SHOWN))
+def start(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
+    """Run the preset in `folder` to its end."""
+    return command.run(*words(folder, **choices))
+
+
+def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
+    """Stop the preset in `folder` after its first checkpoint; it resumes from its last step."""
+    (script,) = folder.glob("*.py")
+    script.write_text(script.read_text().replace("def main() -> None:\n", f"def main() -> None:{PACE}"))
+    (folder / "slow").touch()
+    with command.start(*words(folder, **choices)) as front:
+        run = command.the_run()
+        wait_for_step(run, 6, 90)
+        stopped = command.run("runs", "stop", run.root.name)
+        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+        front.communicate(timeout=60)
+    (folder / "slow").unlink()
+    done = command.run("runs", "resume", run.root.name, timeout=120)
+    rank = run.attempt(1).rank(0)
+    last = read_progress(rank.progress) or read_progress(rank.counted)
+    assert last is not None
+    assert 6 <= last.step < 40
+    assert agent_events(run, "attempt_started")[1].fields["resume_step"] == last.step
+    return done
+
+
+@pytest.mark.parametrize("preset", presets(*SHOWN, more_of_stopped=("stop saves", "resume")))
 def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp_path: Path) -> None:
     """Step and total, a loss, and its checkpoints, whatever the program calls them."""
     expected = PRESETS[preset]
     assert command.run("init", "--preset", preset, tmp_path).returncode == 0
-    done = start(command, tmp_path, run__args=json.dumps(expected.arguments))
+    trained = stopped_and_resumed if expected.stops else start
+    done = trained(command, tmp_path, run__args=json.dumps(expected.arguments))
     assert done.returncode == 0, done.stdout + done.stderr
     run = command.the_run()
     view = read_run(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,8 +14,15 @@ from typing import Any
 import pytest
 
 from support.cli.command import Command, agent_events, wait_for_step
-from support.system.trainers_python import trainers_python
-from support.training.inside_scripts import HUGGING_FACE, LIGHTNING, ScriptRun, ending, torchrun_environment
+from support.system.trainers_python import ABSENT, trainers_python
+from support.training.inside_scripts import (
+    HUGGING_FACE,
+    LIGHTNING,
+    ScriptRun,
+    by_hand,
+    ending,
+    torchrun_environment,
+)
 from torchdeck.contract.layout import RunLayout
 
 pytestmark = pytest.mark.processes
@@ -45,16 +53,6 @@ LIGHTNING_BY_HAND = (
 )
 
 
-def by_hand(folder: Path, text: str, args: tuple[str, ...], **variables: str) -> None:
-    """The same program under torchrun alone, with two ranks."""
-    folder.mkdir(exist_ok=True)
-    (folder / "train.py").write_text(ending(text))
-    python = str(trainers_python())
-    argv = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "train.py", *args]
-    environment = {**torchrun_environment(), **variables}
-    subprocess.run(argv, cwd=folder, env=environment, check=True, timeout=120, capture_output=True)
-
-
 def stopped_and_resumed(script: ScriptRun, config: Path, at: int) -> tuple[RunLayout, int]:
     """Stop the run at a step, and resume it without a word on how; the step it continued from."""
     with script.command.start("--no-gui", "--trust", config) as front:
@@ -73,6 +71,10 @@ def stopped_and_resumed(script: ScriptRun, config: Path, at: int) -> tuple[RunLa
 
 def history(folder: Path) -> list[dict[str, Any]]:
     _, rows = json.loads((folder / "log_history.json").read_text())
+    return untimed(rows)
+
+
+def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     timed = ("runtime", "per_second")
     return [{k: v for k, v in row.items() if not any(word in k for word in timed)} for row in rows]
 
@@ -103,6 +105,90 @@ def test_lightning(tmp_path: Path) -> None:
     by_hand(hand, LIGHTNING_BY_HAND, ("30", "0"), BY_HAND="by_hand.ckpt")
     metrics = "logs/lightning_logs/version_0/metrics.csv"
     assert (script.folder / metrics).read_text() == (hand / metrics).read_text()
+
+
+FAILS = """
+    import os
+    import torch
+    import torch.optim.optimizer as optimizers
+    from pathlib import Path as Folder
+
+    torch.manual_seed(0)
+    steps = []
+
+    def fail(*_):
+        steps.append(1)
+        failed = Folder(f"failed-{os.environ['RANK']}")
+        if len(steps) == 7 and not failed.exists():
+            failed.touch()
+            raise RuntimeError("a failure at step 7")
+
+    optimizers.register_optimizer_step_post_hook(fail)
+"""
+"""Put at the begin of a preset's program."""
+RECORDS = """
+            if accelerator.is_local_main_process:
+                Path("curve.txt").open("a").write(f"{step} {loss.item()!r}\\n")
+"""
+
+
+@pytest.mark.timeout(480)  # four trainings, with their imports
+@pytest.mark.parametrize(
+    ("preset", "ranks", "arguments", "curve"),
+    [
+        pytest.param(
+            *("hf-lora", 1),
+            "--lora_rank 4 --output_dir out --max_steps 10 --save_steps 4 --logging_steps 1",
+            "out/checkpoint-10/trainer_state.json",
+            marks=pytest.mark.shows("TRL with PEFT (LoRA)", "resume"),
+        ),
+        pytest.param(
+            *("accelerate", 2, "--output_dir out --steps 10 --checkpointing_steps 4", "curve.txt"),
+            marks=pytest.mark.shows("accelerate", "resume"),
+        ),
+    ],
+)
+def test_a_preset_after_a_failure(
+    tmp_path: Path, torchdeck_home: Path, preset: str, ranks: int, arguments: str, curve: str
+) -> None:
+    """By its own flag, which Torchdeck knows; equal in all digits to the same failure and resume by hand."""
+    python = trainers_python()
+    if python is None:
+        pytest.skip(ABSENT)
+    command = Command(torchdeck_home)
+    project, hand = tmp_path / "project", tmp_path / "hand"
+    assert command.run("init", "--preset", preset, project).returncode == 0
+    (script,) = project.glob("*.py")
+    text = script.read_text().replace("def main() -> None:\n", f"def main() -> None:{FAILS}")
+    script.write_text(
+        ending(text.replace("            bar.update(1)\n", f"            bar.update(1){RECORDS}"))
+    )
+    shutil.copytree(project, hand)
+    args = arguments.split()
+    sets = [f"run.args={json.dumps(args)}", f"run.interpreter={python}", "launch.max_restarts=1"]
+    sets += [f"distributed.nproc={ranks}", 'run.env.HF_HUB_OFFLINE="1"', 'run.env.OMP_NUM_THREADS="1"']
+    words = [word for each in sets for word in ("--set", each)]
+    done = command.run("--no-gui", "--trust", project / "run.toml", *words, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    second = agent_events(command.the_run(), "attempt_started")[1].fields
+    assert (Path(second["resume"]).name, second["resume_step"]) == ("checkpoint-4", 4)
+
+    argv = [python, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone", script.name]
+    argv += args
+    for more in ([], ["--resume_from_checkpoint", "out/checkpoint-4"]):
+        environment = {**torchrun_environment(), "OMP_NUM_THREADS": "1"}
+        subprocess.run(
+            [*argv, *more], cwd=hand, env=environment, check=bool(more), timeout=120, capture_output=True
+        )
+    assert plotted(project / curve) == plotted(hand / curve)
+    assert len(plotted(hand / curve)) >= 10
+
+
+def plotted(curve: Path) -> list[Any]:
+    """The rows of a curve, without times."""
+    if curve.suffix == ".txt":
+        return curve.read_text().splitlines()
+    return untimed(json.loads(curve.read_text())["log_history"])
 
 
 TORCH = """

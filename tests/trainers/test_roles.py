@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.trainers.roles import Roles
+from torchdeck.trainers.metric_roles import Roles
 
 NAMES = {
     "loss": (

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import torchdeck
 from support.cli.command import Command, agent_events
+from torchdeck.contract.refusal import Refusal
 
 pytestmark = pytest.mark.processes
 
@@ -83,7 +85,7 @@ def test_where_nothing_is_known_the_start_warns_and_the_restart_says_why(
     assert "after a failure it would begin from scratch" in done.stderr
     assert trained(project) == [1, 2, 3, 1, 2, 3, 4, 5, 6]
     second = agent_events(command.the_run(), "attempt_started")[1]
-    assert "how it continues from ckpt.pt is not known" in second.fields["from_scratch"]
+    assert "it is unknown how the script continues from ckpt.pt" in second.fields["from_scratch"]
 
 
 def test_resume_asks_for_arguments_once_and_uses_them(project: Path, torchdeck_home: Path) -> None:
@@ -102,6 +104,9 @@ def test_resume_asks_for_arguments_once_and_uses_them(project: Path, torchdeck_h
     assert (verified.returncode, verified.stdout) == (0, "ckpt.pt: sound\n")
     resumed = command.run("runs", "resume", run, "--", "--mode=again")
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "iter 4: loss" in resumed.stdout
+    assert "iter 2: loss" not in resumed.stdout, "of the attempt before"
+    assert "a failure at step 3" not in resumed.stderr
     assert trained(project) == [1, 2, 3, 3, 4, 5, 6]
 
 
@@ -118,3 +123,41 @@ def test_a_clone_starts_with_further_arguments(project: Path, torchdeck_home: Pa
     assert command.run("runs", "attach", run).returncode == 0
     assert trained(project) == [1, 2, 1, 2, 3]
     assert "again" in run
+
+
+def test_a_run_is_resumed_and_cloned_in_python(project: Path, torchdeck_home: Path) -> None:
+    """With arguments, as in the terminal; what is not known is an error with the way."""
+    first = torchdeck.launch(run_file(project), trust=True, home=torchdeck_home)
+    assert first.wait(120).state == "FAILED"
+    with pytest.raises(Refusal, match=r"how .*train\.py continues from its checkpoint is not known"):
+        torchdeck.resume(first.id, home=torchdeck_home)
+    resumed = torchdeck.resume(first.id, arguments=["--mode=again"], home=torchdeck_home)
+    assert resumed.id == first.id
+    assert resumed.wait(120).state == "SUCCEEDED"
+    assert trained(project) == [1, 2, 3, 3, 4, 5, 6]
+    cloned = torchdeck.clone(
+        first.id, overrides=['name="again"'], arguments=["--steps=1"], home=torchdeck_home
+    )
+    assert cloned.wait(120).name == "again"
+    assert trained(project)[7:] == [1]
+
+
+def test_a_checkpoint_that_no_agent_noticed_is_named(project: Path, torchdeck_home: Path) -> None:
+    """As after a power failure right after its save: no one says that there is none; a clone continues."""
+    command = Command(torchdeck_home)
+    assert command.run("--no-gui", run_file(project)).returncode == 1
+    layout = command.the_run()
+    journal = layout.node("localhost").journal
+    lines = [line for line in journal.read_text().splitlines() if '"event": "checkpoint"' not in line]
+    assert '"event": "finished"' in lines[-1]
+    lines[-1] = json.dumps({**json.loads(lines[-1]), "resumable": False, "checkpoint": ""})
+    journal.write_text("\n".join(lines) + "\n")
+    run, path = layout.root.name, project / "out/ckpt.pt"
+    assert str(path) in command.run("ckpt", "list", run).stdout
+    refused = command.run("runs", "resume", run)
+    assert refused.returncode == 3
+    assert f"runs clone {run} --set checkpoint.resume={path}" in refused.stderr
+    how = ("--set", f"checkpoint.resume={path}", "--set", 'run.resume_args=["--mode=again"]')
+    cloned = command.run("runs", "clone", run, *how)
+    assert cloned.returncode == 0, cloned.stdout + cloned.stderr
+    assert trained(project) == [1, 2, 3, 3, 4, 5, 6]

@@ -15,7 +15,11 @@ from torchdeck.trust.trust_list import TrustError, TrustList
 
 SEEN = [0, 0o755, ""]
 ENTRY = {"path": "/usr", "seen": SEEN, "files": {"model.py": [0, 0o644, "0" * 64]}}
-LISTS = ({"v": 2, "trusted": [ENTRY, {"path": "/gone", "seen": None}]}, {"v": 1, "folders": ["/usr"]})
+SCRIPTS = {"gpu1:/opt/on.sh": "0" * 64, "gpu2:~/on.sh": ""}
+LISTS = (
+    {"v": 2, "trusted": [ENTRY, {"path": "/gone", "seen": None}], "node_scripts": SCRIPTS},
+    {"v": 1, "folders": ["/usr"]},
+)
 
 
 def read_list(case: bytes, place: Path) -> None:
@@ -30,6 +34,7 @@ def read_list(case: bytes, place: Path) -> None:
             assert os.fsencode(entry.path)
             assert str(entry.state())
             json.dumps(entry.to_json())
+        assert all(map(os.fsencode, map(str, trusted.node_scripts())))
         trusted.add(folder)
         assert trusted.standing(folder).trusted
         assert trusted.remove(folder)

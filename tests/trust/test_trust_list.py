@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.trust.entry import MOST_CONTENTS, Seen, Trusted
-from torchdeck.trust.trust_list import TrustError, TrustList
+from torchdeck.trust.trust_list import NodeScript, TrustError, TrustList
+from torchdeck.trust.trusted_entry import MOST_CONTENTS, Seen, Trusted
 
 
 @pytest.fixture
@@ -240,3 +240,30 @@ def test_processes_that_trust_at_once_lose_nothing(trusted: TrustList, home: Pat
         worker.join(60)
         assert worker.exitcode == 0
     assert {entry.path for entry in trusted.entries()} == {str(folder) for folder in folders}
+
+
+def test_an_activation_script_of_a_node_keeps_the_content_it_was_trusted_with(
+    trusted: TrustList, home: Path, tmp_path: Path
+) -> None:
+    """It is no file of this machine, and stays through changes of the rest."""
+    script = NodeScript("gpu1", "/opt/on.sh")
+    trusted.add_node_script(script, "a" * 64)
+    trusted.add_node_script(NodeScript("gpu1", "~/on.sh"), "b" * 64)
+    trusted.add(tmp_path)
+    assert TrustList(home).node_scripts() == {script: "a" * 64, NodeScript("gpu1", "~/on.sh"): "b" * 64}
+    assert [entry.path for entry in trusted.entries()] == [str(tmp_path)]
+    trusted.remove(tmp_path)
+    assert trusted.node_scripts()[script] == "a" * 64
+
+
+def test_a_removed_activation_script_does_not_pass_as_a_new_one(trusted: TrustList) -> None:
+    script = NodeScript("gpu1", "/opt/on.sh")
+    trusted.add_node_script(script, "a" * 64)
+    assert trusted.remove(Path(str(script)))
+    assert trusted.node_scripts() == {script: ""}
+    assert not trusted.remove(Path(str(script)))
+
+
+@pytest.mark.parametrize("text", ["", "gpu1", "/opt/on.sh", "gpu1:on.sh", ":/opt/on.sh", "a/b:/on.sh", "g:~"])
+def test_what_is_no_script_of_a_node(text: str) -> None:
+    assert NodeScript.from_text(text) is None

@@ -17,7 +17,7 @@ from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
 

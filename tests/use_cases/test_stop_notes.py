@@ -9,7 +9,7 @@ from support.values.histories import created, running_run
 from support.values.made_runs import make_run
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.stop import AFTER, StopNotes, waits_for
 

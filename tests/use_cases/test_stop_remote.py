@@ -19,8 +19,7 @@ from torchdeck.launching import taking_over
 from torchdeck.launching.taking_over import TOLD_LIMIT
 from torchdeck.nodes.connector import Connector
 from torchdeck.runs.links import LOST, NEEDS_LOGIN, UP, LinkState, write_links
-from torchdeck.use_cases.stop import stop
-from torchdeck.use_cases.stop_request import StopRequest
+from torchdeck.use_cases.stop import StopRequest, stop
 from torchdeck.use_cases.ui import QuietUi
 
 LOGINS = {"passwords": "what the user typed"}
@@ -49,7 +48,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
         return LOGINS
 
     monkeypatch.setattr(taking_over, "start_controller", start)
-    monkeypatch.setattr("torchdeck.use_cases.logins.gather_logins", gather)
+    monkeypatch.setattr("torchdeck.use_cases.ui.gather_logins", gather)
     return found
 
 
@@ -97,7 +96,7 @@ def test_what_is_left_of_a_lost_run_is_ended_with_the_password_of_its_node(
     layout = run_of(tmp_path, lost, alive=False)
     stopped = stop(StopRequest(layout, "terminal", wait=False), QuietUi())
     assert starts == [LOGINS]
-    assert "what may run on a is ended when it answers" in stopped.said
+    assert "anything still running on a is ended when it answers" in stopped.said
 
 
 def test_a_stop_with_checkpoint_ends_though_no_node_is_reached(tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
 from torchdeck_app.bridge.background_loop import Poller
 
 if TYPE_CHECKING:
     from torchdeck.use_cases.kept_controller import KeptController
-    from torchdeck.use_cases.logins import Logins
+    from torchdeck.use_cases.ui import Logins
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]
 INTERVAL = 1.0
@@ -42,11 +41,6 @@ class RunListPoller(Poller[RunsSeen]):
     def seen(self) -> RunsSeen:
         """Return the last delivered state, for later subscribers. For the GUI thread."""
         return self._seen
-
-    @property
-    def followers(self) -> SharedFollowers:
-        """Return the followers of the runs, to share with pollers of a single run."""
-        return self._list.followers
 
     def _look_on(self) -> RunsSeen:
         """Do the work, in the thread."""

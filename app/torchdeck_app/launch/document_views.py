@@ -12,6 +12,7 @@ from torchdeck.config.problems import Problem, dotted
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.form import ConfigForm
 from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, problem_rows
@@ -32,11 +33,12 @@ class DocumentViews(QStackedWidget):
         parent: QWidget | None = None,
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
+        environments: EnvironmentSearch | None = None,
     ) -> None:
-        """Create views of `document`; `node_names` returns the names in the node inventory."""
+        """Create views of `document`; for the other arguments see ConfigForm."""
         super().__init__(parent)
         self._focus_waits = False
-        self.form = ConfigForm(theme, document, node_names=node_names)
+        self.form = ConfigForm(theme, document, node_names=node_names, environments=environments)
         self.editor = TomlEditor(theme, document)
         self.addWidget(self.form)
         self.addWidget(self.editor)

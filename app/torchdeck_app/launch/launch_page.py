@@ -14,7 +14,7 @@ from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
 from torchdeck.nodes.inventory.names import TAG
 from torchdeck.nodes.inventory.schema import NodeInventory
-from torchdeck.trust.trust_list import Held
+from torchdeck.trust.trusted_entry import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
@@ -28,6 +28,7 @@ from torchdeck_app.launch.files.document_toolbar import VIEWS, DocumentToolbar, 
 from torchdeck_app.launch.files.file_control import BEGUN, FileControl
 from torchdeck_app.launch.files.notice import Notice
 from torchdeck_app.launch.files.start_page import StartPage, preset_cards
+from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.page_layout import Halves
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.preview_pane import PreviewPane
@@ -82,7 +83,10 @@ class LaunchPage(Page):
         self.start_page = StartPage(theme)
         self.toolbar = DocumentToolbar(theme)
         self.node_names = NodeNames(operations, logins, self)
-        self.views = DocumentViews(theme, self.document, node_names=self.node_names.names)
+        self.environments = EnvironmentSearch(self.document, operations, lambda: logins.quiet, self)
+        self.views = DocumentViews(
+            theme, self.document, node_names=self.node_names.names, environments=self.environments
+        )
         self.form, self.editor = self.views.form, self.views.editor
         self.problems = ProblemList(theme)
         self.run_nodes = RunNodes(self.document, self.node_names, self)
@@ -186,7 +190,7 @@ class LaunchPage(Page):
         actions, files = self.actions_here, self.files
         actions.connect_to(
             {
-                actions.new: self._begin_anew,
+                actions.new: self._new_document,
                 actions.open: files.choose_file,
                 actions.script: files.choose_script,
                 actions.save: self._typed_first(files.save),
@@ -221,12 +225,11 @@ class LaunchPage(Page):
         self.file.status_changed.connect(self._show_status)
         self.document.checked.connect(self._checked)
         self.document.text_changed.connect(self.control.document_changed)
-        self.document.text_changed.connect(self.state_changed)
         self.service.updated.connect(self._previewed)
         self.pane.change_asked.connect(self.changes.apply)
         self.pane.trust_asked.connect(self._ask_trust)
-        self.document.opened.connect(self.batch_plan.begin_anew)
-        self.document.opened.connect(self.service.begin_anew)
+        self.document.opened.connect(self.batch_plan.reset)
+        self.document.opened.connect(self.service.reset)
         self.batch_plan.built.connect(self._plan_built)
         self.problems.chosen.connect(self.views.go_to)
         self.control.key_wanted.connect(
@@ -257,7 +260,7 @@ class LaunchPage(Page):
         self.actions_here.set_preview(there=there and self.service.state.preview is not None)
         self.actions_here.go_to_line.setEnabled(there and self.view == "toml")
 
-    def _begin_anew(self) -> None:
+    def _new_document(self) -> None:
         self.start_page.show_recent(self.file.recent.paths)
         # the open document stays until another one is chosen
         self.start_page.show_back(self.file.name if self._has_begun else "")

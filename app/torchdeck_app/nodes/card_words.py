@@ -7,7 +7,8 @@ from typing import NamedTuple
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 from torchdeck.quantities import size
-from torchdeck_app.nodes.node_sight import NodeSample, Standing, python_fault, python_fix
+from torchdeck.use_cases.nodes.monitor import Sample
+from torchdeck_app.nodes.node_sight import Standing, python_fault, python_fix
 from torchdeck_app.widgets.state_badge import Look
 
 
@@ -70,7 +71,7 @@ def lacks(facts: NodeFacts, entry: NodeEntry) -> str:
     return with_fix(fault, python_fix(entry)) or facts.gpu.error
 
 
-def memory_words(sample: NodeSample) -> tuple[float, str, str]:
+def memory_words(sample: Sample) -> tuple[float, str, str]:
     """Return percent, text and exact text of its main memory."""
     used = sample.values.get("memory_used_bytes", 0.0)
     total = sample.values.get("memory_total_bytes", 0.0)
@@ -78,7 +79,7 @@ def memory_words(sample: NodeSample) -> tuple[float, str, str]:
     return share, f"{share:.0f} %", f"{size(used)} of {size(total)}: {used:,.0f} of {total:,.0f} bytes"
 
 
-def cpu_words(sample: NodeSample, facts: NodeFacts | None) -> tuple[float, str, str]:
+def cpu_words(sample: Sample, facts: NodeFacts | None) -> tuple[float, str, str]:
     """Return percent, text and exact text of its processors."""
     percent = sample.values.get("cpu_percent", 0.0)
     cores = "" if facts is None else f" of {facts.cpu.cores}"

@@ -22,9 +22,10 @@ from PySide6.QtWidgets import (
 from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.nodes.connections import Measured, measure
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.nodes.connection_measurement import Measured, measure
+from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
@@ -161,7 +162,7 @@ class MatrixView(QWidget):
         self._say("Connecting to the nodes …")
         operation = self._operations.run(
             "measuring connections",
-            lambda progress, _cancel: measure(names, reach, progress),
+            lambda progress, cancel: measure(names, reach.home, WorkerUi(reach, progress, cancel)),
             done=self._show,
             failed=lambda error: self._over(f"Nothing was measured: {error}"),
         )

@@ -19,11 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.nodes.inventory.file import change_inventory, inventory_path
-from torchdeck.nodes.inventory.schema import NodeInventory
-from torchdeck.nodes.inventory.text import with_node
-from torchdeck.nodes.ssh.config_hosts import ConfigHost, hosts_of
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.nodes.import_hosts import ConfigHost, find_hosts, import_hosts
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
@@ -99,7 +96,7 @@ class ImportDialog(QDialog):
         self._count()
         operations.run(
             "reading the SSH config",
-            lambda _progress, _cancel: hosts_of(self._file, logins.home) if self._file.is_file() else None,
+            lambda _progress, _cancel: find_hosts(self._file, logins.home) if self._file.is_file() else None,
             done=self._show,
             failed=lambda error: self.said.setText(str(error)),
         )
@@ -167,24 +164,16 @@ class ImportDialog(QDialog):
         self.import_button.setEnabled(count > 0)
 
     def _import(self) -> None:
-        entries = {name: self._hosts[name].entry for name in self.chosen}
-
-        def add(text: str) -> str:
-            for name, entry in entries.items():
-                if entry is not None:
-                    text = with_node(text, name, entry)
-            return text
-
-        path = inventory_path(self._logins.home)
+        hosts, home = [self._hosts[name] for name in self.chosen], self._logins.home
         self.import_button.setEnabled(False)
         self._operations.run(
             "writing the node inventory",
-            lambda _progress, _cancel: change_inventory(path, add),
-            done=lambda node_inventory: self._imported(node_inventory, list(entries)),
+            lambda _progress, _cancel: import_hosts(hosts, home),
+            done=self._imported,
             failed=self._refused,
         )
 
-    def _imported(self, _node_inventory: NodeInventory, names: list[str]) -> None:
+    def _imported(self, names: list[str]) -> None:
         self.imported.emit(names)
         self.accept()
 

@@ -5,27 +5,22 @@ second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
-from torchdeck.nodes.probe.facts import facts_from
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
-from torchdeck.nodes.probe.probing import Connect, open_probe_session
-from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.errors import HostKeyUnknownError
+from torchdeck.use_cases.nodes.monitor import NodeMonitor, NodeNow, Pace
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
-from torchdeck_app.nodes.node_sight import NodeSight, Standing, python_fix, sample_from, standing_of
+from torchdeck_app.nodes.node_sight import NodeSight, Standing, sight_of
 
 AT_ONCE = 8
 """Maximum nodes connecting at a time: this process does the key exchanges."""
 INVENTORY_INTERVAL = 2.0
 """Seconds between two polls of the inventory, which other programs change too."""
+WAITS = (Standing.NEEDS_LOGIN, Standing.NEEDS_KEY, Standing.KEY_UNKNOWN, Standing.KEY_CHANGED)
+"""States that last until the user acts."""
 _DELIVERY = 250
 """Milliseconds between two deliveries to the GUI thread."""
 
@@ -44,11 +39,13 @@ class LiveNodes(QObject):
         super().__init__(parent)
         self._logins = logins
         self._entries: dict[str, NodeEntry] = {}
-        self._watches: dict[str, NodeWatch] = {}
+        self._watches: dict[str, NodeMonitor] = {}
+        self._known: dict[str, NodeNow] = {}
+        """Last state of each node, while it is not monitored."""
         self._sights: dict[str, NodeSight] = {}
-        self._news: dict[str, NodeSight] = {}
+        self._news: list[NodeNow] = []
         self._lock = threading.Lock()
-        self._gate = threading.Semaphore(AT_ONCE)
+        self._pace = Pace(user_delay=None, gate=threading.Semaphore(AT_ONCE))
         self._poller: Poller[NodeInventory] = Poller(
             "the node inventory", logins.quiet.node_inventory, INVENTORY_INTERVAL, self
         )
@@ -90,6 +87,7 @@ class LiveNodes(QObject):
         watches, self._watches = list(self._watches.values()), {}
         for watch in watches:
             watch.stop()
+            self._known[watch.name] = watch.now
         for watch in watches:
             if seconds:
                 watch.stop(seconds)
@@ -123,6 +121,7 @@ class LiveNodes(QObject):
                 watch.stop()
                 del self._watches[name]
                 self._sights.pop(name, None)
+                self._known.pop(name, None)
         self.inventory_changed.emit(node_inventory)
         self._watch_all()
 
@@ -131,162 +130,23 @@ class LiveNodes(QObject):
             return
         for name, entry in self._entries.items():
             if name not in self._watches:
-                connect, known = self._logins.quiet.connect, self._sights.get(name)
-                watch = NodeWatch(name, entry, connect, self._gate, self._hear, known)
+                connect, known = self._logins.quiet.connect, self._known.get(name)
+                watch = NodeMonitor(name, entry, connect, self._hear, self._pace, known)
                 self._watches[name] = watch
                 watch.start()
 
-    def _hear(self, sight: NodeSight) -> None:
+    def _hear(self, now: NodeNow) -> None:
         """Store a node's state; called in its thread."""
         with self._lock:
-            self._news[sight.name] = sight
+            self._news.append(now)
 
     def _deliver(self) -> None:
         with self._lock:
-            news, self._news = self._news, {}
-        news = {name: sight for name, sight in news.items() if name in self._watches}
-        if news:
-            self._sights.update(news)
-            self.seen.emit(tuple(news.values()))
-
-
-# Monitors one node over one channel: its facts once, then a sample per second.
-
-INTERVAL = 1.0
-"""Seconds between two samples."""
-REACH_LIMIT = 10.0
-"""Seconds to connect, and for the first answer."""
-ANSWER_LIMIT = 10.0
-"""Seconds for a sample; after that the connection counts as lost."""
-RUNS_EVERY = 5
-"""Samples between two scans of a node's processes."""
-_FIRST_REST, _LONGEST_REST = 2.0, 30.0
-"""First and longest delay in seconds before retrying a node; doubled after each attempt."""
-WAITS = (Standing.NEEDS_LOGIN, Standing.NEEDS_KEY, Standing.KEY_UNKNOWN, Standing.KEY_CHANGED)
-"""States that last until the user acts."""
-
-
-class NodeWatch:
-    """Thread that polls one node until `stop` and reports its state.
-
-    Args:
-        name: the node's name.
-        entry: the node's entry in the inventory.
-        connect: connects without prompting.
-        gate: held while connecting, to limit concurrent connection attempts.
-        tell: called in the thread with each NodeSight, never after `stop`.
-        known: the last known state.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        entry: NodeEntry,
-        connect: Connect,
-        gate: threading.Semaphore,
-        tell: Callable[[NodeSight], None],
-        known: NodeSight | None = None,
-    ) -> None:
-        self.name, self.entry = name, entry
-        self._connect, self._gate, self._tell = connect, gate, tell
-        self._sight = (
-            NodeSight(name) if known is None else replace(known, standing=Standing.REACHING, why="", fix="")
-        )
-        self._wake = threading.Condition()
-        self._is_stopped = False
-        self._asking: Connect | None = None
-        self._wants_retry = False
-        self._thread = threading.Thread(target=self._run, name=f"node {name}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, seconds: float = 0.0) -> bool:
-        """Stop reporting and close the channel; return whether the thread ended within `seconds`."""
-        with self._wake:
-            self._is_stopped = True
-            self._wake.notify_all()
-        if seconds and self._thread.is_alive():
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def retry(self, connect: Connect | None = None) -> None:
-        """Retry at once if not connected, this time by `connect`, which may prompt the user."""
-        with self._wake:
-            self._asking, self._wants_retry = connect, True
-            self._wake.notify_all()
-
-    def _run(self) -> None:
-        rest = _FIRST_REST
-        while not self._is_stopped:
-            try:
-                self._watch()
-                return
-            except (Refusal, OSError) as error:
-                was_reached = self._sight.standing is Standing.REACHED
-                standing = standing_of(error)
-                if was_reached and standing is Standing.NO_PYTHON:
-                    standing = Standing.UNREACHABLE  # it did run: it was killed
-                fix = python_fix(self.entry) if standing is Standing.NO_PYTHON else ""
-                self._say(standing=standing, why=_sentence(error), fix=fix)
-            rest = _FIRST_REST if was_reached else min(2 * rest, _LONGEST_REST)
-            self._rest(None if standing in WAITS else rest)
-
-    def _watch(self) -> None:
-        """Poll the node until stopped or disconnected."""
-        with self._wake:
-            asking, self._asking = self._asking, None
-            wanted, self._wants_retry = self._wants_retry, False
-        if wanted:  # else the error stays readable during automatic retries
-            self._say(standing=Standing.REACHING, why="", fix="")
-        reach = self._gated if asking is None else asking
-        with open_probe_session(self.name, self.entry, reach, REACH_LIMIT) as probe_session:
-            folders = [self.entry.working_dir] if self.entry.working_dir else []
-            answer = probe_session.ask(ProbeRequest.FACTS, REACH_LIMIT, home=self.entry.home, folders=folders)
-            facts = facts_from(self.name, answer)
-            self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="", fix="")
-            count = 0
-            while not self._is_stopped:
-                self._wants_retry = False  # it is connected
-                self._sample(probe_session, with_runs=count % RUNS_EVERY == 0)
-                count += 1
-                self._rest(INTERVAL)
-
-    def _gated(self, name: str, limit: float) -> Connection:
-        with self._gate:
-            if self._is_stopped:
-                raise ProbeError(f"node {name} is not wanted any more")
-            return self._connect(name, limit)
-
-    def _sample(self, probe_session: ProbeSession, *, with_runs: bool) -> None:
-        facts = self._sight.facts
-        devices = [] if facts is None else [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
-        answer = probe_session.ask(
-            ProbeRequest.SAMPLE, ANSWER_LIMIT, home=self.entry.home, devices=devices, runs=with_runs
-        )
-        sample = sample_from(self.name, answer)
-        runs = self._sight.runs if sample.runs is None else sample.runs
-        self._say(sample=sample, runs=runs)
-
-    def _say(self, **newer: object) -> None:
-        self._sight = replace(self._sight, **newer)  # type: ignore[arg-type]  # fields of its own
-        with self._wake:
-            if not self._is_stopped:
-                self._tell(self._sight)
-
-    def _rest(self, seconds: float | None) -> None:
-        """Wait `seconds`, or forever if None, until stopped or retried."""
-        with self._wake:
-            if not self._is_stopped and not self._wants_retry:
-                self._wake.wait(seconds)
-
-
-def _sentence(error: Exception) -> str:
-    """Return the error as a sentence; for an unknown host key without terminal advice, as the window has a
-    button for it.
-    """
-    if isinstance(error, HostKeyUnknownError):
-        return f"Host key not verified: {error.key_type} {error.fingerprint}"
-    text = str(error) or type(error).__name__
-    return text[:1].upper() + text[1:]
+            news, self._news = self._news, []
+        seen: dict[str, NodeSight] = {}
+        for now in news:
+            if now.node in self._watches:
+                seen[now.node] = sight_of(now, self._entries[now.node], self._sights.get(now.node))
+                self._sights[now.node] = seen[now.node]
+        if seen:
+            self.seen.emit(tuple(seen.values()))

@@ -23,23 +23,22 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.problems import ConfigError, undotted
 from torchdeck.nodes.connector import Connector
-from torchdeck.nodes.inventory.file import change_inventory, inventory_path
 from torchdeck.nodes.inventory.problems import made_entry
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
-from torchdeck.nodes.inventory.text import with_node
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.nodes.inventory import add_node, replace_node
+from torchdeck.use_cases.nodes.node_trial import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.entry_form import EntryForm
-from torchdeck_app.nodes.node_test import KEY, NAMES, Status, Step, try_node
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.help import ErrorLine, HelpLink, page_of
+from torchdeck_app.widgets.inputs import set_visible
 from torchdeck_app.widgets.labels import WrappedText
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.steady_focus import set_visible
 
 _TRYING = "Testing …"
 
@@ -124,12 +123,19 @@ class NodeDialog(QDialog):
         if entry is None or self._is_saving:
             return
         self._is_saving = True
-        name, path = self.name.text().strip(), inventory_path(self._logins.home)
+        name, home = self.name.text().strip(), self._logins.home
         self.save_button.setEnabled(False)
+
+        def write(_progress: object, _cancel: object) -> None:
+            if self._old:
+                replace_node(home, name, entry)
+            else:
+                add_node(home, name, entry.model_dump(exclude_defaults=True))
+
         self._operations.run(
             "writing the node inventory",
-            lambda _progress, _cancel: change_inventory(path, lambda text: with_node(text, name, entry)),
-            done=lambda _node_inventory: self._saved(name),
+            write,
+            done=lambda _none: self._saved(name),
             failed=self._refused,
         )
 

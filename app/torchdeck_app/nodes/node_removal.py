@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from torchdeck.nodes.inventory.file import change_inventory, inventory_path, parse_inventory
-from torchdeck.nodes.inventory.text import with_node, without
+from torchdeck.use_cases.nodes.inventory import Removed, remove_nodes, restore_nodes
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.dialogs import Choice, ask
@@ -17,16 +15,6 @@ _LOST = (
     "The node is removed from the node inventory and its groups. Nothing on the node changes, and its "
     "runs continue."
 )
-
-
-@dataclass(frozen=True)
-class Removed:
-    """State needed to undo a removal."""
-
-    name: str
-    before: str
-    """Text of the inventory before the removal."""
-    after: str
 
 
 class Removal:
@@ -51,7 +39,7 @@ class Removal:
         changed: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._owner, self._operations, self._path = owner, operations, inventory_path(logins.home)
+        self._owner, self._operations, self._home = owner, operations, logins.home
         self._removed, self._changed, self._failed = removed, changed, failed
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
@@ -71,40 +59,22 @@ class Removal:
         )
 
     def undo(self, removed: Removed) -> None:
-        """Restore the node: the whole text if it has not changed since, else only the node."""
-
-        def put_back(text: str) -> str:
-            if text == removed.after:
-                return removed.before
-            entry = parse_inventory(removed.before, str(self._path)).nodes[removed.name]
-            return with_node(text, removed.name, entry)
-
+        """Restore the node."""
         self._operations.run(
             "writing the node inventory",
-            lambda _progress, _cancel: change_inventory(self._path, put_back),
-            done=lambda _node_inventory: self._changed(),
-            failed=lambda error: self._failed(f"{removed.name} was not put back: {error}"),
+            lambda _progress, _cancel: restore_nodes(self._home, removed),
+            done=lambda _none: self._changed(),
+            failed=lambda error: self._failed(f"{', '.join(removed.names)} was not put back: {error}"),
         )
 
     def _remove(self, name: str) -> None:
-        def call(_progress: object, _cancel: object) -> Removed:
-            texts: list[str] = []
-
-            def take_out(text: str) -> str:
-                texts.append(text)
-                texts.append(without(text, parse_inventory(text, str(self._path)), [name]))
-                return texts[-1]
-
-            change_inventory(self._path, take_out)
-            return Removed(name, texts[0], texts[-1])
-
         def done(removed: Removed) -> None:
             self._removed(removed)
             self._changed()
 
         self._operations.run(
             "writing the node inventory",
-            call,
+            lambda _progress, _cancel: remove_nodes(self._home, [name]),
             done=done,
             failed=lambda error: self._failed(f"{name} was not removed: {error}"),
         )

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Annotated, Any
-
-from pydantic import Field, ValidationError
 
 from torchdeck.contract.inventory import Device, major_minor
 from torchdeck.nodes.activity import DeviceActivity, Owner
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
-from torchdeck.nodes.probe.probe_session import ProbeError, PythonEndedError
+from torchdeck.nodes.probe.facts import NodeFacts, RunHere
+from torchdeck.nodes.probe.probe_session import PythonEndedError
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
 from torchdeck.nodes.start_line import chosen_by
-
-Number = Annotated[float, Field(allow_inf_nan=False)]
+from torchdeck.use_cases.nodes.monitor import LeaseHolder, NodeNow, Sample
 
 
 class Standing(Enum):
@@ -36,26 +32,6 @@ class Standing(Enum):
     """Login succeeds, but the configured Python does not start."""
 
 
-class Holder(Said):
-    """Run that has leased a device."""
-
-    run_id: Annotated[str, Field(max_length=4096)]
-    name: Annotated[str, Field(max_length=4096)] = ""
-
-
-class NodeSample(Said):
-    """Current activity of a node."""
-
-    time: Number
-    values: Mapping[str, Number]
-    """Series as named by `torchdeck.agent.machine` and `.gpus`."""
-    load: tuple[Number, Number, Number]
-    owners: Mapping[str, Holder] = Field(default_factory=dict)
-    """Owner of each device, by the device's key."""
-    runs: tuple[RunHere, ...] | None = None
-    """Runs with processes on the node; None if not queried."""
-
-
 @dataclass(frozen=True)
 class NodeSight:
     """Current state of one node; its last values remain after the connection is lost."""
@@ -67,7 +43,7 @@ class NodeSight:
     fix: str = ""
     """Advice, if the reason does not include it."""
     facts: NodeFacts | None = None
-    sample: NodeSample | None = None
+    sample: Sample | None = None
     runs: tuple[RunHere, ...] = ()
 
     @property
@@ -94,7 +70,7 @@ class NodeSight:
 
 
 def _device(
-    device: Device, values: Mapping[str, float], owners: Mapping[str, Holder], used: float | None
+    device: Device, values: Mapping[str, float], owners: Mapping[str, LeaseHolder], used: float | None
 ) -> DeviceActivity:
     name, holder = f"gpu{device.index}", owners.get(device.key)
     return DeviceActivity(
@@ -107,14 +83,33 @@ def _device(
     )
 
 
-def sample_from(node: str, answer: Mapping[str, Any]) -> NodeSample:
-    """Parse the sample in a node's answer. Raises ProbeError naming the invalid value."""
-    try:
-        return NodeSample.model_validate(answer)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ProbeError(f"{node} reported invalid facts: {where}: {first['msg']}") from error
+def sight_of(now: NodeNow, entry: NodeEntry, before: NodeSight | None) -> NodeSight:
+    """Return a node's state for display.
+
+    Args:
+        now: its state.
+        entry: its entry in the inventory.
+        before: its state before.
+    """
+    standing, why, fix = Standing.REACHING, "", ""
+    if now.is_up:
+        standing = Standing.REACHED
+    elif now.error is not None:
+        standing, why = standing_of(now.error), _sentence(now.error)
+        if standing is Standing.NO_PYTHON and before is not None and before.standing is Standing.REACHED:
+            standing = Standing.UNREACHABLE  # it did run: it was killed
+        fix = python_fix(entry) if standing is Standing.NO_PYTHON else ""
+    return NodeSight(now.node, standing, why, fix, now.facts, now.sample, now.runs)
+
+
+def _sentence(error: Exception) -> str:
+    """Return the error as a sentence; for an unknown host key without terminal advice, as the window has a
+    button for it.
+    """
+    if isinstance(error, HostKeyUnknownError):
+        return f"Host key not verified: {error.key_type} {error.fingerprint}"
+    text = str(error) or type(error).__name__
+    return text[:1].upper() + text[1:]
 
 
 def standing_of(error: Exception) -> Standing:

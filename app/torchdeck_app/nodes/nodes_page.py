@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QAction
@@ -21,10 +20,11 @@ from PySide6.QtWidgets import (
 
 from torchdeck.nodes.activity import Activity, ActivityWatch
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
+from torchdeck.nodes.inventory.schema import NodeInventory
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck.nodes.probe.probing import clean_node
 from torchdeck.nodes.this_machine import probe_software
+from torchdeck.use_cases.nodes.clean import Ended, end_orphans
+from torchdeck.use_cases.nodes.inventory import Removed
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
@@ -35,7 +35,7 @@ from torchdeck_app.nodes.live_nodes import LiveNodes
 from torchdeck_app.nodes.machine_card import MachineCard
 from torchdeck_app.nodes.node_cards import NodeGrid
 from torchdeck_app.nodes.node_dialog import NodeDialog
-from torchdeck_app.nodes.node_removal import Removal, Removed
+from torchdeck_app.nodes.node_removal import Removal
 from torchdeck_app.nodes.node_sight import NodeSight
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
@@ -236,12 +236,12 @@ class NodesPage(Page):
         self.live.retry(name, asking=wanted is not None and wanted.asks)
 
     def _clean(self, name: str) -> None:
-        sight, entry = self.live.sights.get(name), self.live.entries.get(name)
-        if sight is not None and entry is not None and sight.orphans:
-            self.cleaning.ask(name, entry, sight.orphans)
+        sight = self.live.sights.get(name)
+        if sight is not None and sight.orphans:
+            self.cleaning.ask(name, sight.orphans)
 
     def _offer_undo(self, removed: Removed) -> None:
-        self.bar.say(f"Removed {removed.name}", lambda: self.removal.undo(removed))
+        self.bar.say(f"Removed {', '.join(removed.names)}", lambda: self.removal.undo(removed))
 
     def _imported(self, names: Sequence[str]) -> None:
         self.live.look_again()
@@ -332,7 +332,7 @@ class Cleaning:
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
 
-    def ask(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
+    def ask(self, name: str, orphans: tuple[RunHere, ...]) -> None:
         """Ask whether to kill these processes."""
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
@@ -340,30 +340,30 @@ class Cleaning:
             f"{orphan_words(orphans)} on {name}. End them?",
             cleaning_words(name, orphans),
             (
-                Choice("End them", roles.DestructiveRole, lambda: self._clean(name, entry, orphans)),
+                Choice("End them", roles.DestructiveRole, lambda: self._clean(name, orphans)),
                 Choice("Cancel", roles.RejectRole, lambda: None),
             ),
             default=1,
         )
 
-    def _clean(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
-        run_ids = [run.run_id for run in orphans]
-        connect = self._logins.asking.connect
+    def _clean(self, name: str, orphans: tuple[RunHere, ...]) -> None:
+        runs = {name: [run.run_id for run in orphans]}
         self._operations.run(
             f"cleaning {name}",
-            lambda _progress, _cancel: clean_node(name, entry, connect, run_ids),
-            done=lambda found: self._told(outcome(name, found)),
+            lambda _progress, _cancel: end_orphans(runs, self._logins.asking),
+            done=lambda ended: self._told("; ".join(map(outcome, ended))),
             failed=lambda error: self._told(f"{name} was not cleaned: {error}"),
         )
 
 
-def outcome(name: str, found: Mapping[str, Any]) -> str:
+def outcome(found: Ended) -> str:
     """Return the result of a cleanup as a sentence."""
-    ended = sum(int(count) for count in dict(found.get("ended", {})).values())
-    kept, left = list(found.get("kept", [])), int(found.get("left", 0))
-    text = f"{name}: {ended} process{'es' * (ended != 1)} ended"
-    if kept:
-        text += f"; {', '.join(map(str, kept))} is supervised again and was not touched"
-    if left:
-        text += f"; {left} do not end: check them there, they may be waiting for a disk"
+    if found.error:
+        return f"{found.node} was not cleaned: {found.error}"
+    ended = sum(found.ended.values())
+    text = f"{found.node}: {ended} process{'es' * (ended != 1)} ended"
+    if found.kept:
+        text += f"; {', '.join(found.kept)} is supervised again and was not touched"
+    if found.left:
+        text += f"; {found.left} do not end: check them there, they may be waiting for a disk"
     return text

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import ago
-from torchdeck.runs.state import RunState
-from torchdeck.runs.view import IMPORTED
+from torchdeck.runs.foreign import why_no_start
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.widgets.state_badge import LOOKS
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ class RunCommand(StrEnum):
     STOP = "stop"
     STOP_NOW = "stop_now"
     RESUME = "resume"
+    RESUME_WITH = "resume_with"
     ATTACH = "attach"
     ATTACH_ELSEWHERE = "attach_elsewhere"
+    WATCH = "watch"
+    END_WATCH = "end_watch"
+    STACKS = "stacks"
+    PROFILE = "profile"
     CLONE = "clone"
     TAGS = "tags"
     DELETE = "delete"
@@ -37,9 +43,6 @@ class RunCommand(StrEnum):
         return self.value.replace("_", " ")
 
 
-_NO_START = "the run was imported: how its program was started is not known"
-
-
 @dataclass(frozen=True)
 class Abilities:
     """Reason per action why it is not possible; empty if it is."""
@@ -47,9 +50,13 @@ class Abilities:
     stop: str = ""
     stop_now: str = ""
     resume: str = ""
+    resume_with: str = "only scripts are resumed with arguments"
     attach: str = ""
     clone: str = ""
     delete: str = ""
+    stacks: str = ""
+    profile: str = ""
+    end_watch: str = "Torchdeck started it: Stop ends it"
 
     def why_not(self, command: RunCommand) -> str:
         """Why it is not possible; empty if it is."""
@@ -57,9 +64,13 @@ class Abilities:
             RunCommand.STOP: self.stop,
             RunCommand.STOP_NOW: self.stop_now,
             RunCommand.RESUME: self.resume,
+            RunCommand.RESUME_WITH: self.resume_with,
             RunCommand.ATTACH: self.attach,
             RunCommand.CLONE: self.clone,
             RunCommand.DELETE: self.delete,
+            RunCommand.END_WATCH: self.end_watch,
+            RunCommand.STACKS: self.stacks,
+            RunCommand.PROFILE: self.profile,
         }
         return reasons.get(command, "")
 
@@ -88,25 +99,51 @@ def abilities(
             attach=unread,
             clone=unread,
             delete=unread,
+            stacks=unread,
+            profile=unread,
         )
     asked = {*under_way, *view.requests_waiting}
     return Abilities(
         stop=_stop(view, asked),
         stop_now=_stop_now(view, asked),
         resume=_resume(view, asked),
+        resume_with=_resume(view, asked) if view.kind in ("script", "module") else Abilities.resume_with,
         attach=_attach(view, asked, is_left_alone=is_left_alone),
-        clone=_NO_START if view.kind == IMPORTED else "",
+        clone=why_no_start(view),
         delete=_delete(view, living_alone),
+        end_watch=_end_watch(view, asked),
+        stacks=_of_ranks(view, asked, RunCommand.STACKS, "its ranks are being examined"),
+        profile=_of_ranks(view, asked, RunCommand.PROFILE, "its ranks are being profiled"),
     )
 
 
+def _of_ranks(view: RunView, asked: Collection[str], command: RunCommand, waiting: str) -> str:
+    if view.kind == WATCHED:
+        return why_no_start(view)
+    if view.is_over:
+        return f"the run has {_over(view)}"
+    return waiting if command in asked else ""
+
+
+def _end_watch(view: RunView, asked: Collection[str]) -> str:
+    if view.kind != WATCHED:
+        return Abilities.end_watch
+    if view.is_over:
+        return "the watch is over"
+    return "the watch is being ended" if RunCommand.END_WATCH in asked else ""
+
+
 def _stop(view: RunView, asked: Collection[str]) -> str:
+    if view.kind == WATCHED:
+        return why_no_start(view)
     if view.is_over and not view.nodes_alone and not view.unfenced:
         return f"the run has {_over(view)}"
     return "it is being stopped" if view.state is RunState.STOPPING else _asked_to_stop(asked)
 
 
 def _stop_now(view: RunView, asked: Collection[str]) -> str:
+    if view.kind == WATCHED:
+        return why_no_start(view)
     # an agent that has written the end is about to exit itself
     is_left = not view.end_written and view.processes_alive
     if view.is_over and not is_left and not view.nodes_alone and not view.unfenced:
@@ -127,10 +164,10 @@ def _resume(view: RunView, asked: Collection[str]) -> str:
         return "it is being resumed"
     if not view.is_over:
         return f"the run is {view.state.value.lower()}"
-    if view.kind == IMPORTED:
-        return _NO_START
+    if view.is_foreign:
+        return why_no_start(view)
     if view.state is RunState.SUCCEEDED:
-        return "the run has succeeded: there is nothing left to do in it"
+        return "the run has succeeded: nothing is left to do"
     if not view.resumable and view.state is not RunState.LOST:
         return "there is no checkpoint to continue from: clone it instead"
     return ""
@@ -146,7 +183,8 @@ def _attach(view: RunView, asked: Collection[str], *, is_left_alone: bool) -> st
 
 def _delete(view: RunView, living_alone: Sequence[str]) -> str:
     if not view.is_over:
-        return f"the run is {view.state.value.lower()}: stop it first"
+        first = "end the watch first" if view.kind == WATCHED else "stop it first"
+        return f"the run is {view.state.value.lower()}: {first}"
     if living_alone:
         return f"ranks of it continue without their leader on {', '.join(living_alone)}: stop it first"
     return "processes of it are still alive" if view.processes_alive else ""
@@ -154,7 +192,7 @@ def _delete(view: RunView, living_alone: Sequence[str]) -> str:
 
 def _over(view: RunView) -> str:
     words = {RunState.CANCELLED: "been cancelled", RunState.LOST: "been lost"}
-    return words.get(view.state, view.state.value.lower())
+    return words.get(view.state, view.state_word.lower())
 
 
 # Runs that no local controller follows: their state is as old as the last report of their nodes.
@@ -166,7 +204,7 @@ def is_unfollowed(view: RunView | None) -> bool:
 
 
 def last_known(view: RunView, now: float) -> str:
-    """Return the last known state at `now` (unix seconds): `running when it was heard of last, 3 min ago`.
+    """Return the last known state at `now` (unix seconds): `running at the last report, 3 min ago`.
 
     Empty if the run is followed or over.
     """

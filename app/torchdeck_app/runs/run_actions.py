@@ -20,6 +20,13 @@ _ALL = (
     (RunCommand.STOP_NOW, "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
     (RunCommand.RESUME, "&Resume", "Ctrl+R", "resume", "Continue from the newest complete checkpoint"),
     (
+        RunCommand.RESUME_WITH,
+        "Res&ume with arguments …",
+        "Ctrl+Alt+R",
+        "",
+        "Enter the arguments with which a script continues from its checkpoint",
+    ),
+    (
         RunCommand.ATTACH,
         "&Attach",
         "Ctrl+Shift+A",
@@ -32,6 +39,28 @@ _ALL = (
         "Ctrl+Alt+A",
         "",
         "Follow a run that was started from another machine",
+    ),
+    (
+        RunCommand.WATCH,
+        "&Watch a training …",
+        "Ctrl+Alt+W",
+        "",
+        "Show a training that was started without Torchdeck: by its folder or process",
+    ),
+    (RunCommand.END_WATCH, "&End watch", "", "", "Leave the training alone, and keep what was read of it"),
+    (
+        RunCommand.STACKS,
+        "Stac&ks of all ranks",
+        "Ctrl+Alt+K",
+        "",
+        "Show the current line of every rank, and which one blocks the others",
+    ),
+    (
+        RunCommand.PROFILE,
+        "&Profile for 5 s",
+        "Ctrl+Alt+P",
+        "",
+        "Record what the ranks do for 5 s, as traces for Perfetto; the run continues",
     ),
     (RunCommand.CLONE, "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
     (RunCommand.TAGS, "&Tags and note …", "F2", "", "Add tags and a note to the selected runs"),
@@ -47,7 +76,17 @@ _ALL = (
     (RunCommand.FILTER, "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
 )
 _MENU = (
-    (RunCommand.STOP, RunCommand.STOP_NOW, RunCommand.RESUME, RunCommand.ATTACH, RunCommand.CLONE),
+    (
+        RunCommand.STOP,
+        RunCommand.STOP_NOW,
+        RunCommand.RESUME,
+        RunCommand.RESUME_WITH,
+        RunCommand.ATTACH,
+        RunCommand.END_WATCH,
+        RunCommand.STACKS,
+        RunCommand.PROFILE,
+        RunCommand.CLONE,
+    ),
     (RunCommand.TAGS, RunCommand.FOLDER, RunCommand.COPY_ID),
     (RunCommand.DELETE,),
 )
@@ -61,7 +100,7 @@ class RunActions:
         self._theme = theme
         self._by_name: dict[RunCommand, QAction] = {}
         self._icons = {name: drawing for name, _, _, drawing, _ in _ALL if drawing}
-        self._tips = {name: f"{tip} ({keys})" for name, _, keys, _, tip in _ALL}
+        self._tips = {name: f"{tip} ({keys})" if keys else tip for name, _, keys, _, tip in _ALL}
         for name, text, keys, _, tip in _ALL:
             action = QAction(text, place)
             action.setShortcut(QKeySequence(keys))
@@ -85,7 +124,7 @@ class RunActions:
         """Enable each action that any of the runs allows; clone, folder and stop apply to all runs that allow
         them.
         """
-        for name in (*_MENU[0][:4], RunCommand.DELETE):
+        for name in (*_MENU[0][:8], RunCommand.DELETE):
             self._set_able(name, [each.why_not(name) for each in able])
         alone = len(entries) == 1
         self._by_name[RunCommand.CLONE].setEnabled(alone and not able[0].clone)

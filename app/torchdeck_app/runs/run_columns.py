@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torchdeck.quantities import ago, duration, metric, moment
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.state import RunState
-from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.training_progress import time_left
 from torchdeck_app.runs.abilities import is_unfollowed, last_known
-from torchdeck_app.runs.rates import throughput_text
+from torchdeck_app.runs.plots.units import throughput_text
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")
@@ -94,6 +94,15 @@ def _loss_key(row: Row) -> float | None:
     return None if row.entry.progress is None else row.entry.progress.loss
 
 
+def _heldout_key(row: Row) -> float | None:
+    return None if row.entry.progress is None else row.entry.progress.heldout_loss
+
+
+def _heldout(row: Row, _now: float) -> str:
+    value = _heldout_key(row)
+    return "" if value is None else metric(value)
+
+
 def step_of(row: Row) -> int | None:
     """Return the run's current step; without progress, the step of its last checkpoint."""
     if row.entry.progress is not None and row.entry.progress.step is not None:
@@ -116,21 +125,24 @@ def _throughput(row: Row, _now: float) -> str:
 
 
 def _throughput_exact(row: Row, _now: float) -> str:
-    value = _throughput_key(row)
-    return (
-        "" if value is None else f"{value:,.1f} {'tokens' if _counts_tokens(row) else 'samples'} per second"
-    )
-
-
-def _counts_tokens(row: Row) -> bool:
-    return row.entry.progress is not None and row.entry.progress.tokens_per_s is not None
+    value, what = _counted(row)
+    return "" if value is None else f"{value:,.1f} {what} per second"
 
 
 def _throughput_key(row: Row) -> float | None:
+    return _counted(row)[0]
+
+
+def _counted(row: Row) -> tuple[float | None, str]:
+    """Return the throughput, and what it counts."""
     progress = row.entry.progress
     if progress is None or is_unfollowed(row.entry.view):
-        return None
-    return progress.samples_per_s if progress.tokens_per_s is None else progress.tokens_per_s
+        return None, ""
+    if progress.tokens_per_s is not None:
+        return progress.tokens_per_s, "tokens"
+    if progress.samples_per_s is not None:
+        return progress.samples_per_s, "samples"
+    return progress.steps_per_s, "steps"
 
 
 def _eta(row: Row, _now: float) -> str:
@@ -218,6 +230,7 @@ COLUMNS: Mapping[str, Column] = {
     STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
     NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
     LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
+    "heldout": Column("Held-out", "2.3142  ", _heldout, _heldout_key, is_number=True),
     "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),
     "throughput": Column(
         "Throughput", "123.4k tok/s", _throughput, _throughput_key, is_number=True, exact=_throughput_exact
@@ -239,6 +252,7 @@ _MOST_WANTED_FIRST = (
     "started",
     "duration",
     "throughput",
+    "heldout",
     "strategy",
     "ranks",
     "tags",

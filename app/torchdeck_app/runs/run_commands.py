@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
@@ -16,16 +18,17 @@ from torchdeck.runs.folders.deletion import put_back, run_of, set_aside
 from torchdeck.runs.follower import RunFollower
 from torchdeck.trainers.resume import UnknownResumeError
 from torchdeck.use_cases.attach import attach
-from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, remove_deleted
+from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, only_here, remove_deleted
+from torchdeck.use_cases.elsewhere.watch import end_watch
 from torchdeck.use_cases.resume import keep_arguments, resume
-from torchdeck.use_cases.stop import begin_stop
-from torchdeck.use_cases.stop_request import PendingStop, StopRequest
+from torchdeck.use_cases.stop import PendingStop, StopRequest, begin_stop
 from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.rank_reports import profile_report, stacks_report
 from torchdeck_app.runs.run_configuration import clone_text
 from torchdeck_app.widgets.help import page_of
 
@@ -41,6 +44,14 @@ class Deleted:
     folders: tuple[Path, ...]
 
 
+class HeldRun(NamedTuple):
+    """Run that is not deleted without a confirmation: files of its program are nowhere else."""
+
+    name: str
+    layout: RunLayout
+    why: str
+
+
 class RunCommands(QObject):
     """Sender of requests to runs; prompts the user for the nodes' logins."""
 
@@ -48,6 +59,8 @@ class RunCommands(QObject):
     """Emitted with the text of a run file and its source."""
     deleted = Signal(object)
     """Emitted with a Deleted."""
+    held = Signal(object)
+    """Emitted with a sequence of HeldRun."""
     failed = Signal(str, str, str)
     """Emitted with a run's id, why the command failed, and the page of the documentation that helps."""
     arguments_wanted = Signal(object, str)
@@ -82,8 +95,14 @@ class RunCommands(QObject):
                 self.resume(layout)
             case RunCommand.ATTACH:
                 self.attach(layout)
+            case RunCommand.STACKS:
+                self._run(layout, what, partial(stacks_report, layout))
+            case RunCommand.PROFILE:
+                self._run(layout, what, partial(profile_report, layout))
             case RunCommand.CLONE:
                 self.clone(layout)
+            case RunCommand.END_WATCH:
+                self.end_watch(layout)
             case _:
                 raise ValueError(f"{what.words} is not about one run")
 
@@ -114,6 +133,15 @@ class RunCommands(QObject):
 
         self._run(layout, RunCommand.RESUME, call)
 
+    def end_watch(self, layout: RunLayout) -> None:
+        """Watch a training no longer that Torchdeck did not start."""
+
+        def call(_ui: Ui) -> str:
+            end_watch(layout, ORIGIN)
+            return ""
+
+        self._run(layout, RunCommand.END_WATCH, call)
+
     def attach(self, layout: RunLayout) -> None:
         """Reattach to a run that continues on other machines: prompt for logins and start a controller."""
 
@@ -136,22 +164,34 @@ class RunCommands(QObject):
             failed=lambda error: self.failed.emit(layout.root.name, str(error), page_of(error)),
         )
 
-    def delete(self, runs: Sequence[tuple[str, RunLayout]]) -> None:
-        """Move runs (name, layout) to the trash; the receiver of `deleted` removes or restores them."""
+    def delete(self, runs: Sequence[tuple[str, RunLayout]], *, results: bool = False) -> None:
+        """Move runs (name, layout) to the trash; the receiver of `deleted` removes or restores them.
 
-        def call(progress: Callable[[str], None], _cancel: object) -> tuple[Deleted, list[tuple[str, str]]]:
-            gone, errors = [], []
+        Args:
+            runs: the runs.
+            results: also if a file that their program wrote next to its code is nowhere else.
+        """
+
+        def call(
+            progress: Callable[[str], None], _cancel: object
+        ) -> tuple[Deleted, list[HeldRun], list[tuple[str, str]]]:
+            gone, held, errors = [], [], []
             for name, layout in runs:
                 progress(f"deleting {name}")
                 try:
+                    if not results and (why := only_here(layout)):
+                        held.append(HeldRun(name, layout, why))
+                        continue
                     gone.append((name, layout.root.name, set_aside(layout)))
                 except Exception as error:  # noqa: BLE001 - said beside the run it is about
                     errors.append((layout.root.name, f"it cannot be deleted: {error}"))
             names, ids, folders = zip(*gone, strict=True) if gone else ((), (), ())
-            return Deleted(names, ids, folders), errors
+            return Deleted(names, ids, folders), held, errors
 
-        def done(outcome: tuple[Deleted, list[tuple[str, str]]]) -> None:
-            aside, errors = outcome
+        def done(outcome: tuple[Deleted, list[HeldRun], list[tuple[str, str]]]) -> None:
+            aside, held, errors = outcome
+            if held:
+                self.held.emit(held)
             if aside.folders:
                 self.deleted.emit(aside)
             for run_id, why in errors:
@@ -342,9 +382,7 @@ class RequestCarriers(Poller[Carried]):
                     done.append(errand)
             except Exception as error:  # noqa: BLE001 - whatever it is: the run's page says it
                 done.append(errand)
-                errors.append(
-                    (errand.pending.layout.root.name, f"the request cannot be handed over: {error}")
-                )
+                errors.append((errand.pending.layout.root.name, f"the request cannot be delivered: {error}"))
         with self._lock:
             self._errands = [errand for errand in self._errands if errand not in done]
         self._arrived += len(done)

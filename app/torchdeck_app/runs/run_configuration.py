@@ -16,6 +16,8 @@ from torchdeck.config.toml.edit import set_value
 from torchdeck.config.toml.merge import Difference, differences, leaves, same
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.origin import frozen_run_file
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.foreign import NO_RUN_FILE
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,22 @@ class Configuration:
 
 
 def read_configuration(layout: RunLayout) -> Configuration:
-    """Read the configuration of a run.
+    """Read the configuration of a run; empty for one that Torchdeck did not start.
 
     Raises:
         OSError: its run file cannot be read.
         ValueError: it is not TOML (a frozen run file always is).
     """
-    frozen = frozen_run_file(layout)
+    try:
+        frozen = frozen_run_file(layout)
+    except FileNotFoundError:
+        if not read_run(layout).is_foreign:
+            raise
+        return Configuration(NO_RUN_FILE, "", {}, ())
     text, source = frozen.text, frozen.source
     own = parse(text)
+    if not own:
+        return Configuration(text, source, {}, ())
     where = Path(source) if source else layout.root
     try:
         loaded = load_config_text(text, where)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.runs.abilities import is_unfollowed
 from torchdeck_app.runs.run_columns import Row
 from torchdeck_app.theme.icons import icon

@@ -11,8 +11,9 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.folders.origin import Origin, origin_of
-from torchdeck.runs.follower import SharedFollowers
+from torchdeck.runs.follower import RunPoller
 from torchdeck.runs.links import Links, LinkState
+from torchdeck.runs.metric_damage import MetricDamage
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.attach import wants_controller
@@ -23,6 +24,9 @@ OVER = 2.0
 """Seconds between two polls of an active run, and of one that is over."""
 ALONE = 3.0
 """Seconds without a controller until a run counts as detached: a starting one appears earlier."""
+
+COMPARED = 10.0
+"""Seconds between two comparisons of new metrics with their checksums."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,22 @@ class RunSeen:
     """Whether it continues on other machines and no local controller follows all of it."""
     living_alone: tuple[str, ...] = ()
     """Other nodes on which ranks of it may continue though it is over."""
+    damaged_metrics: tuple[str, ...] = ()
+    """Sentences that name metrics which do not match their checksums."""
 
 
 class RunWatch(Poller[RunSeen]):
     """Poller of a run while its page is open; `changed` carries a RunSeen, `failed` why it cannot be read."""
 
-    def __init__(
-        self, layout: RunLayout, parent: QObject | None = None, *, followers: SharedFollowers | None = None
-    ) -> None:
-        """Create a poller for a run; all with the same `followers` poll together."""
+    def __init__(self, layout: RunLayout, parent: QObject | None = None) -> None:
         self._layout = layout
-        self._follower = (followers or SharedFollowers()).of(layout)
+        self._follower = RunPoller(layout)
         self._seen: RunSeen | None = None
         self._origin: Origin | None = None
         self._remote: bool | None = None
         self._alone_since: float | None = None
+        self._damage, self._compare_due = MetricDamage(layout), 0.0
+        self._damaged: tuple[str, ...] = ()
         super().__init__(f"run {layout.root.name}", self._look_at, LIVE, parent)
         self.changed.connect(self._pace)
 
@@ -74,8 +79,16 @@ class RunWatch(Poller[RunSeen]):
             raise FileNotFoundError(f"there is no run directory {self._layout.root}: it was removed")
         origin = origin_of(view) if self._origin is None else self._origin
         self._origin = origin
-        self._seen = self._with_links(RunSeen(view, found.progress, origin=origin), found.links)
+        seen = RunSeen(view, found.progress, origin=origin, damaged_metrics=self._compared(view))
+        self._seen = self._with_links(seen, found.links)
         return self._seen
+
+    def _compared(self, view: RunView) -> tuple[str, ...]:
+        now = time.monotonic()
+        if now >= self._compare_due:
+            self._compare_due = now + COMPARED
+            self._damaged = self._damage.look(is_over=view.is_over)
+        return self._damaged
 
     def _with_links(self, seen: RunSeen, links: Links | None) -> RunSeen:
         """Add the state of its nodes while it is active."""

@@ -18,14 +18,14 @@ from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
 from torchdeck_app.runs.attach_elsewhere import RunsElsewhere
 from torchdeck_app.runs.page.run_page import RunPage
-from torchdeck_app.runs.resume_question import ResumeQuestion
 from torchdeck_app.runs.run_actions import RunActions
-from torchdeck_app.runs.run_commands import RunCommands
+from torchdeck_app.runs.run_commands import HeldRun, RunCommands
 from torchdeck_app.runs.run_notes import RunNotes
+from torchdeck_app.runs.run_questions import Pressed, ResumeQuestion, StopNow, ask_results
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
-from torchdeck_app.runs.stop_question import Pressed, StopNow
+from torchdeck_app.runs.watch_training import WatchedTrainings
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID, EmptyState
@@ -66,10 +66,11 @@ class RunsPage(Page):
         self.commands = RunCommands(operations, logins, self)
         run_list.logins = logins.quiet.credentials.to_json
         self.elsewhere = RunsElsewhere(operations, logins, self.commands, self)
+        self.watching = WatchedTrainings(operations, logins, self.commands, self)
         self.notes = RunNotes(operations, home, self)
         self.actions_of_runs = RunActions(theme, self, self._do)
         self.table = RunTable(theme)
-        self.shown = ShownRuns(theme, operations, self.commands, run_list.followers)
+        self.shown = ShownRuns(theme, operations, self.commands)
         self.stop_now = StopNow(self, self.shown, lambda run: self.commands.stop(run, now=True))
         self.deleted = DeletedRuns(self.commands, self.table, self.shown, self._settled, self.open_run)
         self.undo_bar = self.deleted.undo_bar
@@ -183,8 +184,11 @@ class RunsPage(Page):
         self.shown.page_changed.connect(self._enable)
         self.elsewhere.attached.connect(self.open_run)
         self.elsewhere.failed.connect(self.table.say_problem)
+        self.watching.watched.connect(self.open_run)
+        self.watching.failed.connect(self.table.say_problem)
         self.commands.clone_ready.connect(self.clone_asked)
         self.commands.arguments_wanted.connect(self._ask_arguments)
+        self.commands.held.connect(self._ask_results)
         self.commands.failed.connect(self._say_failed)
         self.commands.reported.connect(self._say_failed)
         self.commands.under_way_changed.connect(self._under_way)
@@ -234,10 +238,16 @@ class RunsPage(Page):
             self._delete(entries)
         elif command is RunCommand.ATTACH_ELSEWHERE:
             self.elsewhere.ask()
+        elif command is RunCommand.WATCH:
+            self.watching.ask()
         elif command is RunCommand.TAGS and entries:
             self.notes.ask(entries, self)
         elif command is RunCommand.COPY_ID:
             self.commands.copy("\n".join(entry.id for entry in entries))
+        elif command is RunCommand.RESUME_WITH:
+            for entry in entries[:1]:
+                program = entry.name if entry.view is None else entry.view.target
+                self._ask_arguments(entry.layout, program)
         elif command is RunCommand.FOLDER and entries:
             self.commands.open_folder(entries[0].layout)
         else:
@@ -281,6 +291,12 @@ class RunsPage(Page):
             self.commands.resume(run, arguments, keep=keep)
 
         ResumeQuestion(program, answered, self).open()
+
+    def _ask_results(self, held: Sequence[HeldRun]) -> None:
+        def delete(runs: Sequence[HeldRun]) -> None:
+            self.commands.delete([(run.name, run.layout) for run in runs], results=True)
+
+        ask_results(self, held, delete)
 
     def _say_failed(self, run_id: str, why: str, help_page: str = "") -> None:
         page = self.page

@@ -8,7 +8,6 @@ from typing import Any, TypeGuard
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QStackedWidget, QWidget
 
-from torchdeck.runs.follower import SharedFollowers
 from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.comparison import CompareView
@@ -16,9 +15,9 @@ from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_commands import Deleted, RunCommands
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import leave
 from torchdeck_app.widgets.labels import plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState, label
-from torchdeck_app.widgets.steady_focus import leave
 
 
 class ShownRuns(QStackedWidget):
@@ -36,20 +35,17 @@ class ShownRuns(QStackedWidget):
         theme: Theme,
         operations: Operations,
         commands: RunCommands,
-        followers: SharedFollowers | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """Create an empty stack; pages with the same `followers` poll their runs together."""
         super().__init__(parent)
         self._theme = theme
         self._operations = operations
         self._commands = commands
-        self._followers = followers
         self._entries: tuple[RunEntry, ...] = ()
         self._page_state: Mapping[str, Any] = {}
         self._is_entered = False
         self._unreadable = ""
-        """The id of the run of which it is said that it cannot be read; empty where that is not said."""
+        """The id of the run of which it is said that it cannot be read; empty if that is not said."""
         self.addWidget(self._nothing())
 
     @property
@@ -143,7 +139,7 @@ class ShownRuns(QStackedWidget):
     def _show_page(self, entry: RunEntry) -> None:
         if self.page is not None and self.page.run_layout == entry.layout:
             return
-        made = RunPage(self._theme, self._operations, entry.layout, self._commands, followers=self._followers)
+        made = RunPage(self._theme, self._operations, entry.layout, self._commands)
         self._keep_page_state()
         made.restore_state(self._page_state)
         made.set_runs(self._entries)

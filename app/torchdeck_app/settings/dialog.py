@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
@@ -29,10 +28,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.trust.entry import Condition, State
-from torchdeck.trust.trust_list import TrustList
+from torchdeck.trust.trusted_entry import Condition
+from torchdeck.use_cases.trust import TrustedCode, distrust, trust, trusted_code
+from torchdeck.use_cases.ui import QuietUi
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.settings import THEMES, SettingsStore
+from torchdeck_app.settings.user_settings import THEMES, SettingsStore
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import MODES, Theme
 from torchdeck_app.widgets.dialogs import begin_with
@@ -161,18 +161,6 @@ _WORDS = {
 }
 
 
-class TrustRow(NamedTuple):
-    """One folder or file."""
-
-    path: str
-    state: State
-
-
-def trust_rows(trusted: TrustList) -> tuple[TrustRow, ...]:
-    """Return all entries of the list. Raises TrustError."""
-    return tuple(TrustRow(entry.path, entry.state()) for entry in trusted.entries())
-
-
 class TrustPage(QWidget):
     """Page that shows trusted folders and files, and adds and removes them."""
 
@@ -180,7 +168,7 @@ class TrustPage(QWidget):
         self, theme: Theme, operations: Operations, home: Path, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self._operations, self._trusted = operations, TrustList(home)
+        self._operations, self._home = operations, home
         self.said = label("", role="secondary", wrap=True)
         self.list = QTreeWidget()
         self.list.setAccessibleName("Trusted folders and files")
@@ -213,7 +201,7 @@ class TrustPage(QWidget):
 
     def add(self, path: str) -> None:
         """Trust a folder or file."""
-        self._run("trusting", lambda: self._trusted.add(Path(path)))
+        self._run("trusting", lambda: trust(Path(path), self._home, QuietUi()))
 
     def _lay_out(self) -> None:
         buttons = QHBoxLayout()
@@ -242,20 +230,20 @@ class TrustPage(QWidget):
 
     def _remove(self) -> None:
         paths = [item.text(0) for item in self.list.selectedItems()]
-        self._run("removing trust", lambda: [self._trusted.remove(Path(path)) for path in paths])
+        self._run("removing trust", lambda: [distrust(Path(path), self._home) for path in paths])
 
     def _run(self, name: str, change: Callable[[], object]) -> None:
         """Change the list if there is a change, and show it."""
 
         self.said.setText("")
 
-        def call(_progress: object, _cancel: object) -> tuple[TrustRow, ...]:
+        def call(_progress: object, _cancel: object) -> list[TrustedCode]:
             change()
-            return trust_rows(self._trusted)
+            return trusted_code(self._home)
 
         self._operations.run(name, call, done=self._show, failed=self._refused)
 
-    def _show(self, rows: tuple[TrustRow, ...]) -> None:
+    def _show(self, rows: list[TrustedCode]) -> None:
         self.list.clear()
         for row in rows:
             item = QTreeWidgetItem([row.path, _WORDS[row.state.condition]])

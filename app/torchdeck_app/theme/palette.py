@@ -60,8 +60,6 @@ class Palette:
         return colour
 
 
-OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
-
 LIGHT = Palette(
     scheme="light",
     window="#fafafa",

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QWidget
 
 
 class Page(QWidget):
     """Page of the main window. Created when first shown; notified when it is shown and hidden."""
-
-    state_changed = Signal()
-    """Emitted when the result of `save_state` has changed, maybe without a key or mouse event of the window.
-    """
 
     def actions_offered(self) -> Sequence[QAction]:
         """Return the actions for menu, shortcuts and command palette; each with a text and a shortcut.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtWidgets import QWidget
 
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.theme.palette import ColourName, Palette
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import PlainLabel
@@ -41,6 +41,10 @@ LOOKS = {
     RunState.CANCELLED: Look("○", "cancelled", "quiet"),
     RunState.LOST: Look("?", "lost", "warn"),
 }
+ENDED_WATCH = Look("○", "ended", "quiet")
+"""Look of a watched training that is over: only its parent process knows whether it failed."""
+HUNG = Look("!", "hung", "bad")
+"""Look of an active run with ranks that make no progress."""
 UNREADABLE = Look("?", "unreadable", "warn")
 UNKNOWN = Look("?", "unknown", "warn")
 """Look of an unfollowed run: its last known state may be outdated."""
@@ -48,6 +52,10 @@ UNKNOWN = Look("?", "unknown", "warn")
 
 def look_of_run(view: RunView) -> Look:
     """Return the look of a run's state."""
+    if view.is_ended_watch:
+        return ENDED_WATCH
+    if view.is_hung and view.state is not RunState.STOPPING and view.followed_until is None:
+        return HUNG
     return LOOKS[view.state] if view.followed_until is None else UNKNOWN
 
 

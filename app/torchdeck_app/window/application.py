@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.saved_files import BackgroundWriter
-from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
-from torchdeck_app.settings.settings import Settings, SettingsStore, read_settings, settings_file
+from torchdeck_app.settings.user_settings import VERSION as SETTINGS_VERSION
+from torchdeck_app.settings.user_settings import Settings, SettingsStore, read_settings, settings_file
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpPages
@@ -27,14 +27,12 @@ from torchdeck_app.widgets.page import Page
 from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
 from torchdeck_app.window.error_report import ErrorReports
 from torchdeck_app.window.garbage import GarbageCollector
-from torchdeck_app.window.idle_user import IdleMonitor, IdleThrottle
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
 from torchdeck_app.window.page_stack import PageEntry
 from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
 from torchdeck_app.window.saved_session import (
-    LateState,
     SavedState,
     Session,
     SessionWriter,
@@ -52,9 +50,10 @@ if TYPE_CHECKING:  # imported after the first paint
 # Including modules that their threads would import later: if two threads import a package at once, as with
 # the importer and the next page, one of them sees it half-initialized.
 RUN_LIST_MODULES = (
-    "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.use_cases.kept_controller",
+    "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.metrics.pace",
+    "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
-_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.runs_page")
+_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.rank_settings", "torchdeck_app.runs.runs_page")
 _LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.window_asker")
 
 
@@ -111,6 +110,10 @@ _PATIENCE = 1.0
 _ICON_SIZES = (16, 32, 48, 128)
 
 
+SHOW_RUN = "--run"
+"""Argument before the id of a run to show."""
+
+
 def platform_plugins() -> Path:
     """Return the folder of Qt's platform plugins."""
     return Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)) / "platforms"
@@ -120,7 +123,7 @@ def run_window(argv: Sequence[str]) -> int:
     """Show the window until it is closed; return the exit code.
 
     Args:
-        argv: a run file or a script to open, or nothing.
+        argv: a run file or a script to open, `--run ID` for a run to show, or nothing.
     """
     try:
         home = torchdeck_home()
@@ -140,8 +143,11 @@ def run_window(argv: Sequence[str]) -> int:
     app.setQuitOnLastWindowClosed(False)  # an open dialog or tray icon would keep it running
     made = WindowApplication(app, home, kept)
     made.ended.connect(app.exit, Qt.ConnectionType.QueuedConnection)
-    made.open(Path(argv[0]).absolute() if argv else None)
-    garbage = GarbageCollector(app, rests=lambda: not made.idle_monitor.are_there)
+    shows_run = len(argv) == 2 and argv[0] == SHOW_RUN
+    made.open(Path(argv[0]).absolute() if argv and not shows_run else None)
+    if shows_run:
+        made.connections.open_run(argv[1])
+    garbage = GarbageCollector(app)
     made.window.stack.all_made.connect(garbage.start)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -190,12 +196,10 @@ class WindowApplication(QObject):
         self.window.set_own_actions(own.menus())
         self._opens: Path | None = None
         self._restored = Session()
-        self._late = LateState(kept, self)
         self._later: LaterParts | None = None
         self._own = own
-        self.idle_monitor = IdleMonitor(self)
         self.help_pages = HelpPages(self.operations, self)
-        self._keeper = SessionWriter(session_file(home), self._writer, self._session, self.idle_monitor, self)
+        self._keeper = SessionWriter(session_file(home), self._writer, self._session, self)
         self._reports = ErrorReports(self.window)
         self._connect()
 
@@ -242,33 +246,21 @@ class WindowApplication(QObject):
         window.may_close = self._may_close
         window.close_asked.connect(self._ask_to_close)
         window.closed.connect(self._keep_last)
-        window.state_changed.connect(self._keeper.look_soon)
-        window.painted.connect(self._late.start, Qt.ConnectionType.QueuedConnection)
-        self._late.waiting.connect(window.status.show_waiting)
-        self._late.over.connect(self._begin)
+        window.painted.connect(self._begin, Qt.ConnectionType.QueuedConnection)
         window.status.run_chosen.connect(self.connections.open_run)
         self._importer.imported.connect(lambda name: self.run_list() if name == _RUN_LIST else None)
 
     def _take_up(self) -> None:
         """Restore the session if it has been read, and open the given path."""
-        if self._kept.wait(0):
+        if self._was_read:
             self._restored = read_session(self._kept.session.value)
         self.window.restore(self._restored)
         if self._opens is not None:
             self.connections.open_path(self._opens)
         self.window.focus_page(self.window.stack.current)
 
-    def _begin(self, is_read: bool) -> None:  # noqa: FBT001 - Qt's signal
-        """Continue after the first paint, once the last session has been read."""
-        if is_read and not self._was_read:
-            settings, self._passed_over = read_settings(self._kept.settings.value)
-            self.store.take(settings)
-            chosen = self.window.stack.current
-            self._take_up()
-            if chosen != self.window.stack.names[0]:
-                self.window.focus_page(chosen)  # the user went there while it was loading
-        self.idle_monitor.watch(self._app)
-        self.window.may_gather = IdleThrottle(self.idle_monitor, self.window.paint_now, self).gathers
+    def _begin(self) -> None:
+        """Continue after the first paint."""
         self.window.setWindowIcon(_window_icon())
         self.window.stack.begin()
         self._importer.request(_RUN_LIST, RUN_LIST_MODULES)
@@ -284,7 +276,7 @@ class WindowApplication(QObject):
         for sentence in (*self._kept.said, self._passed_over):
             if sentence:
                 later.warn(sentence)
-        if is_read:
+        if self._was_read:
             self._keeper.start()
         else:
             later.warn(f"{self._home} does not answer: the window starts with defaults, and saves nothing.")

@@ -10,10 +10,8 @@ from PySide6.QtCore import QObject, QTimer
 
 _LOOK = 500
 """Milliseconds between two checks."""
-_PATIENCE = 300.0
-"""Seconds that the oldest generation waits for an idle user: a full collection takes 80 ms with the preview
-of 1,024 ranks.
-"""
+_PAUSE = 300.0
+"""Seconds between two full collections: one takes 80 ms with the preview of 1,024 ranks."""
 _OLDEST = 2
 
 
@@ -23,25 +21,11 @@ class GarbageCollector(QObject):
     A Qt object in a cycle would be destroyed there while its own thread uses it.
     """
 
-    def __init__(
-        self,
-        parent: QObject,
-        *,
-        rests: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Create the collector without starting it.
-
-        Args:
-            parent: its owner.
-            rests: whether a short pause of the window would go unnoticed.
-            clock: in seconds.
-        """
+    def __init__(self, parent: QObject, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create the collector without starting it; `clock` is in seconds."""
         super().__init__(parent)
-        self._rests = rests
         self._monotonic = clock
-        self._due: float | None = None
-        """Since when the oldest generation waits."""
+        self._last_full = clock()
         self._clock = QTimer(self)
         self._clock.setInterval(_LOOK)
         self._clock.timeout.connect(self.look)
@@ -53,7 +37,7 @@ class GarbageCollector(QObject):
         self._clock.start()
 
     def look(self) -> None:
-        """Collect the oldest generation that is due; a full collection runs only if a pause is acceptable."""
+        """Collect the oldest generation that is due."""
         for generation in (_OLDEST, 1, 0):
             is_due = gc.get_count()[generation] > gc.get_threshold()[generation]
             if is_due and (generation < _OLDEST or self._may_take_long()):
@@ -62,9 +46,7 @@ class GarbageCollector(QObject):
 
     def _may_take_long(self) -> bool:
         now = self._monotonic()
-        if self._due is None:
-            self._due = now
-        if not self._rests() and now - self._due < _PATIENCE:
+        if now - self._last_full < _PAUSE:
             return False
-        self._due = None
+        self._last_full = now
         return True

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QAction, QDragMoveEvent, QDropEvent, QWindow
 from shiboken6 import isValid
 
-from torchdeck_app.settings.settings import SettingsStore
+from torchdeck_app.settings.user_settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.state_badge import UNREADABLE
 from torchdeck_app.window.command_palette_dialog import CommandPalette

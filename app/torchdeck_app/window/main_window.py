@@ -44,8 +44,6 @@ class MainWindow(QMainWindow):
     close_asked = Signal()
     """Emitted on an attempt to close if `may_close` requires confirmation."""
     closed = Signal()
-    state_changed = Signal()
-    """Emitted when the state of a page, and so the session, has changed."""
 
     def __init__(
         self, theme: Theme, operations: Operations, entries: tuple[PageEntry, ...], importer: Importer
@@ -54,10 +52,6 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(TITLE)
         self.setMinimumSize(560, 320)
         self.may_close: Callable[[], bool] = lambda: True
-        self.may_gather: Callable[[], bool] = lambda: False
-        """Asked when something is to be painted: whether `paint_now` follows."""
-        self.paintings = 0
-        """How often something of it was painted, for whoever counts."""
         self._was_painted = False
         self._states: dict[str, Mapping[str, Any]] = {}
         self._own: list[QAction] = []
@@ -128,20 +122,10 @@ class MainWindow(QMainWindow):
         )
 
     def event(self, event: QEvent) -> bool:
-        what = event.type()
-        if what is QEvent.Type.Paint and not self._was_painted:
+        if event.type() is QEvent.Type.Paint and not self._was_painted:
             self._was_painted = True
             QTimer.singleShot(0, self.painted.emit)
-        elif what is QEvent.Type.UpdateRequest:
-            if self.may_gather():
-                return True
-            self.paintings += 1
         return super().event(event)
-
-    def paint_now(self) -> None:
-        """Do pending repaints."""
-        self.paintings += 1
-        super().event(QEvent(QEvent.Type.UpdateRequest))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         if not self.may_close():
@@ -163,7 +147,6 @@ class MainWindow(QMainWindow):
 
     def _take_in(self, name: str, place: Page) -> None:
         place.windowTitleChanged.connect(self._show_title)
-        place.state_changed.connect(self.state_changed)
         state = self._states.pop(name, None)
         if state is not None:
             place.restore_state(state)

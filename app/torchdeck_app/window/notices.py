@@ -27,6 +27,8 @@ STAYS = 10_000
 """Milliseconds that a success notice stays; a failure notice stays until it is closed."""
 MOST = 3
 _WIDTH = 60 * GRID
+_ALONE = 96 * GRID
+"""Width of a single notice: most texts fit into one or two lines, and the page keeps its height."""
 _BESIDE = 42 * GRID
 """Minimum width in pixels for notices side by side; below it, they are stacked."""
 _SHARE = 0.5
@@ -104,7 +106,8 @@ class Notices(QWidget):
         beside = room >= many * _BESIDE + gaps
         ways = QBoxLayout.Direction
         self._row.setDirection(ways.LeftToRight if beside else ways.TopToBottom)
-        width = min(many * _WIDTH + gaps if beside else _WIDTH, room)
+        wanted = _ALONE if many == 1 else many * _WIDTH + gaps if beside else _WIDTH
+        width = min(wanted, room)
         heights = [card.heightForWidth((width - gaps) // many if beside else width) for card in self._cards]
         height = max(heights) if beside else sum(heights) + gaps
         self.setFixedWidth(width)

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.package import VERSION
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.settings import SettingsStore
+from torchdeck_app.settings.user_settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.help import open_page

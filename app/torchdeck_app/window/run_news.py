@@ -11,10 +11,10 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QSystemTrayIcon
 
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.shown_text import shown
-from torchdeck_app.settings.settings import SettingsStore
-from torchdeck_app.widgets.state_badge import LOOKS
+from torchdeck_app.settings.user_settings import SettingsStore
+from torchdeck_app.widgets.state_badge import look_of_run
 from torchdeck_app.window.notices import Notice, Notices
 
 if TYPE_CHECKING:  # a heavy import, kept out of the first paint
@@ -60,7 +60,7 @@ class RunNews(QObject):
             self._tell(entry)
 
     def _tell(self, entry: RunEntry) -> None:
-        if entry.state is None:
+        if entry.view is None:
             return
         text, is_bad, run_id = ending_text(entry), entry.state in _BAD, entry.id
         settings = self._store.settings
@@ -70,7 +70,9 @@ class RunNews(QObject):
 
         # its own page shows it prominently
         if settings.notify_in_window and run_id != self._in_sight():
-            self._notices.show_notice(Notice(text, LOOKS[entry.state], "Open run", open_it, stays=is_bad))
+            self._notices.show_notice(
+                Notice(text, look_of_run(entry.view), "Open run", open_it, stays=is_bad)
+            )
         if settings.notify_on_desktop:
             self._tray.tell(entry.name, text, is_bad=is_bad, pressed=open_it)
 
@@ -114,7 +116,7 @@ def ending_text(entry: RunEntry) -> str:
     if entry.view is None:
         return entry.name
     state = entry.view.state
-    word = "was stopped" if state is RunState.CANCELLED else LOOKS[state].word
+    word = "was stopped" if state is RunState.CANCELLED else look_of_run(entry.view).word
     if state is RunState.LOST:
         word = "is lost"
     why = entry.view.why if state in (RunState.FAILED, RunState.LOST) else ""

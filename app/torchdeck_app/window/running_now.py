@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.quantities import metric
-from torchdeck.runs.state import RunState
-from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.training_progress import time_left
 from torchdeck_app.runs.abilities import is_unfollowed
 from torchdeck_app.widgets.state_badge import Look, look_of_run
 

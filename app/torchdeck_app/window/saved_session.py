@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from torchdeck.contract.layout import Home
 from torchdeck_app.settings.saved_files import BackgroundWriter, Kept, read_kept
-from torchdeck_app.window.idle_user import IdleMonitor
 
 VERSION = 1
 
@@ -67,51 +65,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-PATIENCE = 20.0
-"""Seconds after which the window continues without it."""
-_LOOK = 50
-_SAID_AFTER = 1.0
-
-
-class LateState(QObject):
-    """Poller that checks whether settings and session have been read."""
-
-    over = Signal(bool)
-    """Emitted once, with whether they have been read."""
-    waiting = Signal(float)
-    """Emitted with the seconds elapsed if it takes long; 0 once it is over."""
-
-    def __init__(self, kept: SavedState, parent: QObject) -> None:
-        super().__init__(parent)
-        self._kept = kept
-        self._began = 0.0
-        self._clock = QTimer(self)
-        self._clock.setInterval(_LOOK)
-        self._clock.timeout.connect(self._look)
-
-    def start(self) -> None:
-        """Start waiting for them; `over` follows, perhaps at once."""
-        self._began = time.monotonic()
-        self._clock.start()
-        self._look()
-
-    def _look(self) -> None:
-        waited = time.monotonic() - self._began
-        is_read = self._kept.wait(0)
-        if not is_read and waited < PATIENCE:
-            if waited >= _SAID_AFTER:
-                self.waiting.emit(waited)
-            return
-        self._clock.stop()
-        if waited >= _SAID_AFTER:
-            self.waiting.emit(0.0)
-        self.over.emit(is_read)
-
-
 INTERVAL = 500
 """Milliseconds between two polls: including the write, less than a second of edits can be lost."""
-RARELY = 10_000
-"""Milliseconds between two polls while idle; `look_soon` reports changes without input."""
 
 
 class SessionWriter(QObject):
@@ -122,44 +77,28 @@ class SessionWriter(QObject):
         path: Path,
         writer: BackgroundWriter,
         ask: Callable[[], Session],
-        idle_monitor: IdleMonitor,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._path = path
         self._writer = writer
         self._ask = ask
-        self._idle_monitor = idle_monitor
         self._text = ""
         self._clock = QTimer(self)
         self._clock.setInterval(INTERVAL)
         self._clock.timeout.connect(self.look)
-        idle_monitor.came.connect(lambda: self._look_each(INTERVAL))
-        idle_monitor.left.connect(lambda: self._look_each(RARELY))
 
     def start(self) -> None:
         """Start polling; the current session need not be written."""
         self._text = self._ask().to_text()
         self._clock.start()
 
-    @property
-    def interval(self) -> int:
-        """Return the current poll interval in milliseconds."""
-        return self._clock.interval()
-
-    def look_soon(self) -> None:
-        """Report a change, maybe without window input, such as by an assistive tool."""
-        self._look_each(INTERVAL)
-
     def look(self) -> None:
         """Save the session if it has changed."""
         text = self._ask().to_text()
         if text != self._text:
             self._text = text
-            self._idle_monitor.touch()  # an input method changes texts without key events
             self._writer.write(self._path, text)
-        elif not self._idle_monitor.are_there:
-            self._look_each(RARELY)
 
     def stop(self) -> None:
         """Poll a last time."""
@@ -167,14 +106,9 @@ class SessionWriter(QObject):
             self._clock.stop()
             self.look()
 
-    def _look_each(self, interval: int) -> None:
-        """Change the interval to `interval` milliseconds if it is different."""
-        if self._clock.interval() != interval:
-            self._clock.setInterval(interval)
 
-
-READ_PATIENCE = 0.3
-"""Seconds that the first paint waits for a slow disk; LateState restores what comes later."""
+READ_PATIENCE = 5.0
+"""Seconds that the window waits for a slow disk; after that it starts with defaults, and saves nothing."""
 
 
 class SavedState:

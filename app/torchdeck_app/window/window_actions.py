@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from torchdeck_app.settings.settings import THEMES, SettingsStore
+from torchdeck_app.settings.user_settings import THEMES, SettingsStore
 
 ANSWER_KEYS = "Ctrl+Shift+N"
 """Act on the latest notification."""

@@ -19,7 +19,6 @@ from torchdeck.agent.attempt.handover import Handover, HandoverError, read_hando
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.agent.startup import life_of_run, read_plan, read_recovered_state, take_lock
 from torchdeck.agent.supervisor_process import (
-    PREPARED,
     PROCESS_NAME,
     agent_argv,
     log_to_standard_error,
@@ -27,7 +26,7 @@ from torchdeck.agent.supervisor_process import (
 )
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.launch_plan import WATCHED, LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity, make_private
 
 EXIT_UNUSABLE = 2
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> int:
     node = layout.node(options.node)
     node.inbox.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        handover = read_handover(required=options.prepared)
+        handover = read_handover()
     except HandoverError as error:
         return _unusable(error)
     lock = take_lock(node.lock)
@@ -77,6 +76,11 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
             recovered = replay(read_journal(node.journal), life)
+        if plan.kind == WATCHED:
+            from torchdeck.agent.watched.watching_agent import WatchingAgent
+
+            WatchingAgent(layout, plan, options.node, journal).run(recovered)
+            return 0
         again = agent_argv(
             sys.executable, Path(__file__).resolve().parents[1], layout.root, options.node, life
         )
@@ -130,7 +134,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--life", type=int, default=0, help="how often the run had finished when it was resumed"
     )
-    parser.add_argument(PREPARED, action="store_true", help="standard input must hold the bootstrap payload")
     parser.add_argument(
         "--lease",
         dest="leases",

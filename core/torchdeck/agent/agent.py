@@ -19,7 +19,7 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.heartbeat import Heartbeat
-from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
+from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, STACKS, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.role import Alone, Role
@@ -76,7 +76,9 @@ class Agent:
             self._role = part
             self._node = GangNode(layout, plan, name, journal, agent, handover, self._clock)
             self._node.leads = part.leads
-        self._execution = Execution(layout, plan, name, journal, self._node, self._role, lambda: self._seen)
+        self._execution = Execution(
+            layout, plan, name, journal, self._node, self._role, lambda: self._seen, self._beat
+        )
         self._life = life
         self._inbox = Inbox(layout.node(name).inbox, frozenset(), life)
         self._observation: Observation | None = None
@@ -96,7 +98,7 @@ class Agent:
         return self._observation
 
     def keep_leases(self, descriptors: Sequence[int]) -> None:
-        """Go on with device leases that an earlier agent of this run took."""
+        """Continue with device leases that an earlier agent of this run took."""
         self._node.devices.leases.keep(descriptors)
 
     def run(self, recovered: RecoveredState) -> None:
@@ -115,6 +117,8 @@ class Agent:
 
     def _take_over(self, recovered: RecoveredState) -> None:
         self._started = recovered.started
+        if recovered.gang_open:
+            recovered = recovered._replace(seconds=max(0.0, time.time() - recovered.began))
         self._inbox = Inbox(self._layout.node(self._name).inbox, recovered.requests, self._life)
         if recovered.checkpoints:
             self._seen.know(recovered)
@@ -186,6 +190,12 @@ class Agent:
             hand_on(self._layout.node(self._name).inbox, self._handover)
         for request in self._inbox.read_new():
             self._journal.append("request", id=request.id, kind=request.kind)
+            if request.kind == STACKS:
+                self._events.append(on.StacksAsked(request.id))
+                continue
+            if request.wanted is not None:
+                self._events.append(on.ProfileAsked(request.id, *request.wanted))
+                continue
             why = _STOP_CAUSES.get(request.origin, StopCause.USER)
             self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))

@@ -15,20 +15,22 @@ from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.role import Role
-from torchdeck.agent.snapshots.results import Written, bring, written_beside
-from torchdeck.contract.atomic import write_bytes
+from torchdeck.agent.snapshots.written_files import Bringing, Written, written_beside
+from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.file_names import text_of
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import PatientJournalWriter
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place, smaller_plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
     from torchdeck.agent.ranks.observation import Observation
 
+BRINGING_BEAT = 1.0
+"""Seconds between heartbeats while files are brought to the project."""
 SHOWN_RESULTS = 8
-"""Files written beside the code that are journaled by name."""
+"""Maximum number of files written next to the code that are journaled by name."""
 
 
 class Execution:
@@ -47,8 +49,10 @@ class Execution:
         node: LocalNode,
         part: Role,
         seen: Callable[[], Observation],
+        beat: Callable[[], None],
     ) -> None:
-        self.finished = False
+        """Initialise; `beat` writes a heartbeat."""
+        self.finished, self._beat = False, beat
         self._layout, self._plan, self._name, self._journal = layout, plan, name, journal
         self._node, self._role, self._seen = node, part, seen
         self._elastic = Elastic.of_plan(plan)
@@ -67,6 +71,8 @@ class Execution:
             self._signalled("SIGTERM", self._node.terminate())
         elif isinstance(command, do.Kill):
             self._signalled("SIGKILL", self._node.kill())
+        elif isinstance(command, (do.Examine, do.Profile)):
+            self._look_into(command)
         elif isinstance(command, do.CleanUp):
             self._node.sweep(command.grace)
         elif isinstance(command, do.LaunchAttempt):
@@ -80,6 +86,15 @@ class Execution:
         else:
             self._announce(command)
         return []
+
+    def _look_into(self, command: do.Examine | do.Profile) -> None:
+        doctor = self._seen().doctor
+        if doctor is None:
+            return
+        if isinstance(command, do.Examine):
+            doctor.examine(command.examination)
+        else:
+            doctor.profile(command.profile, command.ranks, command.seconds)
 
     def _among_nodes(
         self, command: do.Gather | do.Launch | do.Abandon | do.GoAlone | do.GoTogether
@@ -107,7 +122,7 @@ class Execution:
         return ended
 
     def _write_plan(self, command: do.Gather | do.Launch, plan: LaunchPlan) -> list[on.Event]:
-        """A leader that was left out decides on, and what was decided lies with it."""
+        """A leader without ranks still decides, and keeps the record of decisions."""
         if isinstance(command, do.Launch):
             shipped = Path(__file__).resolve().parents[2]
             given = Given(command.port, None, self._name, leads=True)
@@ -130,6 +145,19 @@ class Execution:
             self._journal.append("refused", held_by=command.held_by)
         elif isinstance(command, do.AnnounceRunning):
             self._journal.append("running", attempt=command.attempt)
+        elif isinstance(command, do.AnnounceSavesOnStop):
+            self._journal.append("saves_on_stop", **command._asdict())
+        elif isinstance(command, do.AnnounceHang):
+            self._announce_verdict("hang", command)
+        elif isinstance(command, do.AnnounceExamined):
+            self._announce_verdict("examined", command)
+        elif isinstance(command, do.AnnounceStraggler):
+            self._journal.append("straggler", **command._asdict())
+        elif isinstance(command, do.AnnounceStragglerOver):
+            self._journal.append("straggler_over", **command._asdict())
+        elif isinstance(command, do.AnnounceHangOver):
+            for rank in command.ranks:
+                self._journal.append("hang_over", rank=rank)
         elif isinstance(command, do.AnnounceStopping):
             self._journal.append("stopping", **command._asdict())
         elif isinstance(command, do.AnnounceLeftOut):
@@ -141,6 +169,16 @@ class Execution:
             resume, suspect = self._seen().newest_checkpoint, command.suspect
             told = {**command._asdict(), "suspect": suspect and suspect._asdict()}
             self._journal.append("restarting", **told, resume=resume)
+
+    def _announce_verdict(self, event: str, command: do.AnnounceHang | do.AnnounceExamined) -> None:
+        """Write the verdict next to its evidence, then journal it."""
+        value = {**command._asdict(), "v": FORMAT_VERSION}
+        folder = self._layout.attempt(command.attempt).examination(command.examination)
+        try:
+            write_json(folder.verdict, value)
+        except OSError as error:
+            print(f"the verdict cannot be written: {error}", file=sys.stderr, flush=True)
+        self._journal.append(event, **command._asdict())
 
     def _touch_stop(self, attempt: int) -> None:
         try:
@@ -163,15 +201,20 @@ class Execution:
             outcome=command.outcome,
             first_failure=None if failure is None else failure._asdict(),
             killed=command.killed,
+            step=command.step,
+            saved=command.saved,
         )
         return events
 
     def _journal_results(self) -> None:
-        """Journal files that the program wrote beside its code, after bringing them to a project here."""
+        """Journal files that the program wrote next to its code, after bringing them to a project here."""
         if not self._plan.code.folder:
             return
         if self._name == LOCALHOST:
-            written = bring(self._layout, Path(self._plan.code.folder))
+            bringing = Bringing(self._layout, Path(self._plan.code.folder))
+            while not bringing.wait(BRINGING_BEAT):
+                self._beat()
+            written = bringing.written
         else:
             written = Written(left=tuple(written_beside(self._layout)))
         if written.brought or written.left:

@@ -19,7 +19,7 @@ class GangNode(LocalNode):
     _vote: Vote | None = None
     _gathered: tuple[int, LaunchPlan] | None = None
     _clean = 0
-    """The attempt of which nothing is left here."""
+    """The attempt without remaining processes here."""
     _terminated = 0
     """Number of the attempt whose torchrun was asked to end."""
     _alone = 0
@@ -54,12 +54,15 @@ class GangNode(LocalNode):
         self.launch(command.attempt, command.reason, plan, given)
 
     def abandon_attempt(self, number: int) -> on.Event | None:
-        """Give up an attempt that has not started torchrun here; None where it has."""
+        """Give up an attempt that has not started torchrun here; None if it has."""
         started = self._began and number == self._number and self._preparation is None
         if started or number < self._number:
             return None
         if self.local is not None:
             self._former_holder = self.local.holder
+        for pending in (self._preparation, self._vote):
+            if pending is not None:
+                pending.making.cancel()
         self._number, self._preparation = number, None
         self._gathered = self._vote = self.local = None
         return on.TorchrunExited(self._name, number, None, completed=False)
@@ -69,7 +72,7 @@ class GangNode(LocalNode):
         self._alone = number
 
     def go_together(self) -> None:
-        """The leader is back: what `go_alone` said holds no more."""
+        """The leader is back: undo `go_alone`."""
         self._alone = 0
 
     def terminate(self) -> int:
@@ -89,6 +92,8 @@ class GangNode(LocalNode):
                 if self._gathered is not None and event.attempt < self._gathered[0]:
                     events.remove(event)  # the leader has gone on
                     self._offer()
+        if self._vote is not None:
+            self._journal_making(self._vote.making.text)
         if self._vote is not None and self._vote.done:
             events.append(self._offered(self._vote))
         return events

@@ -8,7 +8,7 @@ import importlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 LIMIT = 8.0
@@ -28,7 +28,7 @@ class ListedGpu(NamedTuple):
     memory: int
     """Bytes in all; 0 where unknown."""
     free: int | None
-    """Bytes; None where the driver does not tell."""
+    """Bytes; None if the driver does not report it."""
     driver: str
     """Its version, the same for all of them."""
     name: str
@@ -37,7 +37,7 @@ class ListedGpu(NamedTuple):
 def gpu_facts(program: str = "nvidia-smi", limit: float = LIMIT) -> dict[str, Any]:
     """`devices` (index, uuid, name, memory, free, users), `driver` and the newest `cuda` that it can.
 
-    Nothing but empty fields where there is no driver; `error` says when it did not answer.
+    All fields are empty without a driver; `error` is set if it did not answer.
     """
     facts: dict[str, Any] = {"devices": [], "driver": "", "cuda": "", "error": ""}
     path = shutil.which(program)
@@ -64,7 +64,7 @@ def gpu_facts(program: str = "nvidia-smi", limit: float = LIMIT) -> dict[str, An
 
 
 def listed_gpus(program: str = "nvidia-smi", limit: float = LIMIT) -> list[ListedGpu]:
-    """GPUs in the driver's order; none where there is no such program.
+    """Return the GPUs in the driver's order; none if there is no such program.
 
     Raises:
         OSError: it cannot be started.
@@ -91,7 +91,7 @@ def parse_listed(text: str) -> list[ListedGpu]:
 
 
 def users(text: str) -> list[dict[str, Any]]:
-    """Rows of nvidia-smi's CSV of processes as uuid, pid and memory in bytes (None where it may not tell)."""
+    """Rows of nvidia-smi's CSV of processes: uuid, pid and memory in bytes (None without permission)."""
     return [
         {"uuid": cells[0], "pid": int(cells[1]), "memory": _bytes(cells[2])}
         for cells in _rows(text)
@@ -139,6 +139,9 @@ SMI_FIELDS = (
     ("memory.total", "memory_total_bytes", 2.0**20),
     ("temperature.gpu", "temperature_c", 1.0),
     ("power.draw", "power_w", 1.0),
+    ("clocks.sm", "clock_mhz", 1.0),
+    ("power.limit", "power_limit_w", 1.0),
+    ("pcie.link.width.current", "pcie_width", 1.0),
 )
 """nvidia-smi's field, our series, and what its unit is multiplied by to get ours."""
 
@@ -146,12 +149,18 @@ Sampler = Callable[[], "dict[str, float]"]
 
 
 def gpu_sampler() -> Sampler | None:
-    """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c and
-    power_w.
+    """Return a sampler of `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c,
+    power_w, clock_mhz (of its multiprocessors), power_limit_w and pcie_width (lanes).
 
     None if the node has no NVIDIA GPU that can be queried. The first use may take seconds: not for the loop.
     """
     return _nvml_sampler() or _smi_sampler()
+
+
+def of_gpu(values: Mapping[str, float], index: int) -> dict[str, float]:
+    """Return the series of one GPU, by their names without its prefix."""
+    prefix = f"gpu{index}_"
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def parse_smi(text: str) -> dict[str, float]:
@@ -168,7 +177,7 @@ def parse_smi(text: str) -> dict[str, float]:
 
 
 def gone_devices(devices: Sequence[str]) -> list[str]:
-    """Those of `devices`, by UUID or index, that nvidia-smi lists no more; none where it cannot be asked."""
+    """Those of `devices`, by UUID or index, that nvidia-smi no longer lists; none if it fails."""
     if not devices:
         return []
     try:
@@ -219,6 +228,9 @@ def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
         "memory_total_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
         "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0,
+        "clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0,
+        "pcie_width": lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
     }
     values = {}
     for name, read in readings.items():

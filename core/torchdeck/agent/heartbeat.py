@@ -1,4 +1,4 @@
-"""heartbeat.json: one small file, overwritten each second: the agent lives, and each rank is that far."""
+"""heartbeat.json: one small file, overwritten each second: sign of life, and progress of each rank."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
 from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler, RankMemory
+from torchdeck.contract.free_space import LowDisk, free_bytes, low_disk
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
@@ -26,6 +26,7 @@ class Housekeeping:
     Attributes:
         pids: rank → process whose memory is sampled; set by the loop.
         last_checkpoint: bytes; set by the loop.
+        gpus: what `gpu_sampler` reported last.
         rss: rank → resident bytes, as last sampled.
         disk_free: bytes where the run directory is; -1 before the first look.
         low: a folder with too little room, as last seen.
@@ -36,6 +37,7 @@ class Housekeeping:
     ) -> None:
         self.pids: Mapping[int, int] = {}
         self.last_checkpoint = 0
+        self.gpus: Mapping[str, float] = {}
         self.rss: dict[int, int] = {}
         self.disk_free = -1
         self.low: LowDisk | None = None
@@ -70,7 +72,8 @@ class Housekeeping:
         if not self._gpus_known:
             self._gpus, self._gpus_known = gpu_sampler(), True  # here, since drivers take their time
         if self._gpus is not None:
-            values.update(self._gpus())
+            self.gpus = self._gpus()
+            values.update(self.gpus)
         self.rss = self._memory(self.pids)
         values.update({f"rank{rank}_rss_bytes": float(size) for rank, size in self.rss.items()})
         self._writer.log(values)

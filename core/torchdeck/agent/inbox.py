@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.contract.atomic import read_json
+from torchdeck.contract.doctor.rank_profile import KIND as PROFILE
+from torchdeck.contract.doctor.rank_profile import Wanted, is_profile_name, wanted_from
 from torchdeck.contract.layout import FORMAT_VERSION
 from torchdeck.contract.run_states import StopKind
 
@@ -17,7 +19,9 @@ REQUEST_LIMIT = 64 * 1024
 """Bytes of a request."""
 KINDS = {"stop": StopKind.GRACEFUL, "stop_now": StopKind.NOW}
 """Kind of a request → kind of the stop it asks for."""
-_NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
+STACKS = "stacks"
+"""Kind of a request for the stacks of all ranks."""
+_NAMED = re.compile(r"(\d+-(stop|stop_now|stacks)-[0-9a-f]+)\.json")
 
 
 def is_request_name(name: str) -> bool:
@@ -34,7 +38,9 @@ class InboxRequest(NamedTuple):
     """Origin of the request; `controller` if a node of the run is unavailable."""
     detail: str = ""
     life: int = 0
-    """It concerns agents of lives of the run before this one; 0: whoever gets it."""
+    """It applies to agents of sessions before this one; 0: to any agent."""
+    wanted: Wanted | None = None
+    """Ranks to profile."""
 
 
 class Inbox:
@@ -86,10 +92,15 @@ class Inbox:
 
 
 def _checked(value: object) -> InboxRequest | None:
-    if not isinstance(value, dict) or value.get("v") != FORMAT_VERSION or str(value.get("kind")) not in KINDS:
+    if not isinstance(value, dict) or value.get("v") != FORMAT_VERSION:
+        return None
+    if str(value.get("kind")) not in (*KINDS, STACKS, PROFILE):
+        return None
+    wanted = wanted_from(value.get("wanted"))
+    if value["kind"] == PROFILE and (wanted is None or not is_profile_name(str(value.get("id")))):
         return None
     id_, origin, detail = (value.get(name, "") for name in ("id", "origin", "detail"))
     if not isinstance(id_, str) or not isinstance(origin, str) or not isinstance(detail, str):
         return None
     life = value.get("life")
-    return InboxRequest(id_, str(value["kind"]), origin, detail, life if isinstance(life, int) else 0)
+    return InboxRequest(id_, str(value["kind"]), origin, detail, life if isinstance(life, int) else 0, wanted)

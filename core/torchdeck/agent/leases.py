@@ -178,15 +178,15 @@ class NodeDevices:
         self.leases.narrow(self.names)
 
     def problem(self, gone: Sequence[str]) -> tuple[str, Place | None] | None:
-        """Why no attempt can begin on them, and whose the device is; None where one can.
+        """Return why no attempt can start on them, and whose the device is; None if one can.
 
         Args:
             gone: devices that the driver lists no more.
         """
         if gone:
-            return f"GPU {gone[0]} is not there any more: nvidia-smi does not list it", self._place(gone[0])
+            return f"GPU {gone[0]} is gone: nvidia-smi no longer lists it", self._place(gone[0])
         if not self.leases.held:
-            why = f"another run has taken device {', '.join(self._lost)} meanwhile"
+            why = f"another run has taken device {', '.join(self._lost)} in the meantime"
             return why, self._place(self._lost[0])
         return None
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from torchdeck.agent.disk import free_bytes
+from torchdeck.contract.free_space import free_bytes
 from torchdeck.contract.processes import PROC, read_stat
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,7 +48,7 @@ class MachineSampler:
 
 
 def machine_memory() -> tuple[int, int]:
-    """Bytes of main memory in all, and those that new processes may have; 0 where the kernel does not say."""
+    """Bytes of main memory: total, and available to new processes; 0 if the kernel does not report it."""
     found = dict.fromkeys(("MemTotal:", "MemAvailable:"), 0)
     with contextlib.suppress(OSError):
         for name, number, *_ in map(str.split, (PROC / "meminfo").read_text().splitlines()):

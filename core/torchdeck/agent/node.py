@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import re
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.attempt.handover import NOTHING, Handover, MissingSecretError
 from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.attempt.preparation import Preparation
-from torchdeck.agent.disk import existing_folder
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.verdict import started_again
@@ -25,8 +22,9 @@ from torchdeck.agent.leases import NodeDevices
 from torchdeck.agent.processes.ending import INTERVAL as TREE_INTERVAL
 from torchdeck.agent.processes.ending import OrphanCleanup, TorchrunTree, kill_all
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
+from torchdeck.agent.ranks.full_disk import with_inodes
+from torchdeck.agent.ranks.kill_cause import KillWitness, with_kill_cause
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
@@ -34,10 +32,15 @@ from torchdeck.contract.processes import NODE_VARIABLE, ProcessIdentity, boot_id
 from torchdeck.contract.run_states import StartReason
 from torchdeck.contract.waiting import wait_for
 
+if TYPE_CHECKING:
+    from torchdeck.agent.environments.make import Environment
+
 OWN_RANKS_INTERVAL = 2.0
 """Seconds between two looks at the tree of a plain process, which may start ranks at any time."""
+MAKING_INTERVAL = 1.0
+"""Seconds between two lines on the progress of an environment."""
 SWEEP_LIMIT = 10.0
-"""Seconds after SIGKILL until what still lives is given up."""
+"""Seconds after SIGKILL until processes that are still alive are given up."""
 RETIRE_LIMIT = 2.0
 TOLD_LIMIT = 2.0
 """Seconds in which a torchrun that was asked to end does so after all of its ranks.
@@ -83,6 +86,9 @@ class LocalNode:
         self.devices = NodeDevices(layout, plan, name, journal)
         self._attempt_plan = plan
         self._preparation: Preparation | None = None
+        self._environment: Environment | None = None
+        self._told_making = ""
+        self._tell_making_again = 0.0
         self._number = 0
         self._killed = 0
         self._reason = StartReason.FIRST
@@ -90,14 +96,15 @@ class LocalNode:
         self._swept_at = 0.0
         self._tree = TorchrunTree()
         self._found_ranks: dict[int, int] = {}
+        self._kills = KillWitness()
         self._former_holder: ProcessIdentity | None = None
         self._last_beat = 0.0
-        """When the agent before this one was last seen to live, seconds since the epoch."""
+        """When the previous agent was last alive, in unix seconds."""
 
     @property
     def plan(self) -> LaunchPlan:
-        """Plan of the current attempt, or of all before the first."""
-        return self._attempt_plan
+        """Plan of the current attempt, its slots filled once it is prepared; of all before the first."""
+        return self._attempt_plan if self.prepared is None else self.prepared.plan
 
     @property
     def descriptors(self) -> list[int]:
@@ -128,10 +135,15 @@ class LocalNode:
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
+        self._kills.begin()
         self._tree = TorchrunTree(OWN_RANKS_INTERVAL if not plan.node(self._name).torchrun else TREE_INTERVAL)
         self._found_ranks = {}
         devices = self.devices.names if number > 1 and (self._plan.smaller or self._plan.spares) else ()
-        self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
+        self._drop_environment()
+        asked = self._handover.resume_args
+        self._preparation = Preparation(
+            self._layout, plan, number, self._shipped, devices, given, asked, self._name
+        )
 
     def _take_part(self, plan: LaunchPlan) -> None:
         """Take what the attempt uses of this node; its unused devices are free for others."""
@@ -143,6 +155,7 @@ class LocalNode:
         """Give up an attempt whose torchrun has not been started; None when there is none such."""
         if self._preparation is None:
             return None
+        self._preparation.making.cancel()
         number, self._preparation = self._preparation.number, None
         return on.TorchrunExited(self._name, number, None, completed=False)
 
@@ -155,6 +168,7 @@ class LocalNode:
     def adopt(self, number: int, plan: LaunchPlan, stopped_at: float | None) -> None:
         """Take over an attempt that an earlier agent started."""
         self._number = number
+        self._kills.adopt()
         self._take_part(plan)
         self.local = self._local(number, plan)
         self.local.adopt()
@@ -200,6 +214,7 @@ class LocalNode:
         """
         if self._preparation is not None:
             return self._poll_preparation()
+        self._kills.look()
         events = self.local.poll(self._name) if self.local is not None else []
         self._journal_strangers()
         if self._sweep is not None:
@@ -216,7 +231,7 @@ class LocalNode:
 
     def _journal_found_ranks(self) -> None:
         """Journal which processes of a plain process have become ranks, when that has changed."""
-        found = self._tree.ranks()
+        found = self._tree.ranks(self._layout.attempt(self._number).spawned)
         if found and found != self._found_ranks:
             self._found_ranks = found
             ranks = {str(rank): pid for rank, pid in found.items()}
@@ -259,9 +274,16 @@ class LocalNode:
 
     def _poll_preparation(self) -> list[on.Event]:
         preparation = self._preparation
-        if preparation is None or not preparation.done:
+        if preparation is None:
             return []
-        self._preparation = None
+        self._journal_making(preparation.making.text)
+        if not preparation.done:
+            return []
+        self._preparation, self._environment = None, preparation.environment
+        if self._environment is not None:
+            self._journal.append(
+                "environment_ready", key=self._environment.key, source=self._environment.source
+            )
         for path, why in preparation.damaged:
             self._journal.append("checkpoint_damaged", path=path, why=why)
         number = preparation.number
@@ -273,10 +295,24 @@ class LocalNode:
         self.prepared = preparation.prepared
         self.local = self._local(number, self.prepared.plan)
         try:
-            self.local.start(self.devices.leases.descriptors, self._agent)
+            held = () if self._environment is None else (self._environment.lock,)
+            self.local.start((*self.devices.leases.descriptors, *held), self._agent)
         except (OSError, MissingSecretError) as error:
             return [on.LaunchFailed(self._name, number, f"the shim could not be started: {error}")]
         return []
+
+    def _journal_making(self, text: str) -> None:
+        """Journal what is being done for the ranks' environment, when that has changed; empty: no more."""
+        now = self._clock()
+        if text != self._told_making and (not text or now >= self._tell_making_again):
+            self._told_making, self._tell_making_again = text, now + MAKING_INTERVAL
+            self._journal.append("environment", durable=False, node=self._name, text=text)
+
+    def _drop_environment(self) -> None:
+        """Let go of the former attempt's environment: its shim has a copy of the lock."""
+        if self._environment is not None:
+            os.close(self._environment.lock)
+            self._environment = None
 
     def _poll_sweep(self, exits: Mapping[int, int]) -> list[on.Event]:
         local, sweep = self.local, self._sweep
@@ -286,7 +322,7 @@ class LocalNode:
         if left is None:
             return []
         if left:
-            print(f"{left} processes of the run do not end on SIGKILL", file=sys.stderr, flush=True)
+            print(f"{left} processes of the run survived SIGKILL", file=sys.stderr, flush=True)
         self._sweep = None
         if local is None:
             return [on.NodeClean(self._name, self._number, self._killed + sweep.killed, left, None)]
@@ -297,7 +333,8 @@ class LocalNode:
         code = local.code if local.code is not None else local.ranks_say(exits)
         if failure is None and code != 0:
             failure = self._torchrun_failure(local, code, stopped=stopped)
-        failure = None if failure is None else with_inodes(failure, self._layout.root)
+        if failure is not None:
+            failure = with_inodes(with_kill_cause(failure, local.attempt, self._kills), self._layout.root)
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 
@@ -324,25 +361,3 @@ class LocalNode:
 
 def _ranks_on(plan: LaunchPlan, name: str) -> list[int]:
     return [placement.rank for placement in plan.ranks if placement.node == name]
-
-
-INODES_GONE = 16
-"""As few as none: what failed has removed some files since."""
-NAMED_LIMIT = 4
-"""Files in a failure's words whose disks are looked at."""
-_FULL = os.strerror(errno.ENOSPC)
-_FULL_AT = re.compile(re.escape(_FULL) + r": b?['\"](/[^'\"\n]{1,4000})['\"]")
-
-
-def with_inodes(failure: Failure, run_dir: Path) -> Failure:
-    """A failure for want of room, with the reason if there is room for bytes, but not for files."""
-    words = f"{failure.message}\n{failure.traceback or ''}"
-    if _FULL not in words:
-        return failure
-    named = [Path(found[1]).parent for found in _FULL_AT.finditer(words)]
-    for folder in (*named[:NAMED_LIMIT], run_dir):
-        with contextlib.suppress(OSError):
-            left = inodes_left(existing_folder(folder))
-            if left is not None and left < INODES_GONE:
-                return failure._replace(message=f"{failure.message} (no inodes left on the disk of {folder})")
-    return failure

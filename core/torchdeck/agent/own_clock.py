@@ -13,7 +13,7 @@ from typing import NamedTuple
 GAP = 3.0
 """Seconds between two readings that count as a gap; the agent's loop reads several times a second."""
 COUNTED = 1.0
-"""Seconds of a gap that pass on the clock all the same."""
+"""Seconds of a gap that still count on the clock."""
 KEPT = 16
 """Gaps that are remembered."""
 

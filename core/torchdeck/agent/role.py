@@ -35,7 +35,7 @@ class Role(Protocol):
         """(descriptor, events) to poll for."""
 
     def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
-        """Go on where the journal of an earlier agent ends."""
+        """Continue after the journal of an earlier agent."""
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
         """Take in one event of this node."""

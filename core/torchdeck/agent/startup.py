@@ -10,15 +10,16 @@ from torchdeck.agent.attempt.attempt_plan import describe_size
 from torchdeck.agent.gang.recovered_state import RecoveredState, replay
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import Event, read_journal
-from torchdeck.contract.layout import AttemptNodeLayout, NodeLayout, RunLayout
+from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.rank_layout import AttemptNodeLayout
 from torchdeck.contract.run_states import StartReason
 from torchdeck.contract.waiting import wait_for
 
 LOOKED_AT = 0.2
-"""Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""
+"""Seconds in which a process that only checks for a live agent (`lock_file.is_held`) releases its lock."""
 HOLDER_LIMIT = 3.0
 """Seconds a shim may take from its start until it has started torchrun."""
 

@@ -19,7 +19,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.bounded_json import parse_json_object
 
 VARIABLE = "TORCHDECK_STORE_ORDER"
-"""Set: the order stands on standard input."""
+"""If set, the order is on standard input."""
 _LIMIT = 4096
 _READ_LIMIT = 30.0
 """Seconds in which whoever started this process must have written it."""

@@ -71,8 +71,6 @@ def log_to_standard_error() -> None:
 
 PROCESS_NAME = "torchdeck-agent"
 """Process name in `ps -o comm`."""
-PREPARED = "--prepared"
-"""Option of an agent that waits for its bootstrap payload, and ends without it."""
 
 
 def agent_argv(python: str, package: Path, run_dir: Path, node: str, life: int = 0) -> list[str]:

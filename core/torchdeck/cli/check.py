@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli import output as exit_codes
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import print_pages, print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, TRUST_HELP, add_run_source, load_run_source
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
@@ -32,16 +31,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "check",
         help="find problems that would stop a run, without starting it",
-        description="Look for what would stop a run, without starting it. Exits with 3 if something would.\n"
-        "The model of a recipe is traced once, to know whether it fits the memory. On other nodes torchrun\n"
-        "and an all-reduce are tried for some seconds; what was measured is remembered.",
+        description="Find problems that would stop a run, without starting it. Exits with 3 if any exist.\n"
+        "The model of a recipe is traced once, to predict its memory. The disk of checkpoints is\n"
+        "measured. On several nodes torchrun, an all-reduce and transfers between all pairs of nodes\n"
+        "run for some seconds; these measurements are cached.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_source(parser)
-    parser.add_argument("--quick", action="store_true", help="start nothing on the nodes")
     parser.add_argument(
-        "--again", action="store_true", help="measure the nodes again, also if nothing has changed"
+        "--quick", action="store_true", help="measure no disks and start no processes on the nodes"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="measure the nodes again even if nothing has changed"
     )
     parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -50,7 +52,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Check and print; 0 when nothing failed, 2 for a bad config, 3 when something would fail."""
-    hints = {**WITHOUT_MEMORY, Phase.TRIAL: "--quick goes without it"}
+    without = "--quick skips it"
+    hints = {**WITHOUT_MEMORY, Phase.TRIAL: without, Phase.DISKS: without}
     try:
         loaded = load_run_source(args)
         found = check(
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(json_text(_document(found), indent=1))
     else:
         _print(found)
-    return exit_codes.SUCCEEDED if found.ok else exit_codes.REFUSED
+    return SUCCEEDED if found.ok else REFUSED
 
 
 def _document(found: Checked) -> dict[str, Any]:
@@ -96,22 +99,26 @@ def _print(found: Checked) -> None:
     failures = sum(check.status == "failed" for check in checks) + (
         0 if misfit is None else len(misfit.problems)
     )
-    console.print(_verdict(failures))
+    warnings = sum(check.status == "warning" for check in checks)
+    console.print(_verdict(failures, warnings))
 
 
-def _verdict(failures: int) -> str:
+def _verdict(failures: int, warnings: int) -> str:
+    if not failures and warnings:
+        return f"Ready to launch, with {warnings} warning{'s' * (warnings > 1)}."
     if not failures:
         return "All checks passed. Ready to launch."
     things = "One thing is" if failures == 1 else f"{failures} things are"
-    return f"{things} in the way of a start."
+    return f"Launch blocked: {things}."
 
 
 # The checks of several nodes: a matrix of nodes and checks, and below it what is not well.
 
 FEW = 10
 """Nodes that fit next to each other; more are shown below each other."""
-MEASURED = "all-reduce"
-"""The check that says how fast the nodes were (`launch.preflight.remote.further`)."""
+TOGETHER = frozenset({"all-reduce", "pairs"})
+MEASURED = TOGETHER | {"disk speed"}
+"""Checks whose good result is a measurement; those of `TOGETHER` are of all nodes at once."""
 _RANK = {"ok": 0, "warning": 1, "failed": 2}
 _SIGN = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("failed", "red")}
 
@@ -119,8 +126,8 @@ _SIGN = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("fa
 def print_matrix(console: Console, checks: Sequence[Check]) -> None:
     """Print the matrix, then every warning and failure with its reason and what to do."""
     console.print(matrix(checks))
-    for what in dict.fromkeys(each.what for each in checks if _is_measured(each)):
-        console.print(what, markup=False)
+    for line in _measurements(checks):
+        console.print(line, markup=False)
     for status in ("warning", "failed"):
         for each in checks:
             if each.status == status:
@@ -150,9 +157,19 @@ def matrix(checks: Sequence[Check]) -> Table:
     return table
 
 
-def _is_measured(check: Check) -> bool:
-    """A check whose good end says more than that."""
-    return check.status == "ok" and check.name == MEASURED
+def _measurements(checks: Sequence[Check]) -> Iterator[str]:
+    """Yield what was measured: once if it is the same of all nodes, else of each."""
+    found: dict[str, dict[str, str]] = {}
+    for each in checks:
+        if each.status == "ok" and each.name in MEASURED:
+            found.setdefault(each.name, {})[each.node] = each.what
+    for name, nodes in found.items():
+        same = len(set(nodes.values())) == 1
+        yield from (
+            dict.fromkeys(nodes.values())
+            if same and name in TOGETHER
+            else (f"{node}: {name}: {what}" for node, what in nodes.items())
+        )
 
 
 def _cell(status: str | None) -> Text:

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli import output as exit_codes
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import SUCCEEDED, json_text
 from torchdeck.cli.refusals import report
 from torchdeck.contract.refusal import Refusal
 
@@ -23,8 +22,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "import",
         help=_WORDS,
         description="Add the runs that other tools recorded in a folder to the list of runs: TensorBoard,\n"
-        "wandb offline, trackio, Lightning, Hugging Face. Their files are only read, and stay where they\n"
-        "are. A run that was imported already, and has not changed since, is left out.",
+        "wandb offline, trackio, MLflow's database, Lightning, Hugging Face. Their files are only read, and\n"
+        "stay where they are. A run that was imported already gets what was added to it since.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="a folder with such runs, at any depth")
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             print(json_text(_document(each)) if args.json else _line(each), flush=True)
     except Refusal as error:
         return report(error, as_json=args.json, command="torchdeck import")
-    return exit_codes.SUCCEEDED
+    return SUCCEEDED
 
 
 def _line(each: Imported) -> str:
@@ -50,7 +49,8 @@ def _line(each: Imported) -> str:
         return f"left out  {each.name} ({each.program}): {each.why}"
     steps = "" if each.steps is None else f", {each.steps:,} steps"
     saved = f", {each.checkpoints} checkpoint{'s' * (each.checkpoints != 1)}" if each.checkpoints else ""
-    return f"imported  {each.name} ({each.program}{steps}{saved})  {each.layout.root.name}"
+    done = "updated " if each.updated else "imported"
+    return f"{done}  {each.name} ({each.program}{steps}{saved})  {each.layout.root.name}"
 
 
 def _document(each: Imported) -> dict[str, Any]:
@@ -63,4 +63,5 @@ def _document(each: Imported) -> dict[str, Any]:
         "why": each.why,
         "steps": each.steps,
         "checkpoints": each.checkpoints,
+        "updated": each.updated,
     }

@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--list", action="store_true", help="list the presets and examples, and write nothing"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there already")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--json", action="store_true", help="the presets, or the files written, as JSON")
     parser.set_defaults(handler=run)
 
@@ -63,11 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _example(args: argparse.Namespace) -> int:
-    from torchdeck.config import starting_files as examples
+    from torchdeck.config import starting_files
 
     try:
-        text = examples.example_text(args.example)
-    except examples.UnknownExampleError as error:
+        text = starting_files.example_text(args.example)
+    except starting_files.UnknownExampleError as error:
         return _refuse(str(error))
     target = Path(args.path or ".").expanduser()
     if target.is_dir() or target.suffix != ".py":
@@ -78,7 +78,7 @@ def _example(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json_text({"example": args.example, "files": [str(target)]}) + "\n")
     else:
-        sys.stdout.write(f"wrote {target}\nnext: its first lines say how to start it\n")
+        sys.stdout.write(f"wrote {target}\nnext: its first lines explain how to start it\n")
     return 0
 
 
@@ -104,18 +104,17 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
         return f"next: torchdeck plan {path}\n"
     command = f"torchdeck --no-gui{' --trust' if trust else ''} {path}"
     before = {
-        "batch plan": "build its batch plan as its first lines say, then ",
+        "batch plan": "build its batch plan as described at its top, then ",
         "script": "name your script in it (run.script), then ",
     }
     return f"next: {before.get(remains, '')}{command}\n"
 
 
 def _list(*, as_json: bool) -> int:
-    from torchdeck.config import starting_files as examples
-    from torchdeck.config import starting_files as presets
+    from torchdeck.config import starting_files
 
-    runs = {name: presets.preset_summary(name) for name in presets.preset_names()}
-    scripts = {name: examples.example_summary(name) for name in examples.example_names()}
+    runs = {name: starting_files.preset_summary(name) for name in starting_files.preset_names()}
+    scripts = {name: starting_files.example_summary(name) for name in starting_files.example_names()}
     if as_json:
         rows = [{"name": name, "summary": text, "kind": "preset"} for name, text in runs.items()]
         rows += [{"name": name, "summary": text, "kind": "example"} for name, text in scripts.items()]
@@ -130,7 +129,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _target(path: str | None) -> Path:
-    """The run file to write: PATH, or run.toml in it where it is a folder or does not end in .toml."""
+    """The run file to write: PATH, or run.toml in it if it is a folder or does not end in .toml."""
     target = Path(path or ".").expanduser()
     return target / DEFAULT_NAME if target.is_dir() or target.suffix != ".toml" else target
 

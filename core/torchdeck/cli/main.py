@@ -28,22 +28,24 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "plan": Command("torchdeck.cli.plan.command", "show what a run will do"),
+    "plan": Command("torchdeck.cli.plan.plan_command", "show what a run will do"),
     "check": Command("torchdeck.cli.check", "find problems that would stop a run, without starting it"),
     "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
     "runs": Command(
-        "torchdeck.cli.runs.command", "list, show, attach, stop, resume, export, pull and delete runs"
+        "torchdeck.cli.runs.runs_command",
+        "list, show, attach, stop, resume, clone, pull, delete; logs, metrics, stacks",
     ),
     "import": Command(
         "torchdeck.cli.import_runs", "add runs of TensorBoard, wandb, trackio, Lightning and Hugging Face"
     ),
+    "watch": Command("torchdeck.cli.watch", "show a training that Torchdeck did not start"),
     "nodes": Command(
-        "torchdeck.cli.nodes.command", "list, add, edit, import, trust, probe, monitor and clean nodes"
+        "torchdeck.cli.nodes.nodes_command", "list, add, edit, import, trust, probe, monitor and clean nodes"
     ),
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
-    "ckpt": Command("torchdeck.cli.ckpt.command", "list, verify, export and convert checkpoints"),
-    "batchplan": Command("torchdeck.cli.batchplan.command", "build, show, shard and verify batch plans"),
+    "ckpt": Command("torchdeck.cli.ckpt.ckpt_command", "list, verify, export and convert checkpoints"),
+    "batchplan": Command("torchdeck.cli.batchplan.batchplan_command", "build, show, shard and verify plans"),
     "docs": Command("torchdeck.cli.docs", "open the documentation in the browser"),
 }
 
@@ -94,7 +96,7 @@ def _dispatch(arguments: list[str]) -> int:
     if len(arguments) == 3 and arguments[:2] == ["--no-gui", "--plan"]:
         from pathlib import Path
 
-        from torchdeck.use_cases.control import run_controller
+        from torchdeck.use_cases.controller_process import run_controller
 
         return run_controller(Path(arguments[2]))
     if arguments and arguments[0] in COMMANDS:
@@ -120,7 +122,7 @@ def _dispatch(arguments: list[str]) -> int:
 def _unknown_arguments(arguments: list[str], unknown: list[str]) -> int:
     command = " ".join(["torchdeck", arguments[0], *(arguments[1:2] if arguments[0] in FAMILIES else ())])
     print(
-        f"{command}: it has no use for {' '.join(unknown)}; `{command} --help` lists what it takes",
+        f"{command}: unknown arguments: {' '.join(unknown)}; `{command} --help` lists what it takes",
         file=sys.stderr,
     )
     return USAGE
@@ -143,15 +145,13 @@ def _run(arguments: list[str]) -> int:
     named = args.run_file is not None or args.script is not None or args.module is not None
     if args.no_gui:
         if args.plan is None and not named:
-            parser.error(
-                "it is not said what to run: name a RUN.toml, or --script FILE --nproc N -- ARGUMENTS"
-            )
+            parser.error("nothing to run: give a RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
         from torchdeck.cli.runs.start import run_headless
 
         return run_headless(args)
     left_out = [option for name, option in _HEADLESS.items() if getattr(args, name)]
     if left_out:
-        said = f"{left_out[0]} is for runs without a window: add --no-gui, or open the window without it"
+        said = f"{left_out[0]} needs --no-gui"
         parser.error(said)
     return _open_window(args.run_file or args.script, named=named, arguments=arguments)
 
@@ -197,7 +197,7 @@ def _open_window(run_file: str | None, *, named: bool, arguments: list[str]) -> 
     if run_file is not None and not Path(run_file).exists():
         print(f"torchdeck: there is no file {run_file}; `torchdeck` alone opens the window", file=sys.stderr)
         return USAGE
-    for entry in _windows():
+    for entry in windows():
         window = entry.load()
         code: int = window([] if run_file is None else [run_file])
         return code
@@ -210,9 +210,9 @@ def _open_window(run_file: str | None, *, named: bool, arguments: list[str]) -> 
     return USAGE
 
 
-def _windows() -> Iterable[EntryPoint]:
-    """Return the entry points of this package alone: asking every installed one would take longest before the
-    window.
+def windows() -> Iterable[EntryPoint]:
+    """Return the entry points that open the window, of this package alone: asking every installed one would
+    take longest before the window.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 

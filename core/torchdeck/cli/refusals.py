@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from torchdeck.cli import output as exit_codes
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, USAGE, json_text
 from torchdeck.contract.refusal import Refusal
 
 
@@ -25,7 +24,7 @@ def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck")
         refuse([str(part) for part in error.parts()], as_json=as_json, command=command)
     if not as_json:
         print_pages(error)
-    return exit_codes.USAGE if error.is_usage else exit_codes.REFUSED
+    return USAGE if error.is_usage else REFUSED
 
 
 def print_pages(error: Refusal) -> None:
@@ -41,7 +40,7 @@ def refuse(reasons: Sequence[str], *, as_json: bool, command: str = "torchdeck")
     else:
         for reason in reasons:
             print(f"{command}: {reason}", file=sys.stderr)
-    return exit_codes.REFUSED
+    return REFUSED
 
 
 def print_problems(problems: Sequence[Refusal], *, as_json: bool = False) -> None:
@@ -69,4 +68,4 @@ def _document(problem: Refusal) -> dict[str, str | int | None]:
 def _text(problem: Refusal) -> str:
     place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
     head = ": ".join(part for part in (place, problem.key, problem.finding) if part)
-    return f"{head}\n    right: {problem.fix}" if problem.fix else head
+    return f"{head}\n    expected: {problem.fix}" if problem.fix else head

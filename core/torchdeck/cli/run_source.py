@@ -90,11 +90,11 @@ def _contradiction(args: argparse.Namespace) -> Exception | None:
     named = [(args.run_file, ""), (args.script, "--script "), (args.module, "--module ")]
     given = [f"{option}{value}" for value, option in named if value is not None]
     if not given:
-        return wrong("it is not said what to run", "RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
+        return wrong("nothing to run is given", "RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
     if len(given) > 1:
         return wrong(f"{' and '.join(given)} are both given", "one of the two")
     if args.run_file is not None and args.script_args:
-        return wrong("a run file's arguments stand in it", "run.args in the file, or --set run.args=[...]")
+        return wrong("arguments of a run file belong in it", "run.args in the file, or --set run.args=[...]")
     for argument in args.script_args:
         try:
             argument.encode("utf-8")

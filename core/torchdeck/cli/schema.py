@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the requested keys; 2 if there is no such key."""
+    """Print the requested keys; 2 if unknown key."""
     from torchdeck.config import documentation
 
     if args.key is not None and args.docs:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from torchdeck.use_cases.ui import Phase, Progress
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
+    from torchdeck.cli.terminal_asker import Around
     from torchdeck.nodes.connector import Connector
 
 
@@ -27,15 +28,20 @@ class TerminalUi:
     """Front end on the terminal; progress and notes go to standard error."""
 
     def __init__(
-        self, hints: Mapping[Phase, str] | None = None, before_start: Callable[[], object] = lambda: None
+        self,
+        hints: Mapping[Phase, str] | None = None,
+        before_start: Callable[[], object] = lambda: None,
+        around: Around = nullcontext,
     ) -> None:
         """Create the front end.
 
         Args:
             hints: how to continue without a slow operation.
             before_start: called before a run is made.
+            around: context around each question, such as one that hides a live display.
         """
         self._hints = hints or {}
+        self._around = around
         self._before_start = before_start
 
     def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
@@ -44,11 +50,10 @@ class TerminalUi:
 
     def connector(self, home: Path) -> Connector:
         """Return a connector that asks at the terminal, one question at a time."""
-        from torchdeck.cli.nodes.asking import terminal_asker
-        from torchdeck.cli.nodes.lookup import InTurn
+        from torchdeck.cli.terminal_asker import InTurn, terminal_asker
         from torchdeck.nodes.connector import Connector
 
-        return Connector(home, InTurn(terminal_asker(home)))
+        return Connector(home, InTurn(terminal_asker(home), self._around))
 
     def note(self, text: str) -> None:
         """Print a note on its own line."""
@@ -80,7 +85,7 @@ def progress_line(what: str, hint: str = "") -> Iterator[Callable[[str], None]]:
 
     Args:
         what: the operation waited for.
-        hint: how to continue without it, shown after `HINT_AFTER` seconds.
+        hint: how to continue without it, shown after `HINT_AFTER` seconds with what is being counted.
     """
     line = _Line(what, hint)
     try:
@@ -121,8 +126,9 @@ class _Line:
             self._draw()
             while not self._over.wait(_TICK):
                 self._draw()
-        elif not self._over.wait(HINT_AFTER) and self._hint:
-            _write(f"torchdeck: still {self._what} ({self._hint})\n")
+        elif not self._over.wait(HINT_AFTER):
+            hint = f"Ctrl-C cancels; {self._hint}" if self._hint else "Ctrl-C cancels"
+            _write(f"torchdeck: still {self._what}: {self._text} ({hint})\n")
 
     def _draw(self) -> None:
         seconds = time.monotonic() - self._since

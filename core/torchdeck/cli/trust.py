@@ -8,17 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli import output as exit_codes
-from torchdeck.cli.output import json_text
+from torchdeck.cli.output import REFUSED, SUCCEEDED, USAGE, json_text
 
 if TYPE_CHECKING:
-    from torchdeck.trust.entry import State, Trusted
-    from torchdeck.trust.trust_list import TrustList
+    from torchdeck.trust.trusted_entry import State, Trusted
 
 DESCRIPTION = """\
 A recipe, its imports, its own Python, and commands in an SSH config run with all your permissions. Torchdeck
 therefore asks once for each: a folder with everything below it, or a file as it is. It asks again after the
-owner or mode has changed, and never trusts what other users can write.
+owner or mode has changed, and never trusts what other users can write. NODE:PATH is the activation script of
+a node, which is trusted by its content.
 """
 
 
@@ -43,34 +42,38 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         command.set_defaults(handler=_told(act))
 
 
-def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argparse.Namespace], int]:
+def _told(act: Callable[[argparse.Namespace, Path], int]) -> Callable[[argparse.Namespace], int]:
     """Wrap a handler so that it prints errors."""
 
     def handler(args: argparse.Namespace) -> int:
         from torchdeck.cli.refusals import print_pages
         from torchdeck.contract.refusal import Refusal
         from torchdeck.runs.home import torchdeck_home
-        from torchdeck.trust.trust_list import TrustList
 
         try:
-            return act(args, TrustList(torchdeck_home()))
+            return act(args, torchdeck_home())
         except Refusal as error:
             print(f"torchdeck trust: {error}", file=sys.stderr)
             print_pages(error)
-            return exit_codes.REFUSED
+            return REFUSED
 
     return handler
 
 
-def _list(args: argparse.Namespace, trusted: TrustList) -> int:
-    entries = [(entry, entry.state()) for entry in trusted.entries()]
+def _list(args: argparse.Namespace, home: Path) -> int:
+    from torchdeck.use_cases.trust import trusted_code
+
+    found = trusted_code(home)
     if args.json:
-        print(json_text({"trusted": [_document(*each) for each in entries]}, indent=1))
-    elif not entries:
+        here = [_document(each.entry, each.state) for each in found if each.entry is not None]
+        scripts = [each.path for each in found if each.entry is None]
+        print(json_text({"trusted": here, "node_scripts": scripts}, indent=1))
+        return SUCCEEDED
+    for each in found:
+        print(f"{each.path}{f'   ({each.state})' if each.state.why else ''}")
+    if not found:
         print("nothing is trusted; `torchdeck trust add PATH` trusts a folder or file")
-    for entry, state in () if args.json else entries:
-        print(f"{entry.path}{f'   ({state})' if state.why else ''}")
-    return exit_codes.SUCCEEDED
+    return SUCCEEDED
 
 
 def _document(entry: Trusted, state: State) -> dict[str, Any]:
@@ -85,15 +88,20 @@ def _document(entry: Trusted, state: State) -> dict[str, Any]:
     }
 
 
-def _add(args: argparse.Namespace, trusted: TrustList) -> int:
+def _add(args: argparse.Namespace, home: Path) -> int:
+    from torchdeck.cli.terminal_ui import TerminalUi
+    from torchdeck.use_cases.trust import trust
+
     for path in args.paths:
-        print(f"trusted {trusted.add(path.expanduser()).path}")
-    return exit_codes.SUCCEEDED
+        print(f"trusted {trust(path, home, TerminalUi())}")
+    return SUCCEEDED
 
 
-def _remove(args: argparse.Namespace, trusted: TrustList) -> int:
-    missing = [path for path in args.paths if not trusted.remove(path.expanduser())]
+def _remove(args: argparse.Namespace, home: Path) -> int:
+    from torchdeck.use_cases.trust import distrust
+
+    missing = [path for path in args.paths if not distrust(path, home)]
     for path in missing:
         said = f"{path} is not in the list; `torchdeck trust list` shows what is"
         print(f"torchdeck trust: {said}", file=sys.stderr)
-    return exit_codes.USAGE if missing else exit_codes.SUCCEEDED
+    return USAGE if missing else SUCCEEDED

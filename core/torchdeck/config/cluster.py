@@ -68,7 +68,7 @@ class Cluster(Section):
     """Machines of a run that are described here and need not be reachable to plan for them."""
 
     nodes: list[ClusterNodes] = option(
-        "Descriptions of machines, one table for machines that are alike. A run uses all of them, "
+        "Descriptions of machines, one table for identical machines. A run uses all of them, "
         "or those in distributed.nodes.",
         default=[],
         right='tables [[cluster.nodes]], such as name = "gpu[000-127]", gpus = 8, gpu = "H100"',

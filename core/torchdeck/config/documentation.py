@@ -80,7 +80,7 @@ def explain(name: str) -> str:
     """Explain one key, or one table and its keys, for a terminal.
 
     Raises:
-        UnknownKeyError: there is no such key; the message names the nearest.
+        UnknownKeyError: unknown key; the message names the nearest.
     """
     key = _known(name)
     text = [key.title, f"  {key.description}", ""]
@@ -103,7 +103,7 @@ def facts(name: str) -> dict[str, Any]:
     """Return the content of `explain` for programs.
 
     Raises:
-        UnknownKeyError: there is no such key; the message names the nearest.
+        UnknownKeyError: unknown key; the message names the nearest.
     """
     key = _known(name)
     return {
@@ -123,7 +123,7 @@ def _known(name: str) -> Key:
     path = tuple(part.strip() for part in name.strip().strip("[]").split("."))
     key = all_keys().get(path)
     if key is None:
-        raise UnknownKeyError(f"there is no key {dotted(path)}; right is {advice(path, meant_by(path))}")
+        raise UnknownKeyError(f"there is no key {dotted(path)}; expected {advice(path, meant_by(path))}")
     return key
 
 

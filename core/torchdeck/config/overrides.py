@@ -54,7 +54,7 @@ def parse_override(text: str) -> Override | Problem:
     if not equals:
         return Problem(text.strip(), OVERRIDE, None, "there is no = in it", SYNTAX)
     if _KEY.fullmatch(name) is None or name.count(".") > MAX_DEPTH:
-        return Problem(name.strip(), OVERRIDE, None, "what stands before = is not a key", SYNTAX)
+        return Problem(name.strip(), OVERRIDE, None, "the part before = is not a key", SYNTAX)
     path: list[str] = []
     table: Any = tomllib.loads(f"{name} = 0")
     while isinstance(table, dict):
@@ -65,8 +65,8 @@ def parse_override(text: str) -> Override | Problem:
         return Problem("extends", OVERRIDE, None, "it cannot be set here", "extends in the run file")
     value = value.strip()
     if not value:
-        right = "a value; '' is an empty text, and without this --set the file's value or the default holds"
-        return Problem(".".join(path), OVERRIDE, None, "nothing stands behind =", right)
+        right = "a value; '' is an empty text, and without this --set the file's value or the default is used"
+        return Problem(".".join(path), OVERRIDE, None, "there is nothing after =", right)
     try:
         return Override(tuple(path), _parse_value(value, tuple(path)))
     except ValueError as error:

@@ -15,11 +15,11 @@ from torchdeck.config.problems import shown
 from torchdeck.config.training import Training
 from torchdeck.config.values.numbers import ByteSize
 from torchdeck.options import Section, option, table
-from torchdeck.recipes.bdh.settings import BdhModel
-from torchdeck.recipes.byte_finetune.settings import ByteFinetuneModel, PairsData
-from torchdeck.recipes.byte_gpt.settings import ByteGptModel
-from torchdeck.recipes.digits.settings import DigitsData, DigitsModel
-from torchdeck.recipes.text_settings import TextData
+from torchdeck.recipes.bdh_options import BdhModel
+from torchdeck.recipes.byte_finetune_options import ByteFinetuneModel, PairsData
+from torchdeck.recipes.byte_gpt_options import ByteGptModel
+from torchdeck.recipes.digits_options import DigitsData, DigitsModel
+from torchdeck.recipes.text_options import TextData
 
 __all__ = [
     "BUILTIN_RECIPES",
@@ -93,7 +93,7 @@ class Run(Section):
         min_length=1,
     )
     launcher: Literal["torchrun", "python"] = option(
-        "torchrun: one process a rank. python: one plain process on one node, for a script that starts its "
+        "torchrun: one process per rank. python: one plain process on one node, for a script that starts its "
         "own ranks or needs none. It gets all chosen GPUs, and none of torchrun's variables.",
         default="torchrun",
     )
@@ -108,6 +108,12 @@ class Run(Section):
         path=True,
         min_length=1,
         right="the path of a Python interpreter, or a command found on PATH",
+    )
+    environment: Literal["uv"] | None = option(
+        "uv: each node makes an environment for its ranks from uv.lock, requirements.txt or pyproject.toml "
+        "of the working directory, for the Python that interpreter names. Runs with the same files share it. "
+        "Without it, ranks use that Python's own packages. Default: none.",
+        default=None,
     )
 
 
@@ -224,8 +230,9 @@ class Telemetry(Section):
         right='a table of role and name, such as {loss = "actor/pg_loss"}',
     )
     inside: bool = option(
-        "Add callbacks to the trainer that a script uses (Hugging Face Trainer, Lightning): exact "
-        "steps, metrics and phases, and a checkpoint when the run is stopped.",
+        "Add callbacks to the trainer that a script uses (Hugging Face Trainer, Lightning, Accelerate, "
+        "DeepSpeed, torchtitan): exact steps and metrics, and a checkpoint when the run is stopped, if the "
+        "trainer can save one. In other scripts optimizer steps are counted.",
         default=True,
     )
     system_interval: float = option(
@@ -265,8 +272,9 @@ class Launch(Section):
         le=1000,
     )
     restart_delay: float = option("Pause before a restart.", default=1.0, unit="s", ge=0, le=86_400)
-    on_hang: Literal["watch", "stop", "restart"] = option(
-        "If a rank hangs: report it and keep watching, stop the run, or restart it.",
+    on_hang: Literal["watch", "stop", "restart", "exclude"] = option(
+        "If a rank hangs: report it and keep watching, stop the run, restart it, or restart it without the "
+        "rank or node that hangs, which takes a range of ranks or nodes, or a spare node.",
         default="watch",
         group="hangs",
     )

@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 20
 """Most bytes of a run file."""
 MAX_CHAIN = 64
 """Most files in a chain of `extends`."""
-_TOO_LONG = "this file is too long to be a run file"
+_TOO_LONG = "this file is too large for a run file"
 _LENGTH = f"at most {size(MAX_BYTES)} of TOML"
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -69,13 +69,13 @@ def read_chain(path: Path, text: str | None = None, name: str | None = None) -> 
         if via is not None and any(_resolved(source.path) == resolved for source in chain):
             circle = " → ".join([*(source.name for source in chain), name])
             raise _extends_error(
-                via, f"these files extend each other in a circle: {circle}", "a chain with an end"
+                via, f"these files extend each other in a circle: {circle}", "a shorter chain"
             )
         content = text if text is not None and via is None else _read_text(at, name, via)
         source = parse_source(at, name, content)
         chain.append(source)
         if len(chain) > MAX_CHAIN:
-            raise _extends_error(source, f"it is the end of a chain of {MAX_CHAIN} files", "a shorter chain")
+            raise _extends_error(source, f"more than {MAX_CHAIN} files extend each other", "a shorter chain")
         if source.extends is None:
             return chain[::-1]
         if not isinstance(source.extends, str) or not source.extends or "\0" in source.extends:
@@ -116,9 +116,7 @@ def parse_source(path: Path, name: str, text: str) -> Source:
         raise ConfigError([_syntax_problem(name, text, str(error))]) from error
     except (RecursionError, TooDeepError) as error:
         right = "tables and lists nested a few levels deep"
-        raise ConfigError(
-            [Problem("", name, 1, "it is nested too deeply to be a run file", right)]
-        ) from error
+        raise ConfigError([Problem("", name, 1, "it is nested too deeply for a run file", right)]) from error
     except ValueError as error:  # tomllib passes on errors of int() and datetime()
         raise ConfigError(
             [Problem("", name, 1, f"a value in it cannot be read: {error}", "valid TOML")]
@@ -143,7 +141,7 @@ def _read_text(path: Path, name: str, via: Source | None) -> str:
         raise refused(f"it {error.why}", "the path of a run file") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise refused(f"it cannot be read: {reason}", "a file you may read") from error
+        raise refused(f"it cannot be read: {reason}", "a file you can read") from error
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -149,7 +149,7 @@ def _missing(path: KeyPath, name: str, table: Mapping[str, Any]) -> Finding:
 def _unknown(path: KeyPath, recipe: str | None) -> tuple[Finding, list[KeyPath]]:
     names = tuple(key for key in path if isinstance(key, str))  # elements of a list are alike
     meant = meant_by(names, recipe)
-    return Finding(path, "there is no such key", advice(names, meant, recipe)), list(meant)
+    return Finding(path, "unknown key", advice(names, meant, recipe)), list(meant)
 
 
 def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -> Finding:
@@ -163,10 +163,10 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
         wrong = (
             f"{shown(value)} is out of range"
             if isinstance(value, (int, float))
-            else f"{shown(value)} will not do"
+            else f"{shown(value)} is not valid"
         )
     elif key is not None and key.choices and isinstance(value, str):
-        wrong = f"{shown(value)} is none of the choices"
+        wrong = f"{shown(value)} is not one of the choices"
         near = nearest(value, [choice for choice in key.choices if isinstance(choice, str)])
         right = f"{shown(near[0])}; the choices are {right}" if near else right
     elif key is not None and isinstance(value, str) and error["type"] == "value_error":

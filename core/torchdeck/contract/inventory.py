@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchdeck.contract.plan.environment import PlannedEnvironment
+
 LOCALHOST = "localhost"
 """This machine, which is probed and never described."""
 Version = tuple[int, ...]
@@ -91,11 +93,27 @@ class InterpreterFacts:
     """Why nothing is known about it; empty if all is well."""
     deepspeed: str | None = None
     """As `numpy`; None also if it was not asked for."""
+    environment: PlannedEnvironment | None = None
+    """The environment that ranks use instead, made for this Python; the packages are then those in it."""
+    is_locked: bool = True
+    """Whether all packages of that environment are known."""
 
     @property
     def torch_version(self) -> Version | None:
         """Return (major, minor) of torch, for gating flags; None without torch."""
         return None if self.torch is None else major_minor(self.torch)
+
+
+@dataclass(frozen=True)
+class UvFacts:
+    """uv on a node, and the environments made with it."""
+
+    path: str | None
+    """None: uv is not installed."""
+    platform: str
+    """Platform for which packages are installed there."""
+    made: Mapping[str, tuple[str | None, str | None]]
+    """Key of each complete environment → versions of its torch and numpy."""
 
 
 def major_minor(version: str) -> Version:

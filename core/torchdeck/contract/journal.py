@@ -1,4 +1,8 @@
-"""Append-only journals: one JSON object per line, one writer per file, torn tails tolerated."""
+"""Append-only journals: one JSON object per line, one writer per file, torn tails tolerated.
+
+The last field of a line, `crc`, is the CRC-32 of all before it: a changed byte never changes an event. Lines
+of older versions have none.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import os
 import re
 import sys
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +49,8 @@ MILESTONES_LIMIT = 10_000
 LATEST = 2.5e11
 """Latest unix seconds that dates can show: year 9892."""
 _SHORTEST = len(b'{"v":1,"t":1,"m":1,"event":""}')
+_CRC_FIELD = b', "crc": "%08x"}'
+_CRC_LENGTH = len(_CRC_FIELD % 0)
 _MILESTONE = re.compile(rb'"event": ?"(?:%s)"' % "|".join(MILESTONES).encode("ascii"))
 
 
@@ -156,7 +163,9 @@ class PatientJournalWriter(JournalWriter):
 def _line(event: str, fields: Mapping[str, Any]) -> bytes:
     record = {"v": FORMAT_VERSION, "t": time.time(), "m": time.monotonic(), "event": event, **fields}
     # a file's name may hold bytes that are not UTF-8
-    return json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
+    text = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
+    body = text.removesuffix(b"}")
+    return body + _CRC_FIELD % zlib.crc32(body) + b"\n"
 
 
 class JournalReader:
@@ -165,7 +174,7 @@ class JournalReader:
     Of more than `limit` new bytes, the middle is skimmed: only events of `MILESTONES` are read there.
 
     Attributes:
-        torn: lines that are no events (a crash or a full disk cut them, or they are damaged).
+        torn: lines that are no events (a crash or a full disk cut them, or they were changed later).
         skimmed: bytes that were skipped.
     """
 
@@ -233,6 +242,9 @@ class JournalReader:
             return None
         try:
             record = parse_json_object(line, limit=LINE_LIMIT, file_names=True)
+            if record.pop("crc", None) not in (None, f"{zlib.crc32(line[:-_CRC_LENGTH]):08x}"):
+                self.torn += 1
+                return None
             version = record.pop("v")
             if isinstance(version, int) and version > FORMAT_VERSION:
                 raise NewerFormatError(self.path, version)

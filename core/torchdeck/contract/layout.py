@@ -6,6 +6,13 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.contract.rank_layout import (
+    AttemptNodeLayout,
+    ExaminationLayout,
+    ProfileLayout,
+    RankLayout,
+)
+
 FORMAT_VERSION = 1
 """Version of every JSON file in a run directory. One older version is read, a newer one refused."""
 
@@ -49,7 +56,12 @@ class Home(NamedTuple):
     @property
     def private(self) -> tuple[Path, ...]:
         """Folders whose content is executed or trusted: no other user may write in them."""
-        return self.runs, self.shipped, self.code, self.leases, self.profiles
+        return self.runs, self.shipped, self.code, self.leases, self.profiles, self.environments
+
+    @property
+    def environments(self) -> Path:
+        """Python environments made with uv, by content; shared by the runs."""
+        return self.root / "environments"
 
     @property
     def compiled(self) -> Path:
@@ -268,117 +280,27 @@ class AttemptLayout(NamedTuple):
     def ranks(self) -> Path:
         return self.root / "ranks"
 
+    @property
+    def spawned(self) -> Path:
+        """Folder with a file per process that became a rank by itself: its pid is the name, its rank the
+        content.
+        """
+        return self.root / "spawned"
+
     def node(self, name: str) -> AttemptNodeLayout:
         return AttemptNodeLayout(self.root / "nodes" / name)
 
     def rank(self, rank: int) -> RankLayout:
         return RankLayout(self.ranks / str(rank))
 
-
-class AttemptNodeLayout(NamedTuple):
-    """Paths of torchrun's part in one attempt on one node (shim)."""
-
-    root: Path
-
     @property
-    def holder(self) -> Path:
-        """Identity of the shim and of torchrun (JSON)."""
-        return self.root / "holder.json"
+    def examinations(self) -> Path:
+        """Folder of examinations: one each time that ranks make no progress, or a user asks for stacks."""
+        return self.root / "examinations"
 
-    @property
-    def plan(self) -> Path:
-        """Plan with its slots filled for this node (its agent, unless it is the leader)."""
-        return self.root / "plan.json"
+    def examination(self, name: str) -> ExaminationLayout:
+        return ExaminationLayout(self.examinations / name)
 
-    @property
-    def exit(self) -> Path:
-        """torchrun's exit status as the shim saw it (JSON), written atomically."""
-        return self.root / "exit.json"
-
-    @property
-    def ending(self) -> Path:
-        """Is there once the agent has had ranks signalled: none starts any more."""
-        return self.root / "ending"
-
-    @property
-    def torchrun_log(self) -> Path:
-        """Standard output and error of torchrun itself."""
-        return self.root / "torchrun.log"
-
-    @property
-    def trainer_files(self) -> Path:
-        """Lengths of the files with metrics that were there when the attempt began (JSON, agent)."""
-        return self.root / "trainer_files.json"
-
-    @property
-    def strangers(self) -> Path:
-        """Number of connections that torchrun's store has refused, and the last one's reason (JSON,
-        torchrun).
-        """
-        return self.root / "strangers.json"
-
-
-class RankLayout(NamedTuple):
-    """Paths of one rank in one attempt (the rank, or its rank shim)."""
-
-    root: Path
-
-    @property
-    def stdout(self) -> Path:
-        return self.root / "stdout.log"
-
-    @property
-    def stderr(self) -> Path:
-        return self.root / "stderr.log"
-
-    @property
-    def log_times(self) -> Path:
-        """Lengths of the two logs over time (`contract.log_times`); the agent."""
-        return self.root / "log_times"
-
-    @property
-    def error(self) -> Path:
-        """torchrun's error file: the Python traceback of a rank that raised."""
-        return self.root / "error.json"
-
-    @property
-    def exit(self) -> Path:
-        """Exit code of the rank as its rank shim saw it: one number, 128 + n for signal n."""
-        return self.root / "exit"
-
-    @property
-    def holder(self) -> Path:
-        """Pid of the rank shim, whose one child is the rank."""
-        return self.root / "holder.pid"
-
-    @property
-    def progress(self) -> Path:
-        """Last progress of the rank, overwritten."""
-        return self.root / "progress"
-
-    @property
-    def script(self) -> Path:
-        """Progress of a script that reports none (`contract.metrics.script_state`); the agent."""
-        return self.root / "script.json"
-
-    @property
-    def metrics(self) -> Path:
-        """Folder of metric segments, one per table and writer incarnation."""
-        return self.root / "metrics"
-
-    @property
-    def inside(self) -> Path:
-        """Trainer that callbacks were added to in a script (`contract.metrics.inside_state`); the rank."""
-        return self.root / "inside.json"
-
-    @property
-    def trace(self) -> Path:
-        """Trace by torch.profiler of telemetry.profile_steps, in Chrome's format; the trainer."""
-        return self.root / "trace.json.gz"
-
-    @property
-    def samples(self) -> Path:
-        """Samples that the rank really used, one record per step (`torchdeck.data.sample_log`); the
-        trainer.
-        """
-        return self.root / "samples.log"
+    def profile(self, name: str) -> ProfileLayout:
+        """Return the profile that request `name` asked for."""
+        return ProfileLayout(self.root / "profiles" / name)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from torchdeck.contract.run_states import TextEnum
 
+COMMUNICATION_PREFIXES = (
+    *("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_FR_"),
+    *("TORCH_DISTRIBUTED_DEBUG", "CUDA_LAUNCH_BLOCKING"),
+)
+"""Beginnings of the names of variables that a node reports: their values are no secrets."""
+
 
 class ProbeRequest(TextEnum):
     """Requests to `torchdeck.agent.probe`, in a session of its own."""
@@ -23,6 +29,8 @@ class ProbeRequest(TextEnum):
     TREE = "tree"
     READ = "read"
     DIGEST = "digest"
+    CHECKPOINT_PROBLEMS = "checkpoint_problems"
+    DISK_SPEED = "disk_speed"
     FREE_PORT = "free_port"
     TRIAL = "trial"
     TRIAL_LOOK = "trial_look"
@@ -36,7 +44,6 @@ class LinkRequest(TextEnum):
     """Requests to `torchdeck.agent.link`, over the link of a run."""
 
     PLAN = "plan"
-    PREPARE_AGENT = "prepare_agent"
     START_AGENT = "start_agent"
     AGENT_LOG = "agent_log"
     DELIVER = "deliver"

@@ -63,6 +63,8 @@ class RankPhase(TextEnum):
     SAVING = "saving"
     STOPPING = "stopping"
     DONE = "done"
+    RUNNING = "running"
+    """Its program runs and reports no progress; never in a progress file."""
 
 
 class StartReason(TextEnum):

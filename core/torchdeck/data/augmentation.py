@@ -249,7 +249,7 @@ class Augmentation:
         epoch: int = 0,
     ) -> None:
         if mode not in get_args(Mode):
-            raise ValueError(f"mode is {mode!r}: right is {' or '.join(map(repr, get_args(Mode)))}")
+            raise ValueError(f"mode is {mode!r}: expected {' or '.join(map(repr, get_args(Mode)))}")
         self.config = config
         self.mode = mode
         self.rank = checked_rank(rank, world_size)

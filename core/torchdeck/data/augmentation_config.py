@@ -23,7 +23,7 @@ Range = tuple[float, float]
 
 
 def _checked_range(field: str, value: Any) -> Range:
-    rule = "right are two numbers, the least and the greatest"
+    rule = "expected two numbers, minimum and maximum"
     try:
         low, high = value
     except (TypeError, ValueError):
@@ -32,7 +32,7 @@ def _checked_range(field: str, value: Any) -> Range:
         if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(bound):
             raise ValueError(f"{field} is {value!r}: {rule}, both finite")
     if not math.isfinite(float(high) - float(low)):
-        raise ValueError(f"{field} from {low} to {high} is too wide: right is a width that float64 can hold")
+        raise ValueError(f"{field} from {low} to {high} is too wide: expected a width that float64 can hold")
     if low > high:
         raise ValueError(f"{field} from {low} to {high} is empty: the first must not be above the second")
     return float(low), float(high)

@@ -30,7 +30,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None, *, 
         ValueError: it is not an int, or out of range; the message gives the rule.
     """
     upper = "" if most is None else f" to {most}" + (f" ({rule})" if rule else "")
-    right = f"right is a whole number from {least}{upper}"
+    right = f"expected a whole number from {least}{upper}"
     number = as_whole(value)
     if number is None:
         raise ValueError(f"{name} is {value!r}: {right}")

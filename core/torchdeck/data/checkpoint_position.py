@@ -81,7 +81,7 @@ class CheckpointPosition:
 
     def check(self, plan: BatchPlan) -> None:
         """Raise PositionError if this is not a position in `plan`. The end of the plan is one."""
-        from torchdeck.data.batch_plan.steps import PlanPosition
+        from torchdeck.data.batch_plan.plan_steps import PlanPosition
 
         PlanPosition(self.epoch, self.microbatch_idx, self.global_step).check(plan)
 

@@ -158,7 +158,7 @@ class DistributedRangeSplitter:
         given = list(self.get_all_ranges() if ranges is None else ranges)
         if len(given) != self.world_size:
             raise ValueError(
-                f"there are {len(given)} ranges for {self.world_size} ranks: right is one a rank"
+                f"there are {len(given)} ranges for {self.world_size} ranks: expected one per rank"
             )
         expected = 0
         for rank, (start, stop) in enumerate(given):

@@ -279,7 +279,7 @@ def torch_permutation(size: int, seed: int) -> Ids:
         ValueError: size is negative, or seed is one that torch refuses.
     """
     if size < 0:
-        raise ValueError(f"a permutation of {size} elements is none: right is a size from 0")
+        raise ValueError(f"a permutation of {size} elements is none: expected a size from 0")
     if not -(1 << 63) <= seed < 1 << 64:
         raise ValueError(f"seed {seed} is out of range: it must be from -2**63 to 2**64 - 1")
     generator = _seeded(seed & 0xFFFFFFFF)

@@ -208,7 +208,7 @@ class SeededSteps(StepOrder):
         if "batch_plan" in value:
             raise PositionError(
                 f"the checkpoint was made with batch plan {str(value['batch_plan'])[:12]}, and this run has "
-                "none: give training.batch_plan, or start afresh"
+                "none: give training.batch_plan, or start over"
             )
         position = Position.from_json(value)
         position.check(self.size)

@@ -40,7 +40,7 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
     """
     if image.ndim != 3 or not image.is_floating_point():
         raise ValueError(
-            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: right is "
+            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: expected "
             "floating point of shape (channels, height, width)"
         )
     if params.rotation != 0.0 or params.scale != 1.0:

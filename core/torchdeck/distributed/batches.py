@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from torchdeck.data.order import Ids
 from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.seeding import seed_all
 
 NO_IDS: Ids = np.empty(0, np.int64)

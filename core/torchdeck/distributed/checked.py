@@ -66,7 +66,7 @@ def _read(hint: Any, value: Any, path: str) -> Any:
         return _read(inner, value, path)
     if origin is typing.Literal:
         if not any(type(value) is type(choice) and value == choice for choice in arguments):
-            raise SettingsError(f"{path} is {value!r}; right is one of {', '.join(map(repr, arguments))}")
+            raise SettingsError(f"{path} is {value!r}; expected one of {', '.join(map(repr, arguments))}")
         return value
     if origin is tuple and arguments[1:] == (...,):
         if not isinstance(value, (list, tuple)):

@@ -20,9 +20,10 @@ from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.process_end import leave, torchrun_error_file, write_error
-from torchdeck.distributed.recipe import RecipeError, RecipeImportError
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
+from torchdeck.distributed.recipe_loading import RecipeError, RecipeImportError
 from torchdeck.environment import LauncherVariableError, Place, RunContext
+from torchdeck.telemetry.doctor.rank_heartbeat import start_heartbeat
 
 EXPLAINED = (
     RecipeError,
@@ -46,6 +47,7 @@ def main() -> int:
         if layout is not None:
             # before importing torch, which takes seconds
             ProgressFile(layout.progress).report(RankPhase.STARTING, 0)
+            start_heartbeat(layout)
         _train(_settings(os.environ), place, context)
     except Exception as error:  # noqa: BLE001 - whatever it is ends up in error.json
         _fail(error, place, context)
@@ -76,7 +78,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     # torch depends on these
     from torchdeck.distributed.group.agreement import check_agreement
     from torchdeck.distributed.precision import Precision
-    from torchdeck.distributed.recipe import load_recipe
+    from torchdeck.distributed.recipe_loading import load_recipe
     from torchdeck.distributed.strategies.base import make_strategy
     from torchdeck.distributed.trainer.hooks import make_hooks
     from torchdeck.distributed.trainer.setup import recipe_callbacks

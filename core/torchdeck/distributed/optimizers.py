@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import TrainingSettings
+from torchdeck.distributed.rank_settings import TrainingSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 
 LR_RATIO = "lr_ratio"
 """Option of a parameter group: ratio of its learning rate to the optimizer's own."""
@@ -56,7 +56,7 @@ def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise RecipeError(
-            "the model has no parameters to train: right is a module with at least one parameter that "
+            "the model has no parameters to train: expected a module with at least one parameter that "
             "requires a gradient (requires_grad)"
         )
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

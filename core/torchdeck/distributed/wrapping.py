@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from torch import nn
 
+from torchdeck.distributed.fsdp_units import Blocks, checkpoint_blocks
 from torchdeck.distributed.group.processes import setup_distributed
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.units import Blocks, checkpoint_blocks
 
 Sharding = Literal["full", "grad-op", "hybrid"]
 
@@ -76,7 +76,7 @@ def wrap_model_fsdp(
         AgreementError: the ranks' models differ.
     """
     if sharding not in ("full", "grad-op", "hybrid"):
-        raise RecipeError(f'sharding is {sharding!r}; right is "full", "grad-op" or "hybrid"')
+        raise RecipeError(f'sharding is {sharding!r}; expected "full", "grad-op" or "hybrid"')
     if shard is not None and sharding != "hybrid":
         raise RecipeError(f'shard is for sharding="hybrid", not "{sharding}"')
     if activation_checkpointing:

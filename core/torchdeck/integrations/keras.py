@@ -47,7 +47,7 @@ def augment_images(images: Any, params: Any, seeds: Any) -> Any:
     """
     if not images.dtype.is_floating or images.shape.rank != 4:
         raise ValueError(
-            f"images of shape {images.shape} and {images.dtype.name} cannot be augmented: right is "
+            f"images of shape {images.shape} and {images.dtype.name} cannot be augmented: expected "
             "floating point of shape (n, height, width, channels)"
         )
     params = tf.cast(params, tf.float32)

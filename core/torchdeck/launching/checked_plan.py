@@ -1,4 +1,4 @@
-"""Final check before a start: the plan of a config, and whether anything blocks it."""
+"""Checks before a start: the plan of a config, and what blocks it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.problems import Problem
@@ -71,8 +71,8 @@ def checked_plan(
 def _all_in_the_way(error: PlanError, checks: list[Check], found: ClusterFacts) -> list[Problem]:
     """Return why there is no plan, together with what the checks found."""
     told = {(fault.node, fault.check) for fault in found.remote.faults}
-    beside = [check for check in failures(checks) if (check.node, check.name) not in told]
-    return [*error.problems, *(problem("", str(replace(check, fix="")), check.fix) for check in beside)]
+    added = [check for check in failures(checks) if (check.node, check.name) not in told]
+    return [*error.problems, *(problem("", str(replace(check, fix="")), check.fix) for check in added)]
 
 
 def _passed(checks: list[Check]) -> list[Check]:
@@ -80,3 +80,61 @@ def _passed(checks: list[Check]) -> list[Check]:
     if failed:
         raise PreflightError(failed)
     return checks
+
+
+# The same, but with all results, also of failed checks: for `torchdeck check`.
+
+
+class AllChecks(NamedTuple):
+    """Results of all checks."""
+
+    checks: list[Check]
+    misfit: PlanError | None
+    """Why no plan can be made."""
+    found: ClusterFacts
+    """Facts, with the model as far as it was traced."""
+    disks: dict[str, str]
+    """Nodes that keep checkpoints on one disk; empty: unknown."""
+
+
+def all_checks(
+    config: RunConfig,
+    found: ClusterFacts,
+    home: Path,
+    locate: Locate | None = None,
+    on_progress: OnProgress | None = None,
+    files: Sequence[Path] = (),
+    reach: Connector | None = None,
+) -> AllChecks:
+    """Run all checks, and return why no plan can be made if so: memory is then not checked.
+
+    A fault of a node is a check of that node alone, and not repeated as a problem of the plan; the list of
+    problems may then be empty.
+
+    Args:
+        config: the requested configuration.
+        found: result of `survey`.
+        home: TORCHDECK_HOME.
+        locate: file and line of a key, `LoadedConfig.locate`, for the problems.
+        on_progress: called with what is being waited for: a trace of a model that is not known yet.
+        files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
+        reach: connector for nodes; None: no login is requested.
+    """
+    try:
+        plan = plan_from(config, found, locate)
+        disks: dict[str, str] = {}
+        checks = preflight(config, plan, found, home, reach, disks)
+        found = with_model(config, found, home, on_progress, profile_finder(files))
+        plan = plan_from(config, found, locate)
+        checks = [*checks, *check_model(config, plan, found, home, disks)]
+        return AllChecks(checks, None, found, disks)
+    except PlanError as error:
+        checks = preflight(config, None, found, home, reach)
+        return AllChecks(checks, PlanError(_untold(error.problems, found, checks)), found, {})
+
+
+def _untold(problems: Sequence[Problem], found: ClusterFacts, checks: Sequence[Check]) -> list[Problem]:
+    """Return the problems that no check of a node reports already, so that each is reported once."""
+    failed = {(check.node, check.name) for check in checks if check.status == "failed"}
+    told = {fault.what for fault in found.remote.faults if (fault.node, fault.check) in failed}
+    return [problem for problem in problems if problem.wrong not in told]

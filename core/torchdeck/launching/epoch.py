@@ -29,7 +29,7 @@ class SupersededError(Exception):
     """A later controller has taken the run."""
 
     def __init__(self, by: ProcessIdentity | None) -> None:
-        super().__init__("another controller has taken this run")
+        super().__init__("another controller has taken over this run")
         self.by = by
 
 

@@ -1,8 +1,8 @@
 """The single gate for everything that a run file executes before its ranks start.
 
 That is its recipe, modules the recipe may import or load, and the Python that it names: a preview, a plan and
-a check run them as a launch does. Each needs the user's approval once; code that others can write never
-passes.
+a check run them as a launch does. A launch with `run.environment` also runs build code that the project
+names. Each needs the user's approval once; code that others can write never passes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.trust.trust_list import Held, TrustError, TrustList
+from torchdeck.trust.trust_list import TrustError, TrustList
+from torchdeck.trust.trusted_entry import Held
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 
 
@@ -38,6 +39,7 @@ class NotTrustedError(Refusal):
         return tuple(TrustError(each.what, fix=each.fix) for each in self.held)
 
 
+_BUILDS = "uv would run the build code that the project names, and its folder"
 Below = Callable[[Path], Writers | None]
 """Finds code below a folder that others can write, as `other_writers_below` does."""
 
@@ -50,6 +52,8 @@ class Executed(NamedTuple):
     """The folder that must be trusted for `path` to be trusted."""
     why: str
     """A clause that ends where the folder's name follows."""
+    advice: str = "read what is in it, then"
+    """Advice before it is trusted, as the beginning of a clause."""
 
 
 class Gate:
@@ -70,7 +74,8 @@ class Gate:
             config: its paths are absolute.
             files: files it was read from, `LoadedConfig.files`; empty if the user's own code made it.
         """
-        return self._held((*recipe_parts(config, files), interpreter_part(config.run.interpreter)))
+        parts = (*recipe_parts(config, files), interpreter_part(config.run.interpreter))
+        return self._held((*parts, environment_part(config)))
 
     def held_interpreter(self, path: str | None) -> Held | None:
         """Return why the Python at `path` must not be started, not even to print its version; None if it may
@@ -90,9 +95,13 @@ class Gate:
         That is its Python, and a recipe that was not copied for the run.
         """
         here = [node for node in plan.nodes if node.name == LOCALHOST]
-        parts: list[Executed | None] = [interpreter_part(fill(node.command[0], {})) for node in here]
+        parts: list[Executed | None] = [interpreter_part(node.interpreter) for node in here]
         if here and plan.kind == "recipe" and not is_copied(plan.code, plan.target):
             parts += _code_parts(plan.target)
+        for node in here:
+            if node.environment is not None and not plan.code.folder:
+                folder = Path(fill(node.working_dir, {}))
+                parts.append(Executed(folder, folder.resolve(), _BUILDS))
         return self._held(parts)
 
     def admitted(self, config: RunConfig, files: Sequence[Path] = ()) -> RunConfig:
@@ -138,13 +147,13 @@ class Gate:
         except TrustError as error:
             return Held(part.folder, error.finding, error.fix, can_be_trusted=False)
         if never is not None:
-            what = f"{part.why} {part.folder} is never trusted as it is, as {never.what}"
+            what = f"{part.why} {part.folder} cannot be trusted: {never.what}"
             return Held(part.folder, what, never.fix, can_be_trusted=False)
         if standing.trusted:
             return None
         again = f"; {standing.changed}" if standing.changed else ""
         what = f"{part.why} {part.folder} is not trusted yet{again}"
-        fix = f"read what is in it, then start again with --trust, or `torchdeck trust add {part.folder}`"
+        fix = f"{part.advice} start again with --trust, or `torchdeck trust add {part.folder}`"
         return Held(part.folder, what, fix)
 
 
@@ -162,10 +171,10 @@ def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Exec
     yield from parts
     start = Path(config.run.working_dir or Path.cwd())
     if start.is_dir():  # nothing can be imported from a missing folder
-        yield Executed(start, start.resolve(), "the recipe starts in, and so may import from,")
+        yield Executed(start, start.resolve(), "the recipe starts in, and can import from,")
     for file in files if config.run.env else ():
         if file.parent.is_dir():
-            why = f"{file.name} sets variables, which can bring in code, and its folder"
+            why = f"{file.name} sets environment variables, which can load code, and its folder"
             yield Executed(file if file.is_file() else file.parent, file.parent.resolve(), why)
 
 
@@ -195,7 +204,18 @@ def interpreter_part(path: str | None) -> Executed | None:
     if file.parent in {folder.resolve() for folder in own}:
         return None
     folder = file.parent.parent if (file.parent.parent / "pyvenv.cfg").is_file() else file.parent
-    return Executed(file, folder, f"{file.name} would be run as Python, and its folder")
+    why = f"the run's Python, {file}, is started to look at its packages, and its folder"
+    return Executed(file, folder, why, "if you made this environment, or trust who did,")
+
+
+def environment_part(config: RunConfig) -> Executed | None:
+    """Return the working directory if uv makes an environment from its files, which runs their build
+    backends.
+    """
+    start = Path(config.run.working_dir or Path.cwd())
+    if config.run.environment is None or not start.is_dir():
+        return None
+    return Executed(start, start.resolve(), _BUILDS)
 
 
 def resolved(config: RunConfig) -> RunConfig:

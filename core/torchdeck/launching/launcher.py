@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import write_bytes, write_json
-from torchdeck.contract.inodes import why_refused
+from torchdeck.contract.free_space import why_refused
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.package import VERSION
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
-from torchdeck.launching.control.controller_environment import controller_environment
-from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
+from torchdeck.launching.control.run_secrets import (
+    MissingSecretError,
+    controller_environment,
+    plan_secrets,
+    run_secrets,
+)
 from torchdeck.launching.runtime_bundle import ship
-from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
+from torchdeck.runs.folders.run_directory import RunDirectoryError, create_run_directory, reveal, shown
 
 if TYPE_CHECKING:
     from torchdeck.launching.control.pre_connect import PreConnectingController
@@ -98,7 +102,7 @@ def create_run(
         LaunchError: a secret has no value.
         RunDirectoryError: the home cannot be written.
         ShippingError: the part for the nodes cannot be written.
-        CodeGoneError: the script or recipe is not there any more.
+        CodeGoneError: the script or recipe no longer exists.
     """
     try:
         plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)

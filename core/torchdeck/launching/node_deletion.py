@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.nodes.background import on_each
 from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class NodeDeletion:
     def __str__(self) -> str:
         if self.why:
             return f"node {self.node}: not removed there: {self.why}; later: `{self.later}`"
-        return f"node {self.node}: {'removed' if self.removed else 'nothing was there'}"
+        return f"node {self.node}: {'removed' if self.removed else 'already absent'}"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -82,9 +82,8 @@ def delete_runs(
     """
     if not runs:
         return ()
-    with ThreadPoolExecutor(min(AT_ONCE, len(runs)), thread_name_prefix="delete") as pool:
-        told = pool.map(lambda name: _delete(runs[name], name, reach, limit), runs)
-        found = tuple(each for of_node in told for each in of_node)
+    told = on_each(runs, lambda name: _delete(runs[name], name, reach, limit), "delete", AT_ONCE)
+    found = tuple(each for of_node in told for each in of_node)
     for each in found:
         if not each.why:
             forget_left(reach.home, each.run_id, each.node)
@@ -122,5 +121,5 @@ def _kept(name: str, run_ids: Sequence[str], why: str) -> list[NodeDeletion]:
 def _outcome(name: str, run_id: str, said: Mapping[str, Any]) -> NodeDeletion:
     kept, removed = said.get("kept"), said.get("removed")
     if not isinstance(kept, dict) or not isinstance(removed, list):
-        return NodeDeletion(name, run_id, removed=False, why="it did not say what it removed")
+        return NodeDeletion(name, run_id, removed=False, why="it did not report what it removed")
     return NodeDeletion(name, run_id, removed=run_id in removed, why=str(kept.get(run_id, "")))

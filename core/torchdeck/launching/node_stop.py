@@ -38,7 +38,7 @@ class NodeStop:
     node: str
     lived: bool = False
     """A process of the run was alive there."""
-    why: str = "it was not asked yet"
+    why: str = "it has not been asked yet"
     """Why a process of the run may still be alive there, as a sentence; empty if none is."""
     unreached: bool = False
     """It was given up because it did not answer."""
@@ -103,7 +103,9 @@ class _Wait:
         except (ProbeError, SshError, OSError) as error:
             self.stop.why = str(error) or type(error).__name__
             self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
-            said = f"node {self.stop.node} is not reached, tried for {UNREACHED_LIMIT:.0f} s: {self.stop.why}"
+            said = (
+                f"node {self.stop.node} could not be reached within {UNREACHED_LIMIT:.0f} s: {self.stop.why}"
+            )
         news = said if said != self._said else ""
         self._said = said
         return news
@@ -118,7 +120,7 @@ class _Wait:
             )
         lives = answer.get("lives")
         if not isinstance(lives, str):
-            raise ProbeError(f"node {self.stop.node} did not say what lives there")
+            raise ProbeError(f"node {self.stop.node} did not report what runs there")
         self._heard = time.monotonic()
         self._request = ""  # already delivered
         self.stop.why = lives

@@ -14,7 +14,6 @@ from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.code.secret_contents import secrets_in_settings
-from torchdeck.launching.facts.absent_nodes import planned_nodes
 from torchdeck.launching.facts.fact_sources import FactSources
 from torchdeck.launching.facts.model_and_data import (
     FindProfile,
@@ -24,14 +23,19 @@ from torchdeck.launching.facts.model_and_data import (
     narrower,
     trace,
 )
+from torchdeck.launching.facts.node_facts import inventory_from, planned_nodes
+from torchdeck.launching.facts.own_module import own_module, problem_of, warning_of, without_callbacks
+from torchdeck.launching.facts.planned_environments import without_uv
 from torchdeck.launching.facts.probed_nodes import NodeReport, placeholder_nodes
-from torchdeck.nodes.described import inventory_from
+from torchdeck.launching.facts.program_facts import with_program
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.sizes import begun_without
-from torchdeck.trainers.resume import Program, ResumeRule, rule_of_program
-from torchdeck.trust.trust_list import Held
+from torchdeck.trainers.arguments import named_values
+from torchdeck.trainers.resume import ResumeRule
+from torchdeck.trainers.resume_rules import Program, rule_of_program
+from torchdeck.trust.trusted_entry import Held
 
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""
@@ -66,6 +70,8 @@ class ClusterFacts:
     """How the script or module continues from its own checkpoint; None if unknown."""
     held: tuple[Held, ...] = ()
     """Code that would be executed but is not trusted yet: nothing is known about it."""
+    own_module: Path | None = None
+    """The user's module called `torchdeck`, which the script imports instead of ours."""
 
 
 def cluster_facts(
@@ -93,6 +99,17 @@ def cluster_facts(
     )
     code, warnings = looks.code(config, Path(config.run.working_dir or Path.cwd()))
     known, problems = look_at(config, on_progress, looks.batch_plan)
+    known = with_program(config, known)
+    # nodes that are only described are assumed to have the Python found here
+    interpreters = {**{node.name: interpreter for node in inventory}, **remote.interpreters}
+    if config.run.environment == "uv":
+        interpreters, wrong = looks.environments(config, interpreters, remote.uv)
+        problems, warnings = (*problems, *wrong), (*warnings, *without_uv(interpreters))
+    module = own_module(config)
+    if module is not None and config.run.recipe is not None:
+        problems = (*problems, problem_of(module))
+    elif module is not None:
+        config, warnings = without_callbacks(config), (*warnings, warning_of(module))
     absent = missing(config)
     if not names or LOCALHOST in names:
         known = replace(known, broken=absent)
@@ -100,8 +117,7 @@ def cluster_facts(
         warnings = (*warnings, absent)
     return ClusterFacts(
         inventory=inventory,
-        # nodes that are only described are assumed to have the Python found here
-        interpreters={**{node.name: interpreter for node in inventory}, **remote.interpreters},
+        interpreters=interpreters,
         environ=dict(os.environ) if environ is None else environ,
         code=code,
         warnings=(*warnings, *secrets_in_settings(config)),
@@ -111,6 +127,7 @@ def cluster_facts(
         tracer=interpreter,
         resuming=how_it_resumes(config),
         held=looks.gate.held(config, files),
+        own_module=module,
     )
 
 
@@ -127,9 +144,11 @@ def how_it_resumes(config: RunConfig) -> ResumeRule | None:
             source = read_bounded(Path(run.script), SOURCE_LIMIT).decode(errors="replace")
         except (OSError, UnreadableFileError):
             source = ""  # another check reports it
-    return rule_of_program(
-        Program(run.module or "", run.script or "", source, tuple(run.args), config.telemetry.inside)
-    )
+    given = named_values(("python", "program", *run.args), Path(run.working_dir or "."))
+    settings = {name: named.value for name, named in reversed(given)}  # arguments go before files
+    inside = config.telemetry.inside
+    program = Program(run.module or "", run.script or "", source, tuple(run.args), inside, settings)
+    return rule_of_program(program)
 
 
 def _nodes(config: RunConfig, looks: FactSources) -> NodeReport:
@@ -233,6 +252,8 @@ def plan_from(config: RunConfig, found: ClusterFacts, locate: Locate | None = No
 
 
 def _made(config: RunConfig, found: ClusterFacts) -> LaunchPlan:
+    if found.own_module is not None:
+        config = without_callbacks(config)
     of = planned_nodes(config, found.remote, found.inventory, found.interpreters)
     plan = make_plan(
         of.config,

@@ -107,7 +107,7 @@ def _named(node: str, runs: RemoteRuns, asked: str) -> str:
     if len(fitting) == 1:
         return fitting[0]
     newest = ", ".join(reversed(ids[-4:])) or "none"
-    many = f"{len(fitting)} runs fit {asked!r} on" if fitting else f"there is no run {asked!r} on"
+    many = f"{len(fitting)} runs match {asked!r} on" if fitting else f"there is no run {asked!r} on"
     raise ReattachError(f"{many} node {node} ({runs.folder}); the newest there: {newest}")
 
 
@@ -123,7 +123,7 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
     if LOCALHOST in names:
         raise ReattachError(
             "the machine that started this run takes part in it itself, as localhost",
-            fix="attach to it there",
+            fix="attach there",
         )
     missing = [name for name in names if name not in known]
     if missing:
@@ -142,7 +142,7 @@ def _made(
     try:
         layout.root.mkdir(mode=0o700)
     except FileExistsError as error:
-        raise ReattachError(f"{layout.root} is there and is no run", fix="remove it first") from error
+        raise ReattachError(f"{layout.root} exists but is not a run", fix="remove it first") from error
     try:
         for folder in (layout.control, layout.nodes, layout.attempts):
             folder.mkdir(mode=0o700)
@@ -167,17 +167,20 @@ def _mirror(
     nodes.start()
     try:
         leader, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]
-        on_news(f"connecting to {leader.node}, which leads the run")
+        on_news(f"connecting to {leader.node}, the leader of the run")
         why = _wait_up([leader], LEADER_LIMIT, check)
         if why:
-            raise ReattachError(f"node {leader.node} leads the run, and is not reached: {why[leader.node]}")
+            raise ReattachError(
+                f"node {leader.node} is the leader of the run, and cannot be reached: {why[leader.node]}"
+            )
         unreached = _wait_up(others, OTHERS_LIMIT, check)
         for each in (leader, *(other for other in others if other.node not in unreached)):
-            on_news(f"bringing what node {each.node} has")
+            on_news(f"copying files from node {each.node}")
             if not _caught_up(each.link, check):
                 if each is leader:
                     raise ReattachError(
-                        f"node {leader.node} leads the run, and the link to it broke", fix="try again"
+                        f"node {leader.node} is the leader of the run, and the connection to it broke",
+                        fix="try again",
                     )
                 unreached[each.node] = "the link to it broke"
         return unreached

@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.doctor.rank_profile import KIND as PROFILE
+from torchdeck.contract.doctor.rank_profile import Wanted, wanted_from
+from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 
 STOP = "stop"
 STOP_NOW = "stop_now"
-KINDS = (STOP, STOP_NOW)
+STACKS = "stacks"
+KINDS = (STOP, STOP_NOW, STACKS, PROFILE)
 REQUEST_LIMIT = 64 * 1024
 """Bytes of a request."""
-_NAMED = re.compile(r"\d+-(stop|stop_now)-[0-9a-f]+\.json")
+_NAMED = re.compile(r"\d+-(stop|stop_now|stacks)-[0-9a-f]+\.json")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ class Request:
 
     id: str
     kind: str
-    """`stop`: finish the step, save, exit. `stop_now`: end the processes."""
+    """`stop`: finish the step, save, exit. `stop_now`: end the processes. `stacks`: examine the ranks.
+    `profile`: profile some of them.
+    """
     origin: str
     """Origin of the request: `terminal`, `api`, ..., or `controller` if a node is unavailable."""
     detail: str = ""
@@ -40,17 +46,24 @@ class Request:
     def file_name(self) -> str:
         return f"{self.id}.json"
 
+    wanted: Wanted | None = None
+    """Ranks to profile."""
+
     def to_json(self) -> dict[str, Any]:
-        return {"v": FORMAT_VERSION, **asdict(self)}
+        fields = {name: value for name, value in asdict(self).items() if name != "wanted"}
+        more = {} if self.wanted is None else {"wanted": self.wanted.to_json()}
+        return {"v": FORMAT_VERSION, **fields, **more}
 
 
-def write_request(layout: RunLayout, kind: str, origin: str, detail: str = "") -> Request:
+def write_request(
+    layout: RunLayout, kind: str, origin: str, detail: str = "", wanted: Wanted | None = None
+) -> Request:
     """Write a request to the run; the controller forwards it.
 
     Raises:
         OSError: the control folder cannot be written.
     """
-    request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin, detail)
+    request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin, detail, wanted=wanted)
     page_request(layout.control, request)
     return request
 
@@ -66,8 +79,8 @@ def page_request(folder: Path, request: Request) -> None:
     try:
         write_json(path, request.to_json())
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or request.wanted is not None:
+            raise  # a name cannot say which ranks
         path.touch(mode=0o600)
 
 
@@ -105,4 +118,17 @@ def _request(value: Any, name: str) -> Request | None:
     origin, detail = value.get("origin", ""), value.get("detail", "")
     if not isinstance(origin, str) or not isinstance(detail, str):
         return None
-    return Request(name[:-5], str(value["kind"]), origin, detail)
+    wanted = wanted_from(value.get("wanted"))
+    if value["kind"] == PROFILE and wanted is None:
+        return None
+    return Request(name[:-5], str(value["kind"]), origin, detail, wanted=wanted)
+
+
+def asked_arguments(layout: RunLayout) -> tuple[str, ...]:
+    """Return the arguments given with the last `runs resume ID -- ARGS`, by the run's own journal."""
+    given: tuple[str, ...] = ()
+    for event in read_journal(layout.journal):
+        arguments = event.fields.get("arguments")
+        if event.name == "resumed" and isinstance(arguments, list) and arguments:
+            given = tuple(map(str, arguments))
+    return given

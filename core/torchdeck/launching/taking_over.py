@@ -9,12 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.attempt.script_resume import SCRIPTS, asked_arguments, continued
-from torchdeck.agent.disk import low_disk
+from torchdeck.agent.attempt.script_resume import (
+    SCRIPTS,
+    continued,
+    how_it_continues,
+)
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.atomic import read_json
+from torchdeck.contract.free_space import low_disk
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.journal import JournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import locked
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -23,10 +27,13 @@ from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
+from torchdeck.launching.requests import asked_arguments
 from torchdeck.runs.follower import RunFollower, read_run
+from torchdeck.runs.foreign import START_AGAIN, why_no_start
 from torchdeck.runs.links import Links
-from torchdeck.runs.state import RunState
-from torchdeck.runs.view import IMPORTED, RunView
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.view import RunView
+from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
 from torchdeck.trainers.resume import UnknownResumeError
 
 CARRY_DELAY = 3.0
@@ -121,7 +128,7 @@ class RequestCarrier:
         elif time.monotonic() >= self._due:
             if alone and self._tried:
                 names = ", ".join(alone)
-                raise LaunchError(f"node {names} was not reached in time", fix="ask again when it is back")
+                raise LaunchError(f"node {names} did not answer in time", fix="try again when it is back")
             self._tried = bool(alone)
             self._due = time.monotonic() + CARRY_DELAY
             self.started = ensure_controller(self._layout, self._logins)
@@ -172,18 +179,23 @@ def resume(
 
 
 def _check(layout: RunLayout, found: RunView) -> None:
+    if why := why_no_start(found):
+        raise NotResumableError(why, fix=START_AGAIN)
     if not found.is_over:
         raise NotResumableError(
             f"run {found.id} is {found.state}", fix=f"`torchdeck runs attach {found.id}` shows it"
         )
-    if found.kind == IMPORTED:
-        raise NotResumableError(
-            f"run {found.id} was imported: how its program was started is not known",
-            fix=f"start that program again; its files are in {found.target}",
-        )
     if found.state is RunState.SUCCEEDED:
-        raise NotResumableError(f"run {found.id} has SUCCEEDED: there is nothing left to do in it")
+        raise NotResumableError(f"run {found.id} has SUCCEEDED: nothing is left to do")
     if not found.resumable and not _has_checkpoint(layout, found):
+        from torchdeck.runs.folders.checkpoints import unnoticed_checkpoint  # it imports numpy
+
+        if (path := unnoticed_checkpoint(layout)) is not None:
+            raise NotResumableError(
+                f"run {found.id} ({found.state}) ended before its agent noticed {path}",
+                fix=f"if this run saved it, `torchdeck runs clone {found.id} --set checkpoint.resume={path}` "
+                "continues from it",
+            )
         raise NotResumableError(
             f"run {found.id} ({found.state}) has no checkpoint to resume from",
             fix=f"start it again{_start_again(found)}",
@@ -198,13 +210,13 @@ def _check_script(layout: RunLayout, arguments: Sequence[str]) -> None:
             raise NotResumableError("a recipe takes no arguments", fix="resume it without them")
         return
     if [node.name for node in plan.nodes] != [LOCALHOST]:
-        if arguments:
-            raise NotResumableError(
-                "arguments can be given only to a run on this machine alone",
-                fix="set run.resume_args in its run file and clone it",
-            )
-        if len(plan.nodes) > 1 and (why := continued(layout, plan, 2).from_scratch):
-            raise NotResumableError(f"run {layout.root.name} cannot be resumed: {why}")
+        if arguments or asked_arguments(layout):
+            return
+        first = plan.nodes[0].name  # which checkpoint is there on all nodes, they find out together
+        known = journaled_checkpoints(read_journal(layout.node(first).journal)).values()
+        newest = max(known, key=lambda saved: saved.changed, default=None)
+        if newest is not None and how_it_continues(plan, first, newest.kind) is None:
+            raise UnknownResumeError(layout.root.name, plan.target)
         return
     how = continued(layout, plan, 2, arguments or asked_arguments(layout))
     if how.is_another_runs:
@@ -257,7 +269,7 @@ def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) 
     """
     if not (nodes := nodes_alone(layout)):
         return
-    say(f"waiting for {', '.join(nodes)} to say whether ranks still run there, {TOLD_LIMIT:.0f} s at most")
+    say(f"waiting for {', '.join(nodes)} to report whether ranks still run there, {TOLD_LIMIT:.0f} s at most")
     carrier, follower = RequestCarrier(layout, logins), RunFollower(layout)
     limit = time.monotonic() + TOLD_LIMIT
     while nodes := nodes_alone(layout):
@@ -282,9 +294,9 @@ def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
     range.
     """
     return (
-        f"ranks of run {layout.root.name} continued without their leader on {', '.join(nodes)} when it was "
-        f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start "
-        "again without it: distributed.nodes says who takes part, and checkpoint.resume from where"
+        f"at the last report, ranks of run {layout.root.name} continued without their leader on "
+        f"{', '.join(nodes)}, which could not be reached within {TOLD_LIMIT:.0f} s: resume when it is "
+        "back, or start a run without it, with distributed.nodes and checkpoint.resume"
     )
 
 

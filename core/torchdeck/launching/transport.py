@@ -11,7 +11,6 @@ from torchdeck.agent.processes.detached_process import DetachedProcess, start_de
 from torchdeck.agent.supervisor_process import agent_argv
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request
@@ -46,9 +45,6 @@ class Transport(Protocol):
     ) -> Supervision | None:
         """Return which of these processes of the node are alive; None while unknown."""
 
-    def prepare_agent(self) -> None:
-        """Start an agent that waits for its bootstrap payload, if that saves time. Raises OSError."""
-
     def start_agent(self, handover: bytes) -> None:
         """Start an agent that outlives this process and reads `handover` on its standard input.
 
@@ -80,7 +76,7 @@ class LocalTransport:
         self.node = plan.name
         self._layout = layout
         self._files = layout.node(plan.name)
-        self._interpreter = fill(plan.command[0], {})
+        self._interpreter = plan.interpreter
         self._shipped = shipped
         self._agent: DetachedProcess | None = None
 
@@ -93,9 +89,6 @@ class LocalTransport:
         self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
     ) -> Supervision | None:
         return Supervision(*(found is not None and found.is_alive() for found in (agent, holder)))
-
-    def prepare_agent(self) -> None:
-        """Do nothing: its start is not over a link."""
 
     def start_agent(self, handover: bytes) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)

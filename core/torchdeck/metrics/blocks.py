@@ -150,7 +150,7 @@ class BlockIndex:
             OSError: the file cannot be read.
         """
         if axis not in AXES:
-            raise ValueError(f"there is no axis {axis!r}; right is {' or '.join(AXES)}")
+            raise ValueError(f"there is no axis {axis!r}; expected {' or '.join(AXES)}")
         self.advance(key)
         blocks = self.times if axis == "time" else self.steps
         holed = np.isinf(self.times.low)

@@ -55,7 +55,7 @@ class WindowBuilder:
         """
         self._scale = ColumnScale(x0, x1, columns, log=log)
         if axis not in AXES:
-            raise ValueError(f"there is no axis {axis!r}; right is {' or '.join(AXES)}")
+            raise ValueError(f"there is no axis {axis!r}; expected {' or '.join(AXES)}")
         self._by_time = axis == "time"
         self._low = np.full(columns, np.nan)
         self._high = np.full(columns, np.nan)

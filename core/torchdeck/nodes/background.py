@@ -1,19 +1,40 @@
-"""Calls in threads that the process does not wait for at its end: one may be blocked in a user prompt."""
+"""Calls in threads: on many items at once, or in the background."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+AT_ONCE = 32
+
+
+def on_each(items: Iterable[Item], call: Callable[[Item], T], name: str, at_once: int = AT_ONCE) -> list[T]:
+    """Call a function on every item at the same time; return the results in the order of the items.
+
+    Args:
+        items: such as the names of nodes.
+        call: called in a thread per item.
+        name: name of the threads.
+        at_once: maximum number of threads.
+
+    Raises:
+        Exception: the first error in that order, after all calls that were begun; the others are not made.
+    """
+    every = list(items)
+    with ThreadPoolExecutor(max(1, min(at_once, len(every))), thread_name_prefix=name) as pool:
+        return list(pool.map(call, every))
 
 
 def in_background(calls: Iterable[Callable[[], T]], at_once: int, name: str) -> list[Future[T]]:
     """Make all calls, so many at once. Return their results in their order. Cancelled calls are not begun.
+
+    The process does not wait for these threads at its end: one may be blocked in a user prompt or a resolver.
 
     Args:
         calls: functions, each called once.

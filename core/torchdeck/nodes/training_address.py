@@ -46,8 +46,8 @@ def training_address(name: str, entry: NodeEntry, facts: NodeFacts) -> TrainingA
     for said in filter(None, found):  # reported by the node, and used in commands and environments
         if fault := host_fault(said):
             raise TrainingAddressError(
-                f"node {name} says {said!r}, which is neither an address nor an interface: {fault}",
-                "look at the node: its answer is not that of a network",
+                f"node {name} reports {said!r}, which is neither an address nor an interface: {fault}",
+                "check the node: its answer is invalid",
             )
     return found
 
@@ -75,7 +75,7 @@ def _routed(name: str, facts: NodeFacts) -> TrainingAddress:
     if not ways:
         why = next((f" ({route.peer}: {route.error})" for route in facts.routes if route.error), "")
         raise TrainingAddressError(
-            f"node {name} knows no way to the other nodes{why}",
+            f"node {name} has no route to the other nodes{why}",
             f"`torchdeck nodes edit {name}` gives it a --training-address or an --interface",
         )
     found = [(route.address, route.interface) for route in ways]

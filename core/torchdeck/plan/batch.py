@@ -131,10 +131,10 @@ def explain_batch(
 
 def _less(batch: Batch, in_epoch: int) -> str:
     """Return that steps are smaller than their arithmetic, and the effect on the learning rate."""
-    text = f"warning: an epoch has {in_epoch:,} samples, so no step has more than these"
+    text = f"warning: an epoch has {in_epoch:,} samples, so a step has at most these"
     if batch.scaling == "none":
         return text
-    return f"{text}; lr is scaled for {batch.global_batch:,} all the same"
+    return f"{text}; lr is still scaled for {batch.global_batch:,}"
 
 
 def _length(steps: int, batch: Batch, samples: int | None, *, mean: bool) -> str:
@@ -144,4 +144,4 @@ def _length(steps: int, batch: Batch, samples: int | None, *, mean: bool) -> str
         return f"{counted} ≈ {whole:,} samples" if samples is None else f"{counted}: {samples:,} samples"
     if samples is None or samples == whole:
         return f"{counted} × {batch.global_batch:,} = {whole:,} samples"
-    return f"{counted}: {samples:,} samples, as the last of an epoch takes what is left"
+    return f"{counted}: {samples:,} samples, the last step of an epoch takes the remainder"

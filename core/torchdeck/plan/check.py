@@ -26,6 +26,11 @@ PAGES = {
     "devices": "trouble/failed#a-device-is-in-use",
     "memory": "trouble/does-not-fit#make-it-fit",
     "shared memory": "trouble/failed#shared-memory-is-full",
+    "pairs": "machines#slow-nodes-links-and-gpus",
+    "disk speed": "machines#disks",
+    "open files": "machines#limits-and-variables",
+    "locked memory": "machines#limits-and-variables",
+    "variables": "machines#limits-and-variables",
     "disk": _DISK,
     "home": "index#where-runs-are-stored",
     "trust": "recipes#trust",
@@ -81,7 +86,7 @@ def ok(name: str, node: str, what: str) -> Check:
 
 
 def warning(name: str, node: str, what: str, fix: str) -> Check:
-    """Warning: the run starts all the same."""
+    """Warning: the run still starts."""
     return Check(name, "warning", node, _unnamed(node, what), fix)
 
 

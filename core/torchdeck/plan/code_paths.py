@@ -16,7 +16,7 @@ from torchdeck.contract.plan.slots import escape, fill, slot, split
 VARIABLE = "TORCHDECK_CODE"
 """Variable in ranks: the copy of the working directory."""
 IGNORE_FILE = ".torchdeckignore"
-"""In a folder of code: names what is not copied, and, after `!`, what is copied all the same."""
+"""In a folder of code: names what is not copied, and, after `!`, what is copied anyway."""
 RUNNER = "torchdeck/agent/processes/run_module.py"
 _RECIPE, _PATH = "TORCHDECK_RECIPE", "PYTHONPATH"
 

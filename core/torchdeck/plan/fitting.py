@@ -13,17 +13,19 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
-from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
 from torchdeck.plan.memory.fullness import MemoryPreview
-from torchdeck.plan.memory.spec import FULLY_SHARDED
+from torchdeck.plan.memory.memory_timeline import Term
+from torchdeck.plan.memory.predict import memory_notes, predict_memory
+from torchdeck.plan.memory.replay import UntracedError
+from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec, spec_from
 from torchdeck.plan.memory.suggest import Suggestion, suggest
-from torchdeck.plan.memory.timeline import Term
 from torchdeck.plan.placement import NodeShare
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan
     from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
+    from torchdeck.plan.hugging_face.program_model import ProgramModel
 
 
 _SUGGESTED = 3
@@ -39,6 +41,8 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
         PlanError: the groups of hsdp do not divide evenly.
     """
     device: Literal["cpu", "cuda"] = "cuda" if any(share.devices for share in shares) else "cpu"
+    if known.models:
+        return _spec_of_program(known.models[0], shares, device, backend)
     shard = None
     if config.distributed.strategy == "hsdp":
         shard = shard_groups(shares, config.distributed.hsdp.shard).shard
@@ -57,6 +61,14 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
     return replace(
         spec, microbatch=math.ceil(heaviest.padded_tokens / each)
     )  # samples as defined in [estimate]
+
+
+def _spec_of_program(
+    model: ProgramModel, shares: Sequence[NodeShare], device: str, backend: str
+) -> StrategySpec:
+    counts = [share.nproc for share in shares]
+    of_node = counts[0] if len(set(counts)) == 1 else None
+    return model.training.spec(sum(counts), of_node, device, backend)
 
 
 def fitted(
@@ -78,22 +90,48 @@ def fitted(
         groups = predict_memory(known.profile, spec, capacities(shares), free)
     except UntracedError as error:
         return (), (f"memory is not predicted: {error}",)
+    if known.models:
+        return _range(config, groups, shares, spec, known)
     notes = memory_notes(known.profile, spec)
     if spec.kind in FULLY_SHARDED and spec.shard > 1 and spec.accumulation > 1:
         notes += (_whole_gradients(spec, groups),)
     if config.training.compile:
-        notes += ("memory is that of the model as it is written; training.compile may need less or more",)
+        notes += ("the memory is that of the uncompiled model; training.compile may need less or more",)
     if known.batch_plan is not None:
         heaviest = f"memory is that of the batch plan's heaviest microbatch, {spec.microbatch:,} samples"
         notes += (heaviest,)
     return groups, notes
 
 
+def _range(
+    config: RunConfig,
+    groups: Sequence[PredictedMemory],
+    shares: Sequence[NodeShare],
+    spec: StrategySpec,
+    known: Known,
+) -> tuple[tuple[PredictedMemory, ...], tuple[str, ...]]:
+    """Return the range of a program's memory, and notes on it."""
+    from torchdeck.plan.hugging_face.program_model import ranged
+
+    first, last = known.models[0], known.models[-1]
+    notes = memory_notes(first.profile, spec)
+    if last is first:
+        return ranged(groups, first), notes
+    free = None if config.launch.queue else free_bytes(shares)
+    more = _spec_of_program(last, shares, spec.device, spec.backend)
+    upper = predict_memory(last.profile, more, capacities(shares), free)
+    kinds = (
+        f"the range covers weights loaded in {first.training.stored}, as the config.json has them "
+        f"(transformers 5), and in {last.training.stored} (earlier ones and TRL)"
+    )
+    return ranged(groups, first, upper, last), (*notes, kinds)
+
+
 def _whole_gradients(spec: StrategySpec, groups: Sequence[PredictedMemory]) -> str:
     most = max(group.terms.get(Term.GRADIENTS.label, 0) for group in groups)
     return (
-        f"with training.accumulation = {spec.accumulation} gradients stay whole from one microbatch to the "
-        f"next under {spec.kind}, {size(most)} of the peak; with 1 they are sharded at once"
+        f"with training.accumulation = {spec.accumulation} gradients stay unsharded between "
+        f"microbatches under {spec.kind}, {size(most)} of the peak; with 1 they are sharded at once"
     )
 
 
@@ -102,10 +140,41 @@ def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[
     # a change must fit every rank: the one with the least memory decides, whichever that is
     rooms = [room for group in memory.groups for room in (group.capacity_bytes, group.free_bytes)]
     least = min((room for room in rooms if room is not None), default=None)
-    if known.profile is None or least is None or memory.verdict not in ("tight", "does not fit"):
+    if least is None or memory.verdict not in ("tight", "does not fit"):
         return ()
-    keep = known.batch_plan is not None
-    found = suggest(known.profile, spec, least, others=known.others, keep_microbatch=keep)[:_SUGGESTED]
+    return _below(spec, least, known)
+
+
+def cheaper(spec: StrategySpec, groups: Sequence[PredictedMemory], known: Known) -> tuple[str, ...]:
+    """Return the changes that need clearly less memory than predicted, as sentences, the nearest first.
+
+    They are for a run that runs out of memory although it should fit.
+    """
+    peak = max((group.peak_bytes for group in groups), default=0)
+    return tuple(change.sentence for change in _below(spec, peak, known)) if peak else ()
+
+
+def _below(spec: StrategySpec, least: int, known: Known) -> tuple[Suggestion, ...]:
+    """Return the cheapest changes after which `spec` fits into `least` bytes."""
+    if known.profile is None:
+        return ()
+    keep, profile = known.batch_plan is not None, known.profile
+    if known.models:  # a change must be enough for the larger of two
+        profile, own = known.models[-1].profile, known.models[-1].training
+        shard = spec.shard if spec.kind == "hsdp" else None
+        spec = own.spec(spec.world_size, shard, spec.device, spec.backend)
+    found = suggest(
+        profile,
+        spec,
+        least,
+        others=known.others,
+        keep_microbatch=keep,
+        eight_bit=bool(known.models),
+    )[:_SUGGESTED]
+    if known.models:
+        from torchdeck.plan.hugging_face.program_model import by_own_names
+
+        return tuple(by_own_names(one, known.models[0].training.names) for one in found)
     if known.training is None:
         return found
     # a script handles them itself, not through run.toml

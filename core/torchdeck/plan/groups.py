@@ -32,17 +32,6 @@ class ShardGroups:
         """Number of groups: copies of the weights."""
         return self.world_size // self.shard
 
-    def shard_ranks(self, rank: int) -> range:
-        """Return the group of `rank`, itself included, which gathers weights from each other."""
-        first = rank - rank % self.shard
-        return range(first, first + self.shard)
-
-    def replica_ranks(self, rank: int) -> range:
-        """Return the ranks that hold the same shard as `rank`, itself included, and sum gradients with each
-        other.
-        """
-        return range(rank % self.shard, self.world_size, self.shard)
-
 
 def shard_groups(shares: Sequence[NodeShare], asked: int | None) -> ShardGroups:
     """Return the groups of a run.

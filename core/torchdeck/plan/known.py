@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchdeck.config.training import Training
+from torchdeck.trainers.program_settings import ProgramSettings
 
 if TYPE_CHECKING:
     # these import numpy, and a script has neither
     from torchdeck.contract.plan.model_profile import ModelProfile
     from torchdeck.data.batch_plan import BatchPlan
+    from torchdeck.plan.hugging_face.program_model import ProgramModel
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,12 @@ class Known:
     """Why every rank would fail at once, as a sentence; empty if no problem is known."""
     remarks: tuple[str, ...] = ()
     """Further notes: one sentence each."""
+    program: ProgramSettings | None = None
+    """Training settings of a script according to its own arguments and config files."""
+    models: tuple[ProgramModel, ...] = ()
+    """A script's model as its own arguments train it, from a config.json; two if the type of its weights is
+    unknown, the smaller first. `profile` is that of the first.
+    """
     others: tuple[ModelProfile, ...] = ()
     """The same model in other precisions, for trying suggestions."""
 

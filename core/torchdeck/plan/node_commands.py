@@ -9,6 +9,7 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.values.numbers import count_range
 from torchdeck.contract.inventory import InterpreterFacts, Version
 from torchdeck.contract.plan.elastic import WITHIN_ONE_MACHINE
+from torchdeck.contract.plan.environment import PlannedEnvironment
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import escape, slot
 from torchdeck.plan.placement import NodeShare
@@ -64,7 +65,7 @@ def torchrun_argv(
     """
     version = interpreter.torch_version or (0, 0)
     return (
-        escape(interpreter.executable),
+        _python(interpreter),
         TORCHRUN,
         *("--nnodes", _nnodes(len(shares), meeting)),
         *("--nproc-per-node", str(share.nproc)),
@@ -79,6 +80,12 @@ def torchrun_argv(
         *_flags_of(version, shutdown_seconds),
         "--no-python",
     )
+
+
+def _python(interpreter: InterpreterFacts) -> str:
+    if interpreter.environment is not None:
+        return f"{slot('environment')}/bin/python"
+    return escape(interpreter.executable)
 
 
 def by_its_own_name(argv: Sequence[str]) -> tuple[str, ...]:
@@ -229,6 +236,7 @@ def node_plans(
                 ),
                 **rendezvous,
             },
+            environment=interpreters[share.node.name].environment,
         )
         for share in (*shares, *spares)
     )
@@ -246,6 +254,7 @@ def _node_plan(
     torchrun: tuple[str, ...],
     command: tuple[str, ...],
     env: Mapping[str, str],
+    environment: PlannedEnvironment | None,
 ) -> NodePlan:
     return NodePlan(
         name=share.node.name,
@@ -260,6 +269,7 @@ def _node_plan(
         env=env,
         unset=UNSET if torchrun else (*UNSET, *RANK_VARIABLES),
         secrets=tuple(config.run.secrets),
+        environment=environment,
     )
 
 
@@ -292,7 +302,7 @@ def _torchrun(
 
 def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...]:
     run = config.run
-    python = (escape(interpreter.executable), "-u")
+    python = (_python(interpreter), "-u")
     if run.recipe is not None:
         return (*python, "-m", "torchdeck.distributed.entry")
     arguments = tuple(escape(argument) for argument in run.args)

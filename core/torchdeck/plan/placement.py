@@ -39,7 +39,7 @@ def place(
     problems = [
         problem(
             "distributed.nodes",
-            f"nothing is known about node {name!r}",
+            f"unknown node {name!r}",
             "one of the machines known here: " + (", ".join(node.name for node in inventory) or "localhost"),
         )
         for name in names
@@ -55,8 +55,8 @@ def place(
         problems.append(
             problem(
                 "distributed.devices",
-                f"there are GPUs on some nodes, and none on {bare}",
-                'nodes that are alike, or devices = "cpu"',
+                f"some nodes have GPUs, but {bare} has none",
+                'identical nodes, or devices = "cpu"',
             )
         )
     shares = []
@@ -80,11 +80,13 @@ def _too_few(distributed: Distributed, names: Sequence[str]) -> Iterator[Problem
     if most < 1:
         what = f"{distributed.spare} of {len(names)} node{'' if len(names) == 1 else 's'} would be spare"
         yield problem(
-            "distributed.spare", f"{what}: none is left to run on", f"at most {len(names) - 1}, or more nodes"
+            "distributed.spare",
+            f"{what}: no node is left for ranks",
+            f"at most {len(names) - 1}, or more nodes",
         )
     elif most < least:
         known = "1 is" if len(names) == 1 else f"{len(names)} are"
-        wrong = f"at least {least} nodes are asked for, and {known} known"
+        wrong = f"at least {least} nodes are requested, but only {known} known"
         right = (
             f'"{len(names)}:{least}", or more machines (`torchdeck nodes add` adds one to the node inventory)'
         )
@@ -145,7 +147,7 @@ def _devices(
         if device is None:
             problems.append(problem(path, f"{node.name} has no GPU {entry}", _have(node)))
         elif device in chosen:
-            problems.append(problem(path, f"GPU {entry} of {node.name} is named twice", "each GPU once"))
+            problems.append(problem(path, f"GPU {entry} of {node.name} is listed twice", "each GPU once"))
         else:
             chosen.append(device)
     return tuple(chosen)
@@ -168,10 +170,12 @@ def _nproc(
         nproc = min(nproc, node.max_ranks)
     if devices and nproc > len(devices):
         have = f"{len(devices)} GPU{'s' if len(devices) > 1 else ''}"
+        hidden = distributed.devices == "auto" and len(devices) < len(node.devices)
+        why = f" (CUDA_VISIBLE_DEVICES selects these of {len(node.devices)})" if hidden else ""
         problems.append(
             problem(
                 "distributed.nproc",
-                f"{nproc} ranks do not fit {node.name}: it has {have} for them",
+                f"{nproc} ranks do not fit {node.name}: it has {have} for them{why}",
                 f'at most {len(devices)}, or devices = "cpu"',
             )
         )
@@ -189,7 +193,7 @@ def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
             limited.setdefault(share.nproc, []).append(share.node.name)
     return [
         f"{_first(names)} run{'s' if len(names) == 1 else ''} {nproc} of the {asked} ranks that "
-        "distributed.nproc asks for: max_ranks in the node inventory allows no more"
+        "distributed.nproc requests, the limit of max_ranks in the node inventory"
         for nproc, names in limited.items()
     ]
 
@@ -204,7 +208,7 @@ def weaker(shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> list[str
         return []
     have = "has" if len(names) == 1 else "have"
     said = f"{_first(names)} {have} GPUs with less memory than those of the nodes that it may replace"
-    return [f"{said}: what is predicted to fit is for these"]
+    return [f"{said}: the memory prediction is for these"]
 
 
 def crowding(shares: Sequence[NodeShare]) -> list[str]:
@@ -238,7 +242,7 @@ def shares_of(plan: LaunchPlan, inventory: Inventory) -> list[NodeShare]:
         machine = machines.get(node.name)
         devices = {} if machine is None else {device.key: device for device in machine.devices}
         if machine is None or not set(node.devices) <= set(devices):
-            raise ValueError(f"the plan was made for other machines: {node.name} is not among them as it was")
+            raise ValueError(f"the plan was made for other machines: {node.name} is missing or has changed")
         chosen = tuple(devices[key] for key in node.devices)
         shares.append(NodeShare(machine, node.node_rank, node.nproc, chosen))
     return shares

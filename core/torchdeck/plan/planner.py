@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from torchdeck.config.chosen_nodes import wanted
@@ -23,7 +24,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.node_commands import RANK_ORDER, node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
-from torchdeck.trainers.resume import SEVERAL_NODES, ResumeBy, ResumeRule, written
+from torchdeck.trainers.resume import ResumeBy, ResumeRule, written
 
 OWN_RANKS = (
     'run.launcher = "python": one process is planned. Ranks that the script starts are shown while it runs.'
@@ -36,43 +37,35 @@ def make_plan(
     code: CodeTree,
     *,
     interpreters: Mapping[str, InterpreterFacts],
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
     known: Known | None = None,
     warnings: Sequence[str] = (),
     resuming: ResumeRule | None = None,
 ) -> LaunchPlan:
-    """Plan a run. `torchdeck.launching.prepare` gathers the facts and calls this.
+    """Plan a run from facts that `torchdeck.launching.prepare` gathers. Raises PlanError with every problem.
 
     Args:
         config: config as returned by `load_config` and `config_from_dict`.
         inventory: machines it may name.
         code: the user's own code that will be executed.
         interpreters: Python interpreter of each node, by the node's name.
-        environ: variables of the launching shell; PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES are
-            used.
+        environ: the launching shell's PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES.
         known: facts about model and data for the prediction; default: none.
         warnings: warnings from gathering facts and code.
         resuming: how the script or module continues from its own checkpoint; None if unknown.
-
-    Raises:
-        PlanError: with every problem found.
     """
-    environ = {} if environ is None else environ
     shares, spares = _fitting_shares(config, inventory, environ)
-    if config.run.launcher == "python":
-        shares = [_one_process(config, shares, spares)]
     kind, target = _what(config)
     backend = _backend(config.distributed.backend, shares)
     batch = _batch(config, shares, known)
     predict = partial(_prediction, backend=backend, known=known)
-    prediction = predict(config, shares)
     checkpoint = checkpoint_policy(config, resuming)
     groups = _groups(config, shares)
     settings = _settings(config, batch, backend, checkpoint.directory, groups)
-    parts = node_plans(config, shares, interpreters, environ, settings, spares)
-    parts = run_from_copy(parts, config, code)
-    nodes = parts[: len(shares)]
+    parts = run_from_copy(node_plans(config, shares, interpreters, environ, settings, spares), config, code)
     smaller, said = smaller_sizes(config, shares, batch, environ, predict, _rank_order(config), spares)
+    _check_exclusion(config, can_exclude=bool(smaller or spares))
+    noticed = (*_noticed(config, shares, groups), *_from_scratch(config, checkpoint), *weaker(shares, spares))
     placed, world_size = rank_placements([*shares, *spares]), sum(share.nproc for share in shares)
     return LaunchPlan(
         name=config.name,
@@ -82,7 +75,7 @@ def make_plan(
         backend=backend,
         world_size=world_size,
         ranks=placed[:world_size],
-        nodes=nodes,
+        nodes=parts[: len(shares)],
         batch=batch,
         checkpoint=checkpoint,
         stdout=stdout_policy(config),
@@ -90,19 +83,19 @@ def make_plan(
         policy=supervision_policy(config),
         slots=_slots_in(parts, checkpoint),
         code=code,
-        warnings=(
-            *warnings,
-            *_noticed(config, shares, groups),
-            *_from_scratch(config, checkpoint, nodes=len(shares)),
-            *weaker(shares, spares),
-            *said,
-            *beside_the_gang(config, smaller, spares),
-        ),
-        prediction=prediction,
+        warnings=(*warnings, *noticed, *said, *beside_the_gang(config, smaller, spares)),
+        prediction=predict(config, shares),
         smaller=smaller,
         spares=parts[len(shares) :],
         spare_ranks=placed[world_size:],
     )
+
+
+def _check_exclusion(config: RunConfig, *, can_exclude: bool) -> None:
+    """Raise PlanError if a rank or node that hangs is to be excluded, and none can be."""
+    if config.launch.on_hang == "exclude" and not can_exclude:
+        wrong = "the run has no smaller size and no spare node: no rank or node can be left out"
+        raise PlanError([problem("launch.on_hang", wrong, 'a wider range, or on_hang = "restart"')])
 
 
 def describe_placement(plan: LaunchPlan) -> str:
@@ -126,7 +119,9 @@ def _what(config: RunConfig) -> tuple[str, str]:
         return "script", run.script
     if run.module is not None:
         return "module", run.module
-    raise PlanError([problem("run", "nothing is said about what to run", "one of recipe, script, module")])
+    raise PlanError(
+        [problem("run", "neither recipe, script nor module is given", "one of recipe, script, module")]
+    )
 
 
 def _fitting_shares(
@@ -140,7 +135,7 @@ def _fitting_shares(
         problems.append(
             problem(
                 "distributed.backend",
-                '"nccl" joins GPUs, and the ranks run on the CPU',
+                '"nccl" needs GPUs, but the ranks run on the CPU',
                 '"gloo", or "auto", which follows the devices',
             )
         )
@@ -149,7 +144,10 @@ def _fitting_shares(
     count = wanted(config.distributed, len(shares)).most
     if may_change(config.distributed):
         check_alike(shares)
-    return shares[:count], shares[count:]
+    shares, spares = shares[:count], shares[count:]
+    if config.run.launcher == "python":
+        return [_one_process(config, shares, spares)], spares
+    return shares, spares
 
 
 def _one_process(config: RunConfig, shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> NodeShare:
@@ -157,7 +155,7 @@ def _one_process(config: RunConfig, shares: Sequence[NodeShare], spares: Sequenc
     problems = []
     if config.run.recipe is not None:
         problems.append(
-            problem("run.launcher", '"python" starts a script, and a recipe is chosen', '"torchrun"')
+            problem("run.launcher", '"python" starts a script, but a recipe is chosen', '"torchrun"')
         )
     if len(shares) + len(spares) > 1 or may_change(config.distributed):
         what = '"python" starts one process on one node, and the number of ranks or nodes may differ'
@@ -168,7 +166,7 @@ def _one_process(config: RunConfig, shares: Sequence[NodeShare], spares: Sequenc
         raise PlanError(problems)
     if len(shares[0].devices) < shares[0].nproc > 1:
         right = "1, as the script starts its own ranks"
-        raise PlanError([problem("distributed.nproc", "one process is started, and it has no GPUs", right)])
+        raise PlanError([problem("distributed.nproc", "one process is started, without GPUs", right)])
     return replace(shares[0], nproc=1)
 
 
@@ -264,16 +262,14 @@ def checkpoint_policy(config: RunConfig, resuming: ResumeRule | None = None) -> 
     )
 
 
-def _from_scratch(config: RunConfig, checkpoint: CheckpointPolicy, *, nodes: int) -> list[str]:
+def _from_scratch(config: RunConfig, checkpoint: CheckpointPolicy) -> list[str]:
     """Warn that restarts would begin from scratch."""
     if config.run.recipe is not None or not config.launch.max_restarts:
         return []
-    if nodes > 1 and checkpoint.resume_by != ResumeBy.AGAIN:
-        return [f"after a failure it would begin from scratch: {SEVERAL_NODES}"]
     if checkpoint.resume_by:
         return []
     text = (
-        f"how {config.run.script or config.run.module} continues from a checkpoint is not known: after a "
+        f"it is unknown how {config.run.script or config.run.module} continues from a checkpoint: after a "
         "failure it would begin from scratch. Set run.resume_args, such as "
         '["--resume", "@{checkpoint}"]'
     )

@@ -15,7 +15,7 @@ from torchdeck.contract.plan.prediction import PredictedData, Prediction, RankCo
 from torchdeck.data.batch_plan import BatchPlan, BatchPlanError
 from torchdeck.data.order import steps_per_epoch
 from torchdeck.plan.check import PlanError, problem
-from torchdeck.plan.fitting import fitted, spec_of
+from torchdeck.plan.fitting import cheaper, fitted, spec_of
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.spec import FULLY_SHARDED
 from torchdeck.plan.placement import NodeShare
@@ -39,12 +39,14 @@ def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
     # a script manages its own data
     data = None if config.run.recipe is None else predict_data(config.training, world_size, known)
     scarce = () if data is None else data_notes(data, config.training, world_size, known)
-    memory, notes = fitted(config, spec_of(config, shares, backend, known), shares, known)
+    spec = spec_of(config, shares, backend, known)
+    memory, notes = fitted(config, spec, shares, known)
     return Prediction(
         source="" if profile is None else profile.source,
         memory=memory,
         data=data,
         notes=(*known.notes, *scarce, *notes, *(() if profile is None else _told(profile, config))),
+        cheaper=cheaper(spec, memory, known) if any(share.devices for share in shares) else (),
     )
 
 

@@ -18,6 +18,7 @@ from torchdeck.plan.shell_script import (
     code_said,
     environment,
     over_lines,
+    python_default,
     removals,
     secrets_needed,
     shown_name,
@@ -144,7 +145,7 @@ def _node_part(plan: LaunchPlan, nodes: Sequence[NodePlan]) -> list[str]:
         "set -eu",
         # by arguments, not by the environment, which ranks would inherit
         " ".join(f"{name}=${number}" for number, name in enumerate(_given(plan), 1)),
-        _by_node([f"PYTHON=${{PYTHON:-{word(node.command[0])}}}" for node in nodes]),
+        _by_node([python_default(node) for node in nodes]),
         TOOLS,
         *_ranks(nodes),
         _by_node([CODE_PLACE if starts_in_copy(node) else ":" for node in nodes]),

@@ -22,13 +22,12 @@ def export_sh(plan: LaunchPlan, node: NodePlan) -> str:
     with a checkpoint) is not included.
     """
     node = where_it_lies(node, plan.code)
-    python = node.command[0]
     torchrun = [word(item) for item in by_its_own_name(node.torchrun)[1:]]
     command = ['"$PYTHON"', *(word(item) for item in node.command[1:])][0 if torchrun else 1 :]
     lines = [
         *_head(plan, node),
         "set -eu",
-        f"PYTHON=${{PYTHON:-{word(python)}}}",
+        python_default(node),
         TOOLS,
         _port(plan),
         f"RUN_ID=${{RUN_ID:-{word('exported-' + plan.fingerprint[:12])}}}",
@@ -125,6 +124,16 @@ def word(text: str) -> str:
     for literal, name in split(text):
         made += f'"${{{VARIABLES[name]}}}"' if name else shlex.quote(literal)
     return made or "''"
+
+
+def python_default(node: NodePlan) -> str:
+    """Return a command that sets PYTHON if it is not set; one that uv makes has to be named."""
+    if node.environment is not None:
+        made = "uv sync" if node.environment.source == "uv.lock" else "uv pip install"
+        return (
+            f': "${{PYTHON:?is the Python of an environment made from {node.environment.source} ({made})}}"'
+        )
+    return f"PYTHON=${{PYTHON:-{word(node.command[0])}}}"
 
 
 def code_default(code: CodeTree) -> str:

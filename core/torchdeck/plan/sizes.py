@@ -93,7 +93,7 @@ def check_alike(shares: Sequence[NodeShare]) -> None:
             "with a range or spare nodes all must have as many ranks each: "
             f"{shares[0].node.name} has {full}, {odd.node.name} has {odd.nproc}"
         )
-        right = f"{min(share.nproc for share in shares)}, or machines that are alike"
+        right = f"{min(share.nproc for share in shares)}, or identical machines"
         raise PlanError([problem("distributed.nproc", wrong, right)])
 
 
@@ -110,8 +110,8 @@ def beside_the_gang(
         return []
     lets = "spare nodes" if spares else "a range of nodes"
     said = (
-        f'launch.unattended = "continue" and {lets}: ranks of a node that is cut off continue beside '
-        "the others, which run without them; a path that the script writes to on all nodes must bear both"
+        f'launch.unattended = "continue" and {lets}: ranks of a node that is cut off continue in parallel '
+        "to the others, which run without them; paths that the script writes on all nodes must tolerate both"
     )
     return [said]
 
@@ -122,7 +122,7 @@ def _predicted(predict: Predict, config: RunConfig, shares: Sequence[NodeShare])
         return predict(config, shares)
     except PlanError as error:
         ranks = sum(share.nproc for share in shares)
-        at = f"with the {ranks:,} ranks that it may come down to"
+        at = f"with the {ranks:,} ranks that it may shrink to"
         raise PlanError([replace(found, wrong=f"{at}, {found.wrong}") for found in error.problems]) from error
 
 
@@ -222,7 +222,7 @@ def begun_without(plan: LaunchPlan, absent: Sequence[AbsentNode], missing: Seque
     said = tuple(f"node {node.name} is left out: {node.why}" for node in absent)
     roster = Elastic.of_plan(plan).without([Place(name, None) for name in missing])
     if roster is None:
-        wrong = f"no size of the range goes without {', '.join(missing)}, which did not answer"
+        wrong = f"every size of the range needs {', '.join(missing)}, which did not answer"
         raise PlanError(
             [problem("distributed.nodes", wrong, "a range with smaller sizes, or nodes that answer")]
         )

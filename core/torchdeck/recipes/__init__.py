@@ -1,6 +1,6 @@
-"""Recipes that come with Torchdeck, a folder for each.
+"""Recipes that come with Torchdeck, and the options of each.
 
-`recipe.py` has the functions, as the file of a user's own recipe has them (`torchdeck.distributed.recipe`).
-`settings.py` describes the options of [model] and [data]; it needs pydantic, imports no torch, and is read
-where runs are planned, not on nodes.
+`bdh.py` has the functions of the recipe "bdh", as the file of a user's own recipe has them
+(`torchdeck.distributed.recipe_loading`). `bdh_options.py` describes its keys in [model] and [data]: it needs
+pydantic but not torch, and is read where runs are planned, not on nodes.
 """

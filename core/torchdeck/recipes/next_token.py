@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from torchdeck.data.batch_plan.files.length_files import NPY_FAULTS
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes.text_bytes import BYTES, ByteWindows, build_windows, split_range
 from torchdeck.recipes.text_files import STDLIB
 
@@ -172,5 +172,5 @@ def open_tokens(path: Path, dtype: str) -> Tokens:
 
 def _checked(dtype: str) -> str:
     if dtype not in DTYPES:
-        raise RecipeError(f"data.token_dtype is {dtype!r}: right is {', '.join(DTYPES)}")
+        raise RecipeError(f"data.token_dtype is {dtype!r}: expected {', '.join(DTYPES)}")
     return dtype

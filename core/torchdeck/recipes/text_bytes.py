@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 from torchdeck.contract.bounded_file import open_regular
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
 
 Corpus = npt.NDArray[np.uint8]

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.file_names import FolderNames
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.script_state import read_script_state
 from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
-from torchdeck.runs.ended_ranks import read_exit_files
-from torchdeck.runs.idle_end import idle_note
+from torchdeck.quantities import duration, size
 from torchdeck.runs.links import UP, Links, LinkState, read_links
+from torchdeck.runs.outcome import read_exit_files
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage, rebuilt_created
-from torchdeck.runs.state import Liveness, NodeLiveness, RunState
+from torchdeck.runs.run_state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView, view
 
@@ -37,7 +36,7 @@ class RunFollower:
         self.layout = layout
         self.run_id = layout.root.name
         self._clock = clock
-        self._history = RunHistory()
+        self._history = RunHistory(str(layout.root))
         self._journal = JournalReader(layout.journal)
         self._names_in = FolderNames()
         self._nodes: dict[str, JournalReader] = {}
@@ -241,13 +240,6 @@ def _stamps(paths: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-# Follower of one run shared by several readers that poll at about the same time, such as a list and a
-# page.
-
-AS_GOOD = 0.1
-"""Maximum age in seconds of another reader's poll whose result is reused."""
-
-
 @dataclass(frozen=True)
 class RunLook:
     """Result of one poll of a run."""
@@ -260,64 +252,61 @@ class RunLook:
     """Journals just before they were read: later writes may be missing from this poll."""
 
 
-class SharedFollower:
-    """Polls one run for callers in any thread; a caller shares a poll that has just begun."""
+class RunPoller:
+    """Polls one run and its progress; from one thread at a time."""
 
-    def __init__(
-        self,
-        layout: RunLayout,
-        *,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, layout: RunLayout, *, clock: Callable[[], float] = time.time) -> None:
         self._follower = RunFollower(layout, clock=clock)
         self._progress = ProgressReader(layout)
-        self._monotonic = monotonic
-        self._one_at_a_time = threading.Lock()
-        self._last: RunLook | None = None
-        self._began = 0.0
 
     def look(self) -> RunLook:
-        """Return the state of the run, at most `AS_GOOD` seconds old.
+        """Return the state of the run.
 
         Raises:
             NewerFormatError: a journal is from a newer Torchdeck.
             OSError: a file cannot be read.
         """
-        asked = self._monotonic()
-        with self._one_at_a_time:
-            last = self._last
-            if last is not None and self._began >= asked - AS_GOOD:
-                return last
-            self._last = None
-            self._began = self._monotonic()
-            before = JournalFingerprints.taken(self._follower.layout)
-            view = self._follower.refresh()
-            self._last = RunLook(view, self._progress.read(view), self._follower.links, before)
-            return self._last
+        before = JournalFingerprints.taken(self._follower.layout)
+        view = self._follower.refresh()
+        return RunLook(view, self._progress.read(view), self._follower.links, before)
 
     def loss_curve(self) -> tuple[float, ...]:
         """Return the same as `ProgressReader.loss_curve`, as of the last poll."""
-        with self._one_at_a_time:
-            return self._progress.loss_curve()
+        return self._progress.loss_curve()
 
 
-class SharedFollowers:
-    """One shared follower per followed run."""
+# A script that ended well and did nothing: no step, no metric, hardly any output.
 
-    def __init__(
-        self, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._clock = clock
-        self._monotonic = monotonic
-        self._one_at_a_time = threading.Lock()
-        self._kept: WeakValueDictionary[Path, SharedFollower] = WeakValueDictionary()
+LITTLE_OUTPUT = 200
+"""Bytes that all ranks together printed at most."""
 
-    def of(self, layout: RunLayout) -> SharedFollower:
-        """Return the follower of this run; it is dropped once it is no longer referenced."""
-        with self._one_at_a_time:
-            found = self._kept.get(layout.root)
-            if found is None:
-                found = SharedFollower(layout, clock=self._clock, monotonic=self._monotonic)
-                self._kept[layout.root] = found
-            return found
+
+def idle_note(layout: RunLayout, view: RunView) -> str:
+    """Return a sentence about a script that succeeded without any trace of work; empty for any other run."""
+    if view.state is not RunState.SUCCEEDED or view.kind == "recipe" or view.checkpoint is not None:
+        return ""
+    if not view.attempts:
+        return ""
+    last = view.attempts[-1]
+    printed = 0
+    for rank in range(last.world_size or view.world_size or 0):
+        files = layout.attempt(last.number).rank(rank)
+        printed += _size(files.stdout) + _size(files.stderr)
+        if printed > LITTLE_OUTPUT or files.progress.exists() or any(files.metrics.glob("*")):
+            return ""
+        state = read_script_state(files.script)
+        if state is not None and state.step is not None:
+            return ""
+    output = f"{size(printed)} of output" if printed else "no output"
+    seconds = "" if last.ended is None else f" after {duration(last.ended - last.started)}"
+    return (
+        f"All ranks ended with exit code 0{seconds}, with no step, no metric and {output}. "
+        "If that is unexpected, check the arguments, and that the script calls its main function."
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

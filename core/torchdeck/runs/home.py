@@ -34,7 +34,7 @@ def torchdeck_home(named: Path | None = None) -> Path:
         ) from None
     except OSError as error:
         raise HomeError(
-            f"{home} cannot be made", error.strerror, f"set {HOME_VARIABLE} to a folder you may write in"
+            f"{home} cannot be made", error.strerror, f"set {HOME_VARIABLE} to a folder you can write to"
         ) from error
     check_private(home)
     return home
@@ -66,7 +66,7 @@ def _stat(folder: Path) -> os.stat_result:
         return folder.stat()
     except OSError as error:
         raise HomeError(
-            f"{folder} cannot be looked at", error.strerror, f"set {HOME_VARIABLE} to a folder of your own"
+            f"{folder} cannot be inspected", error.strerror, f"set {HOME_VARIABLE} to a folder of your own"
         ) from error
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.ranks_seen import beat_time
-from torchdeck.runs.state import Liveness, NodeLiveness
+from torchdeck.runs.run_state import Liveness, NodeLiveness
 
 HEARTBEAT_LATE = 15.0
 """Age in seconds at which a heartbeat is reported as late."""
@@ -23,15 +24,25 @@ CONNECTING_LATE = 10.0
 """Seconds that connecting to a node normally takes at most."""
 
 
+class TroubleKind(StrEnum):
+    """Kind of a node's problem."""
+
+    LINK = "link"
+    """Its link to this machine."""
+    SILENT = "silent"
+    """Its contact with the leader."""
+    AGENT = "agent"
+    """Its agent's heartbeat."""
+    DISK = "disk"
+    """Disk space on this machine for its files."""
+
+
 @dataclass(frozen=True)
 class NodeTrouble:
     """Problem of one node; while it lasts only its age changes."""
 
     node: str
-    what: Literal["link", "silent", "agent", "disk"]
-    """A node's link to here, its contact with the leader, its agent's heartbeat, disk space here for its
-    files.
-    """
+    what: TroubleKind
     state: str
     """State of the problem; a different state is a new event."""
     since: float | None
@@ -42,11 +53,11 @@ class NodeTrouble:
     def over(self, now: float) -> str:
         """Return the text for when it is over; `now` in unix seconds."""
         after = "" if self.since is None else f" after {max(0.0, now - self.since):.0f} s"
-        if self.what == "silent":
-            return f"node {self.node} is heard by the others again{after}"
-        if self.what == "agent":
-            return f"the agent on {self.node} is there again{after}"
-        if self.what == "disk":
+        if self.what is TroubleKind.SILENT:
+            return f"node {self.node} answers the others again{after}"
+        if self.what is TroubleKind.AGENT:
+            return f"the agent on {self.node} is back{after}"
+        if self.what is TroubleKind.DISK:
             return f"{self.state} of node {self.node} are copied here again"
         if self.state == CONNECTING:
             return f"node {self.node}: reached{after}"
@@ -63,7 +74,11 @@ def node_troubles(
     found = list(_silent(history, liveness, now))
     for node in {**history.agents, **liveness.nodes}:
         alive = liveness.nodes.get(node, NodeLiveness())
-        found += _of_node(node, alive, heartbeats.get(node, {}), now, followed=liveness.controller)
+        begun, ahead = history.agent_begun(node), _ahead(node, liveness)
+        since = None if begun is None else begun - ahead
+        found += _of_node(
+            node, alive, heartbeats.get(node, {}), now, followed=liveness.controller, since=since
+        )
     return tuple(found)
 
 
@@ -96,25 +111,44 @@ def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[Nod
         since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
         given_up = event.name == "node_lost"
         text = reasons.silent(node, now - since, read.number(event.fields, "grace"), given_up=given_up)
-        yield NodeTrouble(node, "silent", event.name, since, text)
+        yield NodeTrouble(node, TroubleKind.SILENT, event.name, since, text)
 
 
 def _of_node(
-    node: str, alive: NodeLiveness, heartbeat: Mapping[str, Any], now: float, *, followed: bool
+    node: str,
+    alive: NodeLiveness,
+    heartbeat: Mapping[str, Any],
+    now: float,
+    *,
+    followed: bool,
+    since: float | None,
 ) -> Iterator[NodeTrouble]:
+    """Yield the problems of one node.
+
+    Args:
+        node: its name.
+        alive: which of its processes are alive, and its link.
+        heartbeat: content of its heartbeat file.
+        now: seconds since the epoch.
+        followed: whether a controller follows the run.
+        since: when the agent of this session started there, by our clock; None before that.
+    """
     link = alive.link
     if link is not None and not alive.known:
         if not _is_beginning(link, now, followed=followed):
             text = reasons.link(link, _last_step(heartbeat), now)
-            yield NodeTrouble(node, "link", link.state, reasons.link_since(link), text)
+            yield NodeTrouble(node, TroubleKind.LINK, link.state, reasons.link_since(link), text)
         return
     if link is not None and link.held:
-        yield NodeTrouble(node, "disk", link.held, None, reasons.held_back(node, link.held))
+        yield NodeTrouble(node, TroubleKind.DISK, link.held, None, reasons.held_back(node, link.held))
     beat = beat_time(heartbeat, link)
     if alive.any and not alive.agent:
-        yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))
-    elif beat is not None and now - beat > HEARTBEAT_LATE:
-        yield NodeTrouble(node, "agent", "late", beat, reasons.agent_late(node, now - beat))
+        yield NodeTrouble(node, TroubleKind.AGENT, "gone", beat, reasons.agent_gone(node))
+    elif beat is not None and since is not None:
+        # before a resume there was no agent to be heard, and its file is still the old one
+        heard = max(beat, since)
+        if now - heard > HEARTBEAT_LATE:
+            yield NodeTrouble(node, TroubleKind.AGENT, "late", heard, reasons.agent_late(node, now - heard))
 
 
 def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:

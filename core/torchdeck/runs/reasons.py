@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchdeck.contract.run_states import Outcome, StopCause, StopKind
-from torchdeck.quantities import ago, duration, size
+from torchdeck.quantities import ago, duration, moment, size
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
+from torchdeck.runs.run_state import AttemptView, DeviceHolder, Failure, Hang, RunState, Straggler
 from torchdeck.shown_text import shown_line
 
 STOP_REASONS: Mapping[str, str] = {
@@ -28,7 +28,7 @@ STOP_REASONS: Mapping[str, str] = {
 
 SHOWN_LOGS = 4
 """Maximum number of logs named in one sentence."""
-UNFOLLOWED = "no one follows it here: `torchdeck runs attach` does"
+UNFOLLOWED = "not followed from here: use `torchdeck runs attach`"
 """For a node that was up when its controller last reported."""
 
 
@@ -47,6 +47,10 @@ def of_phase(history: RunHistory) -> str:
         return again if last is None else f"{failure(last)}; {again}"
     if history.hangs:
         return hang(history.hangs[min(history.hangs)])
+    if history.phase in (RunState.PREPARING, RunState.STARTING, RunState.RESTARTING):
+        return "; ".join(
+            f"node {node}: {text}" for node, text in sorted(history.reports.environments.items())
+        )
     return ""
 
 
@@ -80,7 +84,7 @@ def unfollowed(seconds: float) -> str:
     """Describe a run whose controller here has been gone for so many seconds; only its nodes know its
     state.
     """
-    return f"no one has followed it here for {duration(seconds)}; whether it continues, only its nodes know"
+    return f"not followed from here for {duration(seconds)}; only its nodes know whether it continues"
 
 
 def unfollowed_node(found: LinkState, now: float) -> str:
@@ -89,8 +93,8 @@ def unfollowed_node(found: LinkState, now: float) -> str:
 
 
 def heard_of(found: LinkState, now: float) -> str:
-    """Return `, heard of last 3 min ago`; empty for a node that was never heard."""
-    return "" if found.heard is None else f", heard of last {ago(max(0.0, now - found.heard))}"
+    """Return `, last heard from 3 min ago`; empty for a node that was never heard."""
+    return "" if found.heard is None else f", last heard from {ago(max(0.0, now - found.heard))}"
 
 
 def link_since(found: LinkState) -> float | None:
@@ -111,7 +115,12 @@ def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) ->
     """Describe a node that the leader does not hear: since when, and the consequence."""
     after = "launch.node_grace" if grace is None else f"{grace:g} s"
     what = f"after {after} it was given up" if given_up else f"given up after {after}"
-    return f"node {node} has been silent to the others for {max(0.0, seconds):.0f} s ({what})"
+    return f"node {node} has been silent to the other nodes for {max(0.0, seconds):.0f} s ({what})"
+
+
+def quiet(fields: Mapping[str, Any]) -> str:
+    """Describe a training that is only watched, and of which nothing comes any more."""
+    return f"nothing was written since {moment(read.moment(fields, 'since'))}"
 
 
 def agent_gone(node: str) -> str:
@@ -137,22 +146,20 @@ def gave_leader_up(nodes: Sequence[str]) -> str:
     """Describe nodes that have ended their ranks, while the leader may continue without them."""
     return (
         f"{', '.join(nodes)} gave the leading node up and ended all ranks; if that one never returns, "
-        "`torchdeck runs stop --now` gives the run up"
+        "`torchdeck runs stop --now` gives up the run"
     )
 
 
 def alone(node: str) -> str:
     """Describe ranks that continue though the run is over."""
-    return (
-        f"ranks on node {node} were going on without the leader when it was heard of last: a stop ends them"
-    )
+    return f"ranks on node {node} continued without the leader at the last report: a stop ends them"
 
 
 def untold(nodes: Sequence[str]) -> str:
     """Describe what a controller waits for that took over the run without the gang's token."""
-    who = f"the agent on {nodes[0]} lives" if len(nodes) == 1 else f"the agents on {', '.join(nodes)} live"
+    who = f"the agent on {nodes[0]} has" if len(nodes) == 1 else f"the agents on {', '.join(nodes)} have"
     return (
-        f"an agent is missing and waits for the gang's token: {who} and did not say it yet, and "
+        f"an agent is missing and waits for the gang's token: {who} not reported it yet, and "
         f"{'is' if len(nodes) == 1 else 'are'} given up after launch.node_grace"
     )
 
@@ -173,6 +180,8 @@ def code_to_all(found: Sequence[LinkState]) -> str:
 
 def hang(found: Hang) -> str:
     """`rank 1 has made no progress for 34 s in training at step 120 (limit 30 s)`."""
+    if found.kind:
+        return _verdict(found)
     text = f"rank {found.rank} has made no progress"
     if found.still is not None:
         text += f" for {found.still:.0f} s"
@@ -183,6 +192,24 @@ def hang(found: Hang) -> str:
     if found.limit is not None:
         text += f" (limit {found.limit:.0f} s)"
     return f"{text}: {found.detail}" if found.detail else text
+
+
+def _verdict(found: Hang) -> str:
+    """Return the verdict, for how long at least, and where the evidence is; true as long as it lasts."""
+    least = found.still if found.limit is None else found.limit
+    since = "" if least is None else f" No progress for more than {least:.0f} s."
+    evidence = f" Evidence: {found.evidence}" if found.evidence else ""
+    return f"{found.detail}{since}{evidence}"
+
+
+def hung_before_stop(found: Hang) -> str:
+    """Describe the hang of a run that its user stopped."""
+    return f"before it was stopped, it hung: {hang(found)}"
+
+
+def slowed(found: Straggler) -> str:
+    """Describe ranks that made the others wait until the run ended."""
+    return f"until it ended: {found.detail}"
 
 
 def failure(found: Failure) -> str:
@@ -237,18 +264,18 @@ def of_outcome(attempt: AttemptView) -> str:
 def lost(*, same_boot: bool) -> str:
     """Describe a run without live processes and without a record of its end."""
     if same_boot:
-        return "all of its processes are gone and none of them wrote how it ended"
-    return "the machine was started again (a power cut or a reboot) while the run was going"
+        return "all of its processes are gone, and none recorded how it ended"
+    return "the machine was started again (a power cut or a reboot) during the run"
 
 
 def stopped_unread(path: str) -> str:
     """Describe a run that was being stopped, and whose final journal line cannot be read."""
-    return f"stop requested; how it ended cannot be read (damaged lines in {path})"
+    return f"stop requested; its end cannot be read (damaged lines in {path})"
 
 
 def end_unread(paths: Sequence[str]) -> str:
     """Describe a run without live processes whose final journal line may be damaged."""
-    return f"how it ended cannot be read: {', '.join(paths)} {'is' if len(paths) == 1 else 'are'} damaged"
+    return f"its end cannot be read: {', '.join(paths)} {'is' if len(paths) == 1 else 'are'} damaged"
 
 
 def damaged(path: str, why: str) -> str:
@@ -267,7 +294,7 @@ def numbers_left_out(ranks: Sequence[int]) -> str:
 
 
 def results(event: Mapping[str, Any], folder: str) -> Iterator[str]:
-    """Describe what the program wrote beside its code, as told by an event `results`.
+    """Describe what the program wrote next to its code, as told by an event `results`.
 
     Args:
         event: fields of the event.
@@ -280,7 +307,7 @@ def results(event: Mapping[str, Any], folder: str) -> Iterator[str]:
         if count and isinstance(names, list):
             shown = ", ".join(shown_line(name) for name in names if isinstance(name, str))
             more = f" and {count - len(names):,} more" if count > len(names) else ""
-            files = f"{count:,} file{'s' * (count > 1)} beside its code"
+            files = f"{count:,} file{'s' * (count > 1)} next to its code"
             if kind == "brought":
                 yield f"the program wrote {files}: they are in {folder} now ({shown}{more})"
             else:

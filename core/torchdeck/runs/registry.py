@@ -10,7 +10,7 @@ from pathlib import Path
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.folders.run_directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.view import RunView
 
@@ -64,17 +64,21 @@ class RunRegistry:
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are listed
                 yield UnreadableRun(run_id, why_unreadable(error))
 
-    def find(self, asked: str) -> RunLayout:
+    def find(self, asked: str, *, active: bool = False) -> RunLayout:
         """Return the one run that `asked` names: an id, a prefix of one, a run's name, or `latest`.
+
+        Args:
+            asked: what the user wrote.
+            active: of several runs, the only one that is not over is meant.
 
         Raises:
             RunNotFoundError: none matches, or several do.
             RunDirectoryError: it exists and is not a run directory.
             NewerFormatError: it is from a newer Torchdeck.
         """
-        return open_run_directory(self.folder / self._id_of(asked))
+        return open_run_directory(self.folder / self._id_of(asked, active=active))
 
-    def _id_of(self, asked: str) -> str:
+    def _id_of(self, asked: str, *, active: bool) -> str:
         ids = self.ids()
         if asked in ids:
             return asked
@@ -84,6 +88,8 @@ class RunRegistry:
             return self._newest(ids)
         beginning = [run_id for run_id in ids if asked and run_id.startswith(asked)]
         named = beginning or self._named(asked)
+        if active and len(named) > 1:
+            named = self._active(named) or named
         if len(named) == 1:
             return named[0]
         if named:
@@ -104,3 +110,8 @@ class RunRegistry:
     def _named(self, name: str) -> list[str]:
         views = [item for item in self.all() if isinstance(item, RunView)]
         return [view.id for view in views if view.name == name]
+
+    def _active(self, ids: list[str]) -> list[str]:
+        """Return those of which something may still run."""
+        views = [item for item in self.all() if isinstance(item, RunView) and item.id in ids]
+        return [view.id for view in views if view.processes_alive or view.needs_controller]

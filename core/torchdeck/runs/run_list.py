@@ -9,11 +9,11 @@ from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.deletion import living_alone
-from torchdeck.runs.folders.directory import open_run_directory
-from torchdeck.runs.follower import JournalFingerprints, SharedFollower, SharedFollowers
+from torchdeck.runs.folders.run_directory import open_run_directory
+from torchdeck.runs.follower import JournalFingerprints, RunPoller
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 
@@ -85,8 +85,7 @@ class RunList:
         budget: float = BUDGET,
     ) -> None:
         self._registry = RunRegistry(home)
-        self.followers = SharedFollowers(clock=clock, monotonic=monotonic)
-        """Followers of the runs that continue, shared with readers of a single run."""
+        self._clock = clock
         self._monotonic = monotonic
         self._budget = budget
         self._runs: dict[str, _Followed] = {}
@@ -113,18 +112,18 @@ class RunList:
         return RunsSeen(entries, sum(not run.was_read for run in self._runs.values()))
 
     def _followed(self, run_id: str) -> _Followed:
-        return _Followed(RunLayout(self._registry.folder / run_id), self.followers)
+        return _Followed(RunLayout(self._registry.folder / run_id), self._clock)
 
 
 class _Followed:
     """One run of the list and the state needed to poll it again."""
 
-    def __init__(self, layout: RunLayout, followers: SharedFollowers) -> None:
+    def __init__(self, layout: RunLayout, clock: Callable[[], float]) -> None:
         self.entry = RunEntry(layout.root.name, layout)
         self.was_read = False
         self.is_gone = False
-        self._followers = followers
-        self._follower: SharedFollower | None = None
+        self._clock = clock
+        self._follower: RunPoller | None = None
         self._settled: JournalFingerprints | None = None
         """Before they were read, where it was over and nothing of it lived."""
         self._curve_due = 0.0
@@ -148,7 +147,7 @@ class _Followed:
 
     def _read(self, layout: RunLayout, now: float) -> None:
         if self._follower is None:
-            self._follower = self._followers.of(open_run_directory(layout.root))
+            self._follower = RunPoller(open_run_directory(layout.root), clock=self._clock)
             self._curve_due = 0.0
         found = self._follower.look()
         view = found.view
@@ -165,7 +164,7 @@ class _Followed:
             self._settled = found.before.of_controller if view.end_written else found.before
             self._follower = None
 
-    def _curve(self, follower: SharedFollower, now: float, *, last: bool) -> tuple[float, ...]:
+    def _curve(self, follower: RunPoller, now: float, *, last: bool) -> tuple[float, ...]:
         if not last and now < self._curve_due:
             return self.entry.loss_curve
         self._curve_due = now + CURVE_INTERVAL

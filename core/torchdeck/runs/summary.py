@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit, verdict_lines
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 
 THIS_MACHINE = "localhost"
@@ -21,7 +22,7 @@ def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None
         directory: its directory, if it is to be shown.
         audit: whether it used the planned samples, if that is to be shown.
     """
-    lines = [f"{view.state}  {view.name}  ({view.id})"]
+    lines = [f"{view.state_word}  {view.name}  ({view.id})"]
     if view.why:
         lines.append(f"  {view.why}")
     lines += _failure_lines(view)
@@ -32,7 +33,7 @@ def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None
         node = view.checkpoint.node
         where = "" if node in ("", THIS_MACHINE) else f" on node {node}"
         lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}{where}")
-    lines += [f"  note: {warning}" for warning in view.warnings]
+    lines += [f"  note: {warning}" for warning in view.warnings if warning != view.why]
     lines += [f"  {line}" for line in (() if audit is None else verdict_lines(audit))]
     return lines + [f"  {line}" for line in next_lines(view)]
 
@@ -79,7 +80,13 @@ def next_lines(view: RunView) -> list[str]:
     if view.state is RunState.SUCCEEDED:
         return [f"metrics: torchdeck runs metrics {view.id}", f"output:  torchdeck runs logs {view.id}"]
     if not view.is_over:
-        return [f"watch: torchdeck runs attach {view.id}", f"stop:  torchdeck runs stop {view.id}"]
+        is_watched = view.kind == WATCHED
+        stop = (
+            f"end:   torchdeck watch --end {view.id}"
+            if is_watched
+            else f"stop:  torchdeck runs stop {view.id}"
+        )
+        return [f"watch: torchdeck runs attach {view.id}", stop]
     lines = []
     if view.resumable:
         lines.append(f"resume: torchdeck runs resume {view.id}")

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.metrics.script_state import ScriptState
-from torchdeck.quantities import rate, size
-from torchdeck.runs.script_progress import roles_of_run, script_state
-from torchdeck.runs.state import RankView
-from torchdeck.runs.training_progress_estimates import seconds_a_step, time_left, total_steps
+from torchdeck.contract.metrics.inside_state import read_inside_state
+from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.contract.metrics.script_state import ScriptState, read_script_state
+from torchdeck.quantities import duration, rate, size
+from torchdeck.runs.run_state import RankView
 from torchdeck.runs.view import RunView
-from torchdeck.trainers.roles import HELDOUT_LOSS, LOSS, MEMORY, SAMPLES, STEP_TIME, TOKENS, Roles
+from torchdeck.trainers.metric_roles import HELDOUT_LOSS, LOSS, MEMORY, SAMPLES, STEP_TIME, TOKENS, Roles
 
 if TYPE_CHECKING:
     from torchdeck.metrics import Latest, RunMetrics
+
 
 CURVE_COLUMNS = 48
 """Points of the small curve in a list of runs."""
@@ -44,13 +46,18 @@ class TrainingProgress:
     samples_per_s: float | None = None
     epoch: float | None = None
     """Epochs completed by a script; None for a recipe."""
+    steps_per_s: float | None = None
+    """Pace of a script while it runs; None for a recipe."""
+    loss_step: int | None = None
+    """Step of the loss, if it is far from `step`: metrics are still being read, or copied from a node."""
 
     @property
     def throughput(self) -> str:
-        """`12.3k tokens/s`, or samples if no tokens are counted; empty if neither is."""
-        if self.tokens_per_s is not None:
-            return f"{rate(self.tokens_per_s)} tokens/s"
-        return "" if self.samples_per_s is None else f"{rate(self.samples_per_s)} samples/s"
+        """`12.3k tokens/s`, or samples, or steps, whichever is counted first; empty if none is."""
+        for value, what in ((self.tokens_per_s, "tokens"), (self.samples_per_s, "samples")):
+            if value is not None:
+                return f"{rate(value)} {what}/s"
+        return "" if self.steps_per_s is None else f"{self.steps_per_s:.3g} steps/s"
 
     def to_json(self) -> dict[str, Any]:
         """Return its fields; null for numbers that are not finite, which JSON cannot represent."""
@@ -78,7 +85,8 @@ class TrainingProgress:
         if self.epoch is not None:
             parts.append(f"epoch {self.epoch:.4g}")
         if self.loss is not None:
-            parts.append(f"loss {self.loss:.4f}")
+            behind = "" if self.loss_step is None else f" of step {self.loss_step}"
+            parts.append(f"loss {self.loss:.4f}{behind}")
         if self.heldout_loss is not None:
             parts.append(f"held-out loss {self.heldout_loss:.4f}")
         if self.throughput:
@@ -89,7 +97,7 @@ class TrainingProgress:
             parts.append(f"memory {size(self.memory_bytes)}")
         if self.checkpoint_step is not None:
             parts.append(f"checkpoint {self.checkpoint_step}")
-        if self.step is not None and self.phase not in ("training", "starting", ""):
+        if self.step is not None and self.phase not in ("training", "starting", "running", ""):
             parts.append(self.phase)
         return parts
 
@@ -127,18 +135,22 @@ class ProgressReader:
 
     def read(self, view: RunView) -> TrainingProgress | None:
         """Return the current progress; None while nothing is known."""
-        rows = self._rows()
+        since = 0 if view.is_over else view.attempt or 0
+        begun = _first_step(view)
+        rows = {
+            role: row
+            for role, row in self._rows().items()
+            if row.attempt >= since or (row.step <= begun and role in (LOSS, HELDOUT_LOSS))
+        }
         leader = _leader(view)
-        script = None if view.kind == "recipe" else script_state(self._layout, view.world_size or 1)
-        known = (
-            rows or any(rank.step for rank in view.ranks) or (script is not None and script.step is not None)
-        )
-        if not known:
+        script = None if view.kind == "recipe" else script_state(self._layout, view.world_size or 1, since)
+        counted = script is not None and script.step is not None
+        if not (rows or counted or 0 < begun < math.inf or any(rank.step for rank in view.ranks)):
             # loading and compiling may take minutes; the state already shows "starting"
             if leader is None or leader.phase in ("", "starting") or view.kind != "recipe" or view.is_over:
                 return None
             return TrainingProgress(leader.phase, None, None)
-        step, total = _step_of(rows, leader, script), self._total_of(leader, script)
+        step, total = _step_of(rows, leader, script, begun), self._total_of(leader, script)
         # one object for every NaN: only that compares equal between two polls
         values = {role: math.nan if math.isnan(row.value) else row.value for role, row in rows.items()}
         resident = [rank.rss_bytes for rank in view.ranks if rank.rss_bytes is not None]
@@ -157,7 +169,23 @@ class ProgressReader:
             memory_bytes=values.get(MEMORY, max(resident, default=None)),
             checkpoint_step=view.checkpoint.step if view.checkpoint is not None else None,
             epoch=None if script is None else script.epoch,
+            steps_per_s=None if script is None or view.is_over else script.rate,
+            loss_step=self._other_step(rows.get(LOSS), step, script),
         )
+
+    def _other_step(self, row: Latest | None, step: int, script: ScriptState | None) -> int | None:
+        """Return the step of the newest loss if it is not that of `step`: further away than rows usually
+        are.
+        """
+        if row is None or row.step == step or self._metrics is None:
+            return None
+        if script is not None and not _counts_alike(script):
+            return None  # its rows may be numbered by something else than steps
+        from torchdeck.metrics.pace import steps_a_row
+
+        rank = self._metrics.ranks(self._names[LOSS])[0]
+        usual = steps_a_row(self._metrics, self._names[LOSS], rank)
+        return row.step if abs(step - row.step) > 2 * usual else None
 
     def _total_of(self, leader: RankView | None, script: ScriptState | None) -> int | None:
         """Return the total steps. The heartbeat is gone once the run is over; the disk is read once."""
@@ -177,6 +205,8 @@ class ProgressReader:
         for role in (STEP_TIME, LOSS) if script is not None else (STEP_TIME,):
             name = self._names.get(role, "")
             if self._metrics is not None and self._metrics.ranks(name):
+                from torchdeck.metrics.pace import seconds_a_step
+
                 return seconds_a_step(self._metrics, name, self._metrics.ranks(name)[0])
         return None
 
@@ -204,6 +234,16 @@ class ProgressReader:
         return found
 
 
+def _first_step(view: RunView) -> float:
+    """Return the step from which the current attempt continues: what came after it is done again. Infinity
+    if that is unknown, or nothing runs.
+    """
+    found = [attempt for attempt in view.attempts if attempt.number == view.attempt and not view.is_over]
+    if not found or (found[0].resume and found[0].resume_step is None):
+        return math.inf
+    return found[0].resume_step or 0
+
+
 def _leader(view: RunView) -> RankView | None:
     """Return the rank that reports: the first, or of a script the first that counts steps."""
     first = view.ranks[0] if view.ranks else None
@@ -212,15 +252,24 @@ def _leader(view: RunView) -> RankView | None:
     return next((rank for rank in view.ranks if rank.step), first)
 
 
-def _step_of(rows: Mapping[str, Latest], leader: RankView | None, script: ScriptState | None) -> int:
+def _step_of(
+    rows: Mapping[str, Latest], leader: RankView | None, script: ScriptState | None, begun: float
+) -> int:
     """Return the newest step. The heartbeat is a second old, and gone at the end: metrics may be newer.
 
     A script's rows may be numbered by something else than steps: they count only if nothing else does.
     """
-    said = leader.step or 0 if leader is not None else 0
+    said = max(int(begun) if begun < math.inf else 0, leader.step or 0 if leader is not None else 0)
     if script is not None and script.step is not None:
-        return max(said, script.step)
+        loss = rows.get(LOSS)
+        return max(said, script.step, loss.step if loss is not None and _counts_alike(script) else 0)
     return max([row.step for row in rows.values()] + [said])
+
+
+def _counts_alike(script: ScriptState) -> bool:
+    """Return whether one layer reports both step and loss."""
+    step, loss = script.origins.get("step"), script.origins.get("loss")
+    return step is not None and loss is not None and step.layer == loss.layer
 
 
 def _most(rows: list[Latest]) -> Latest:
@@ -231,3 +280,96 @@ def _most(rows: list[Latest]) -> Latest:
 
 def _is_odd(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
+
+
+# Progress of a script as its agent noted it, and which layer reports what.
+
+_SHOWN = ("step", "total", "loss")
+
+
+def script_state(layout: RunLayout, world_size: int, since: int = 0) -> ScriptState | None:
+    """Return the state of the newest attempt's rank that reports: the first, or else the last.
+
+    Args:
+        layout: of the run.
+        world_size: number of ranks.
+        since: number of the first attempt that counts.
+    """
+    for number in filter(since.__le__, reversed(layout.attempt_numbers())):
+        attempt = layout.attempt(number)
+        states = [
+            read_script_state(attempt.rank(rank).script) for rank in sorted({0, max(0, world_size - 1)})
+        ]
+        found = [state for state in states if state is not None]
+        if found:
+            return next((state for state in found if state.step is not None), found[0])
+    return None
+
+
+def roles_of_run(layout: RunLayout) -> Roles:
+    """Return the roles of a run's metrics: those that its run file names, then those of known programs."""
+    plan = read_json(layout.plan)
+    names = plan.get("metric_names") if isinstance(plan, dict) else None
+    given = names if isinstance(names, dict) else {}
+    return Roles({role: name for role, name in given.items() if isinstance(name, str)})
+
+
+def origins_sentence(state: ScriptState) -> str:
+    """Return `step and loss from trainer_state.json, total from --max_steps`; empty if nothing is known."""
+    names: dict[str, list[str]] = {}
+    for fact in _SHOWN:
+        if fact in state.origins:
+            names.setdefault(state.origins[fact].name, []).append(fact)
+    return ", ".join(f"{_listed(facts)} from {origin}" for origin, facts in names.items())
+
+
+def callback_failures(layout: RunLayout) -> tuple[str, ...]:
+    """Return one sentence per reason why ranks of the newest attempt have no callbacks any more."""
+    numbers = layout.attempt_numbers()
+    ranks: dict[str, list[int]] = {}
+    for path in layout.attempt(numbers[-1]).ranks.glob("*/inside.json") if numbers else ():
+        state = read_inside_state(path)
+        if state is not None and path.parent.name.isdecimal():
+            for failure in state.failures:
+                ranks.setdefault(failure, []).append(int(path.parent.name))
+    return tuple(
+        f"callbacks of telemetry.inside failed on {_ranks(sorted(found))} and are off; "
+        f"the program is not affected: {failure}"
+        for failure, found in ranks.items()
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {_listed([str(rank) for rank in ranks])}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+# Total number of training steps and estimated time left, from files on disk.
+
+PLAIN = 600.0
+"""Remaining time in seconds from which it is shown without seconds."""
+
+
+def time_left(seconds: float) -> str:
+    """Return `42 s`, `3 min 20 s`, `37 min`, `2 h 5 min`: no more precise than an estimate can be."""
+    if seconds < PLAIN:
+        return duration(seconds)
+    return duration(60.0 * round(seconds / 60.0)).removesuffix(" 0 s")
+
+
+def total_steps(layout: RunLayout) -> int | None:
+    """Return the total that the newest attempt with that value wrote, else the plan's; None if neither has
+    it.
+    """
+    for number in reversed(layout.attempt_numbers()):
+        progress = read_progress(layout.attempt(number).rank(0).progress)
+        if progress is not None and progress.total is not None:
+            return progress.total
+    try:
+        steps = read_json(layout.plan)["batch"]["steps"]
+    except (OSError, KeyError, TypeError):
+        return None
+    return steps if isinstance(steps, int) and not isinstance(steps, bool) and steps > 0 else None

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.contract.journal import Event
-from torchdeck.contract.run_states import Outcome, StopCause
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
-from torchdeck.runs.ended_ranks import judged_by_ranks
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
+from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged_by_ranks, state_of
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.replay.history import ENDS, RunHistory
+from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.replay.ranks_seen import rank_views
-from torchdeck.runs.state import (
+from torchdeck.runs.run_state import (
     AttemptView,
     CheckpointSeen,
     DeviceHolder,
@@ -28,14 +28,11 @@ from torchdeck.runs.state import (
     Liveness,
     RankView,
     RunState,
+    Straggler,
 )
 
 IMPORTED = "imported"
 """Kind of a run that another tool recorded: it has no plan and no run file."""
-START_GRACE = 10.0
-"""Seconds after the last event in which no process need be alive: one process hands over to another."""
-
-
 AGENT_ERROR_SINCE = 600.0
 """Seconds before a failure in which an agent's error may have caused it."""
 
@@ -94,6 +91,8 @@ class RunView:
     """(rank, process) of ranks that a plain process (`run.launcher = "python"`) started itself."""
     agent_error: str = ""
     """Agents that ended with internal errors, as a sentence; empty if none did, or long ago."""
+    stragglers: tuple[Straggler, ...] = ()
+    """Ranks that make the others wait, or did until the end of the run."""
     followed_until: float | None = None
     """Time of the last report on its nodes, for a run that may be active without a controller here; else
     None. Everything else is as of that time.
@@ -111,11 +110,31 @@ class RunView:
     @property
     def may_have_audit(self) -> bool:
         """Whether its samples can be compared with the plan; the audit itself costs an import of NumPy."""
-        return self.is_over and self.kind not in ("script", "module", IMPORTED)
+        return self.is_over and self.kind not in ("script", "module", IMPORTED, WATCHED)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether Torchdeck did not start it: it was imported, or is only watched."""
+        return self.kind in (IMPORTED, WATCHED)
+
+    @property
+    def is_ended_watch(self) -> bool:
+        """Whether what was watched is over, and only its parent process knows whether it failed."""
+        return self.kind == WATCHED and self.state is RunState.SUCCEEDED
+
+    @property
+    def state_word(self) -> str:
+        """State as it is shown; the state itself is `state`."""
+        return "ENDED" if self.is_ended_watch else self.state.value
 
     @property
     def is_over(self) -> bool:
         return self.state.is_terminal
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether ranks of it make no progress now."""
+        return bool(self.hangs) and not self.is_over
 
     @property
     def needs_controller(self) -> bool:
@@ -126,6 +145,9 @@ class RunView:
         """Return plain dicts, lists, strings and numbers; `exit_code` is null while the run is active."""
         value = dataclasses.asdict(self)
         del value["unfenced"]  # for controllers; `runs show` has it as text
+        for attempt in value["attempts"]:
+            for exit_ in attempt["exits"]:
+                del exit_["time"]  # the timeline has it
         if self.checkpoint is not None and not self.checkpoint.kind:
             del value["checkpoint"]["kind"], value["checkpoint"]["about"]
         value["state"] = self.state.value
@@ -172,34 +194,20 @@ def view(
 ) -> RunView:
     """Return the view of a history that was fed event by event; otherwise as `fold`."""
     created = history.created.fields if history.created else {}
-    ahead = clock_ahead(history, liveness)
-    attempts = tuple(
-        _whole_attempt(history.attempts[number], history, heartbeats, ahead)
-        for number in sorted(history.attempts)
-    )
-    current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
-    if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
-        current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
-        attempts = tuple(current if each.number == current.number else each for each in attempts)
-    state, why = _state(history, current, liveness, now, damage)
+    attempts, current = _attempts(history, heartbeats, liveness)
+    state, reason = state_of(history, current, liveness, now, damage)
     agent_error = _agent_error(history, current, liveness)
-    if state in (RunState.FAILED, RunState.LOST):
-        # later reports of ranks may be a consequence
-        why = "; ".join(filter(None, (agent_error, why)))
-    last = attempts[-1].first_failure if attempts else None
-    end = history.end
-    standing = history.hangs
-    hangs = tuple(standing[rank] for rank in sorted(standing))
+    hangs = tuple(hang for _, hang in sorted(history.hangs.items()))
     troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
         id=run_id,
         name=read.text(created, "name") or run_id,
         state=state,
-        why=reasons.placed(why, last),
+        why=_why(state, reason, agent_error, attempts),
         created=_created(history, first),
         started=first,
-        ended=_ended(history, current, state, liveness),
+        ended=end_time(history, current, state, liveness),
         attempt=history.attempt,
         attempts=attempts,
         kind=read.text(created, "kind"),
@@ -210,8 +218,8 @@ def view(
         world_size=read.whole(created, "world_size"),
         fingerprint=read.text(created, "fingerprint"),
         first_failure=current.first_failure if current else None,
-        resumable=_resumable(history, state),
-        checkpoint=_checkpoint(history, end, liveness),
+        resumable=is_resumable(history, state),
+        checkpoint=_checkpoint(history, history.end, liveness),
         devices=history.nodes.devices,
         held_by=history.held_by,
         refused=history.refused,
@@ -220,18 +228,48 @@ def view(
         requests_waiting=history.requests_waiting,
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
-        # the leader writes the end last: a process that cannot be seen after it is taken to be gone
-        processes_alive=liveness.nodes_alive if end is None and history.is_begun else liveness.seen_alive,
+        processes_alive=_processes_alive(history, liveness),
         warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
-        found_ranks=() if state.is_terminal else tuple(history.found_ranks.items()),
+        found_ranks=() if state.is_terminal else tuple(history.reports.found_ranks.items()),
         agent_error=agent_error,
         finishes=history.finishes,
-        end_written=end is not None,
+        end_written=history.end is not None,
         troubles=troubles,
         nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
         unfenced=tuple(sorted(history.unfenced)),
+        stragglers=history.reports.stragglers.of(history.attempt),
         followed_until=None if state.is_terminal else liveness.followed_until,
     )
+
+
+def _why(state: RunState, reason: str, agent_error: str, attempts: Sequence[AttemptView]) -> str:
+    """Return why the run is in its state, with the place of the first failure."""
+    if state in (RunState.FAILED, RunState.LOST):
+        # later reports of ranks may be a consequence
+        reason = "; ".join(filter(None, (agent_error, reason)))
+    return reasons.placed(reason, attempts[-1].first_failure if attempts else None)
+
+
+def _processes_alive(history: RunHistory, liveness: Liveness) -> bool:
+    # the leader writes the end last: a process that cannot be seen after it is taken to be gone
+    return liveness.nodes_alive if history.end is None and history.is_begun else liveness.seen_alive
+
+
+def _attempts(
+    history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], liveness: Liveness
+) -> tuple[tuple[AttemptView, ...], AttemptView | None]:
+    """Return all attempts, and the current one."""
+    created = history.created.fields if history.created else {}
+    ahead = clock_ahead(history, liveness)
+    attempts = tuple(
+        _whole_attempt(history.attempts[number], history, heartbeats, ahead)
+        for number in sorted(history.attempts)
+    )
+    current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
+    if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
+        current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
+        attempts = tuple(current if each.number == current.number else each for each in attempts)
+    return attempts, current
 
 
 def _whole_attempt(
@@ -299,84 +337,11 @@ def _created(history: RunHistory, started: float | None) -> float | None:
     return history.created.time if started is None else min(history.created.time, started)
 
 
-def _state(
-    history: RunHistory,
-    current: AttemptView | None,
-    liveness: Liveness,
-    now: float,
-    damage: Sequence[JournalDamage],
-) -> tuple[RunState, str]:
-    if history.end is not None:
-        return ENDS[read.text(history.end.fields, "state")], read.text(history.end.fields, "why")
-    # before any agent was started, nothing unseen can be alive
-    alive = liveness.nodes_alive if liveness.controller and history.is_begun else liveness.seen_alive
-    if history.transport_failure is not None and not alive:
-        return RunState.FAILED, history.transport_failure
-    if liveness.controller or liveness.nodes_alive:
-        return history.phase, reasons.of_phase(history)
-    quiet = now - (_last_time(history, liveness) or 0.0)
-    if quiet < START_GRACE and history.phase in (RunState.PENDING, RunState.PREPARING):
-        return history.phase, reasons.of_phase(history)
-    state, why = _left_alone(history, current, liveness)
-    hidden = [each for each in damage if each.hides_events and each.node not in history.nodes.followers]
-    if hidden and state in (RunState.FAILED, RunState.LOST):
-        return _hidden_end(history, hidden)
-    return state, why
-
-
-def _hidden_end(history: RunHistory, hidden: Sequence[JournalDamage]) -> tuple[RunState, str]:
-    """Return the state if the final line may be an unreadable one: nothing shows that the run failed."""
-    if history.stopping is not None and history.stopping[1] == StopCause.USER:
-        return RunState.CANCELLED, reasons.stopped_unread(hidden[0].path)
-    return RunState.LOST, reasons.end_unread([each.path for each in hidden])
-
-
-def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> tuple[RunState, str]:
-    """Return what is still known if no process is alive and the run's end was never written."""
-    if current is None:
-        return RunState.FAILED, reasons.never_started(history.agents)
-    outcomes: dict[str, RunState] = {
-        Outcome.SUCCEEDED: RunState.SUCCEEDED,
-        Outcome.STOPPED: RunState.CANCELLED,
-        Outcome.FAILED: RunState.FAILED,
-    }
-    known = outcomes.get(current.outcome or "")
-    if known is not None:
-        return known, reasons.of_outcome(current)
-    return RunState.LOST, reasons.lost(same_boot=liveness.same_boot)
-
-
-def _ended(
-    history: RunHistory, current: AttemptView | None, state: RunState, liveness: Liveness
-) -> float | None:
-    if not state.is_terminal:
-        return None
-    if history.finished is not None:
-        return history.finished.time - clock_ahead(history, liveness)
-    if history.end is not None:
-        return history.end.time  # a controller's, by this machine's clock
-    if current is not None and current.ended is not None:
-        return current.ended
-    # the time was not recorded; the last event is the latest time known
-    return _last_time(history, liveness)
-
-
-def _last_time(history: RunHistory, liveness: Liveness) -> float | None:
-    """Return the time of the last event by our clock."""
-    return max((time - node_ahead(node, liveness) for node, time in history.last_times.items()), default=None)
-
-
-def _resumable(history: RunHistory, state: RunState) -> bool:
-    if history.end is not None:
-        return history.end.fields.get("resumable") is True
-    return state.is_terminal and state is not RunState.SUCCEEDED and history.checkpoint is not None
-
-
 def _checkpoint(history: RunHistory, finished: Event | None, liveness: Liveness) -> CheckpointSeen | None:
-    seen = history.checkpoint
+    seen = history.checkpoints.newest
     path = read.text(finished.fields, "checkpoint") if finished else ""
     if path and (seen is None or seen.path != path):
-        known = [each for each in history.of_script.values() if each.path == path]
+        known = [each for each in history.checkpoints.of_script.values() if each.path == path]
         seen = known[-1] if known else CheckpointSeen(None, path)
     if seen is None or seen.time is None:
         return seen
@@ -395,17 +360,23 @@ def _warnings(
     if agent_error and state not in (RunState.FAILED, RunState.LOST):
         found.append(agent_error)
     found += read.absent(history.created.fields) if history.created is not None else ()
-    found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
-    if history.numbers_left_out:
-        found.append(reasons.numbers_left_out(sorted(history.numbers_left_out)))
+    found += [reasons.damaged(path, why) for path, why in history.reports.damaged.items()]
+    if history.reports.numbers_left_out:
+        found.append(reasons.numbers_left_out(sorted(history.reports.numbers_left_out)))
     created = history.created.fields if history.created is not None else {}
-    for event in history.results.values():
+    for event in history.reports.results.values():
         found += reasons.results(event.fields, read.text(created, "code_folder"))
-    if history.strangers is not None:
-        found.append(reasons.strangers(history.strangers.fields))
+    if history.reports.strangers is not None:
+        found.append(reasons.strangers(history.reports.strangers.fields))
     if state.is_terminal:
+        hung = history.hangs_at_stop if state is not RunState.SUCCEEDED else {}
+        found += [reasons.hung_before_stop(hung[rank]) for rank in sorted(hung)[:1]]
+        found += [reasons.slowed(each) for each in history.reports.stragglers.of(history.attempt)]
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
+    if history.reports.quiet is not None:
+        found.append(reasons.quiet(history.reports.quiet.fields))
     found += [reasons.hang(hang) for hang in hangs]
+    found += [each.detail for each in history.reports.stragglers.of(history.attempt)]
     found += [reasons.leaderless(node, what) for node, what in sorted(history.nodes.leaderless.items())]
     if left := sorted(history.nodes.gave_up_leader - history.nodes.leaderless.keys()):
         found.append(reasons.gave_leader_up(left))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -37,4 +38,8 @@ def log_of_this_process(environ: Mapping[str, str] = os.environ) -> LogFunction:
     except LauncherVariableError as error:
         logging.getLogger("torchdeck").warning("torchdeck.log does nothing: %s", error)
         return log
-    return log if layout is None else MetricsWriter(layout.metrics, source="log").log
+    if layout is None:
+        return log
+    writer = MetricsWriter(layout.metrics, source="log")
+    atexit.register(writer.close)  # the last rows get their checksum
+    return writer.log

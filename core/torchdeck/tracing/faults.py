@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from torchdeck.distributed.recipe import RecipeError, RecipeImportError
+from torchdeck.distributed.recipe_loading import RecipeError, RecipeImportError
 
 
 class TracingError(Exception):

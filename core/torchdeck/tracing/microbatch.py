@@ -18,18 +18,19 @@ from torch.utils.hooks import RemovableHandle
 
 from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import Recipe
-from torchdeck.distributed.trainer.losses import checked_loss
+from torchdeck.distributed.recipe_loading import Recipe
+from torchdeck.distributed.trainer.loss_checks import checked_loss
+from torchdeck.tracing.counted import Counted
 from torchdeck.tracing.faults import explained
+from torchdeck.tracing.parameter_units import UnitMap
 from torchdeck.tracing.request import WantedTrace
 from torchdeck.tracing.storages import Change, Mark, StorageLog
-from torchdeck.tracing.units import UnitMap
 
 _WORKSPACE = {
-    "convolution": "kernels of convolutions take workspace of their own while they run, which is not counted",
-    "mkldnn_rnn_layer": "an LSTM keeps a workspace until backward, not counted here: real memory is higher",
+    "convolution": "workspace of convolutions is counted on CPUs (oneDNN) and not on GPUs (cuDNN)",
+    "mkldnn_rnn_layer": "workspace of an LSTM is counted on CPUs (oneDNN) and not on GPUs (cuDNN)",
 }
-"""Operation → note on memory that is not seen, as it never passes through Python."""
+"""Operation → note on memory that never passes through Python."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def trace_microbatch(
     batch: list[Any],
     samples: int,
     precision: str,
+    counted: Counted,
 ) -> TracedMicrobatch:
     """Run `model` once and record its allocations.
 
@@ -69,6 +71,7 @@ def trace_microbatch(
         batch: holds only the batch, and is emptied, as the batch must not outlive the step.
         samples: number of samples in the batch.
         precision: precision of the run.
+        counted: is told which unit is reached.
 
     Raises:
         RecipeError, TracingError: the loss or backward fails.
@@ -81,7 +84,15 @@ def trace_microbatch(
     log.allocated(data)
     inputs = {log.number(tensor) for tensor in data}
     del data
-    with marked(units, log.mark) as marks, _no_collection(), log:
+
+    def note(event: Event, unit: int) -> None:
+        log.mark(event, unit)
+        if event in (Event.FORWARD_END, Event.BACKWARD_END):
+            counted.reached(
+                unit + 1, "" if event is Event.FORWARD_END else f"{samples:,} samples, back in unit"
+            )
+
+    with marked(units, note) as marks, _no_collection(), log:
         tokens = run_microbatch(recipe, model, batch, samples, precision, marks)
     parameters = [p for p in model.parameters() if p.grad is not None]
     gradients = {log.number(p.grad): units.of_tensor[id(p)] for p in parameters if p.grad is not None}
@@ -184,6 +195,7 @@ def make_trace(
         number = entry.storage
         if number not in named:
             kind = Event.LOGITS if position in logits else Event.ACTIVATION
+            kind = Event.KERNEL if number in log.kernels else kind
             named[number] = (kind, inside[-1] if inside else ROOT)
         rows.append((*named[number], entry.size))
     return Trace.of_rows(wanted.microbatch, rows, cast=wanted.cast, checkpointing=wanted.checkpointing)

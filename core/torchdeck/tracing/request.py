@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from torchdeck.distributed.checked import SettingsError, read_fields
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
 
 REQUEST_VERSION = 1
 
@@ -76,7 +76,7 @@ class TraceRequest:
 
 def _check(wanted: WantedTrace, path: str) -> None:
     if wanted.microbatch < 1:
-        raise SettingsError(f"{path}.microbatch is {wanted.microbatch}; right is 1 or more")
+        raise SettingsError(f"{path}.microbatch is {wanted.microbatch}; expected 1 or more")
     for i, batch in enumerate(wanted.batches):
         if not batch.samples or min(batch.samples) < 0:
             raise SettingsError(f"{path}.batches[{i}].samples must be whole numbers from 0, one at least")

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchdeck.tracing.kernel_memory import steps_inside, workspace
+
 _CAST = torch.ops.aten._to_copy.default  # noqa: SLF001 - the operation's public name
 
 
@@ -42,6 +44,7 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
         entries: events in order.
         operations: names of all operations, without namespace and overload.
         casts: numbers of storages that hold a copy of another one in another dtype → number of the original.
+        kernels: numbers of the memory that kernels take for themselves.
     """
 
     def __init__(self) -> None:
@@ -49,6 +52,7 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
         self.entries: list[Change | Mark] = []
         self.operations: set[str] = set()
         self.casts: dict[int, int] = {}
+        self.kernels: set[int] = set()
         self._known: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         """Address of a live storage → a reference that tells its end, its number, bytes counted."""
         self._count = 0
@@ -64,6 +68,7 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
             self.number(tensor)
         result = func(*args, **kwargs)
         self.operations.add(func.overloadpacket.__name__)
+        self._run_inside(func, args, result)
         after: list[Tensor] = []
         _collect(result, after)
         self.allocated(after)
@@ -86,12 +91,28 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
         """Log the begin or end of a phase."""
         self.entries.append(Mark(int(kind), unit))
 
+    def _run_inside(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Count what the kernel of an operation takes, and its results in between."""
+        steps = steps_inside(func, args, result)
+        if not steps:
+            return
+        kept = workspace(func, args)
+        if kept and not result[-1].numel():  # without memory torch gives it no size
+            self.kernels.add(self._add(result[-1].untyped_storage(), kept))
+        number, self._count = self._count, self._count + 1
+        self.kernels.add(number)
+        for step in steps:
+            if isinstance(step, Tensor):
+                self._note(step)
+            else:
+                self.entries.append(Change(number, step))
+
     def _note(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         known = self._known.get(storage._cdata)  # noqa: SLF001
         if known is None:
             self._add(storage, storage.nbytes())
-        elif known[2] and storage.nbytes() != known[2]:  # resized in place
+        elif known[2] and storage.nbytes() != known[2] and known[1] not in self.kernels:  # resized in place
             self.entries.append(Change(known[1], storage.nbytes() - known[2]))
             self._known[storage._cdata] = (known[0], known[1], storage.nbytes())  # noqa: SLF001
 

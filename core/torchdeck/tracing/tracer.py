@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,29 +13,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import default_collate
 
 from torchdeck.contract.plan.model_profile import NO_BLOCKS, ModelProfile
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.batches import SizedDataset, takes_layout
+from torchdeck.distributed.fsdp_units import blocks_of, checkpoint_blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import DTYPES
-from torchdeck.distributed.recipe import Recipe, RecipeError, RecipeImportError, load_recipe
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import Recipe, RecipeError, RecipeImportError, load_recipe
 from torchdeck.distributed.seeding import seed_all
-from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_model, build_training_data
 from torchdeck.distributed.trainer.training_data import check_collate
-from torchdeck.distributed.units import blocks_of, checkpoint_blocks
 from torchdeck.environment import Place
+from torchdeck.tracing.counted import Counted, Progress, ended, modules_counted
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, WithoutGpu, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
+from torchdeck.tracing.parameter_units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
-from torchdeck.tracing.units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
 
 # Data set of a recipe, for its size and the shapes of a batch; its content is not kept.
 
 _TIMEOUT = 60.0
+_LEAST_BYTES = 64
+"""Memory of the smallest Python object in a list."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +50,52 @@ class TracingData:
     heldout_samples: int | None
     """None if nothing is evaluated or held out."""
 
-    def batch(self, wanted: int | PlannedBatch) -> Any:
+    def batch(self, wanted: int | PlannedBatch, progress: Progress = lambda _text: None) -> Any:
         """Return that many samples from the first on (repeated if there are fewer), or those of a plan, as a
         batch.
 
         Raises:
-            RecipeError, TracingError: a sample is missing, cannot be read, or does not fit the others.
+            RecipeError, TracingError: a sample is missing, cannot be read, or does not fit the others, or
+                they do not fit into memory.
         """
         size = len(self.train)
         layout: Layout | None = None
+        ids: Sequence[int]
         if isinstance(wanted, int):
-            ids = tuple(i % size for i in range(wanted))
+            ids = range(wanted)  # none of them is stored: there may be a billion
         else:
             ids, layout = wanted.samples, Layout(wanted.max_len, wanted.row_sizes)
-        if max(ids) >= size:
-            raise RecipeError(
-                f"the batch plan names sample {max(ids)}, and the data has {size}: build the plan for this "
-                "data"
-            )
+            if max(ids) >= size:
+                raise RecipeError(
+                    f"the batch plan names sample {max(ids)}, and the data has {size}: build the plan for "
+                    "this data"
+                )
         collate: Callable[..., Any] = self.recipe.collate or default_collate
         with explained("reading samples", self.recipe.name):
-            samples = [self.train[i] for i in ids]
+            samples = self._samples(ids, size, progress)
         with explained("collate(samples)" if self.recipe.collate else "collating", self.recipe.name):
             return collate(samples, layout=layout) if takes_layout(collate) else collate(samples)
+
+    def _samples(self, ids: Sequence[int], size: int, progress: Progress) -> list[Any]:
+        samples: list[Any] = []
+        counted, most = Counted(progress, "reading samples:", len(ids)), 0
+        for number, sample in enumerate(ids):
+            samples.append(self.train[sample % size])
+            counted.reached(number)
+            if number == 0:
+                most = max(1, available_memory() // _bytes_of(samples[0]))
+            if number == 0 and len(ids) > most:
+                raise TracingError(
+                    f"a microbatch of {len(ids):,} samples does not fit into memory here, which has room for "
+                    f"{most:,}: lower training.microbatch"
+                )
+        return samples
+
+
+def _bytes_of(sample: Any) -> int:
+    """Return the memory of a sample, at least that of the smallest object."""
+    leaves = tree_leaves(sample)
+    return sum(max(_LEAST_BYTES, int(getattr(leaf, "nbytes", 0))) for leaf in leaves) or _LEAST_BYTES
 
 
 def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
@@ -89,10 +116,6 @@ def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
         with explained('build_data(options, "heldout")', recipe.name):
             heldout = build_heldout_data(recipe, options, alone, request.seed)
     return TracingData(recipe, train, None if heldout is None else len(heldout))
-
-
-Progress = Callable[[str], None]
-"""Called with a short description of the current work."""
 
 
 def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
@@ -123,11 +146,11 @@ def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> M
     tracer = _Tracer(recipe, request, data, fake)
     real = replace(tracer, fake=None)
     try:
-        model = tracer.build()
+        model = tracer.build(progress)
     except ValuesNeededError:
         progress("building the model with real memory")
         with bounded_memory():
-            model = real.build()
+            model = real.build(progress)
         forget_values(model, fake)
     try:
         return tracer.profile(model, progress)
@@ -145,7 +168,7 @@ def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> M
 def _trace_with_memory(tracer: _Tracer, reason: str, progress: Progress) -> ModelProfile:
     progress("building the model with real memory")
     with bounded_memory():
-        profile = tracer.profile(tracer.build(), progress)
+        profile = tracer.profile(tracer.build(progress), progress)
     note = f"traced with real tensors, as shapes may depend on values: {reason}"
     return replace(profile, notes=(*profile.notes, note))
 
@@ -160,12 +183,13 @@ class _Tracer:
     fake: FakeTensorMode | None
     """None: real tensors."""
 
-    def build(self) -> nn.Module:
+    def build(self, progress: Progress) -> nn.Module:
         """Build the model, ready to train."""
         seed_all(self.request.seed)
         building = nullcontext() if self.fake is None else fake_building()
         own = explained("build_model(options)", self.recipe.name, as_in_ranks=True)
-        with self._tensors(), building, WithoutGpu(), own:
+        counting = modules_counted(progress)
+        with self._tensors(), building, WithoutGpu(), own, counting:
             model = build_model(self.recipe, self.request.model).train()
         check_tensors(model)
         return model
@@ -176,15 +200,19 @@ class _Tracer:
         with explained("blocks(model)", recipe.name):
             units, notes = map_units(model, recipe, request.fsdp)
         parameters, buffers = parameter_infos(model, units), buffer_infos(model, units)
-        traced = [
-            self._trace(each, model, units, progress) for each in request.traces if not each.checkpointing
-        ]
+        numbers, total = itertools.count(1), len(request.traces)
+
+        def traces(some: Sequence[WantedTrace]) -> Iterator[TracedMicrobatch]:
+            for each, number in zip(some, numbers, strict=False):
+                yield self._trace(each, model, units, ended(progress, f", trace {number} of {total}"))
+
+        traced = list(traces([wanted for wanted in request.traces if not wanted.checkpointing]))
         again = [wanted for wanted in request.traces if wanted.checkpointing]
         if again and (recipe.blocks is None or not blocks_of(model, recipe.blocks)):
             notes += (NO_BLOCKS,)
         elif again:
             checkpoint_blocks(model, recipe.blocks)
-            traced += [self._trace(each, model, units, progress) for each in again]
+            traced += traces(again)
         return ModelProfile(
             source="traced",
             parameters=parameters,
@@ -215,15 +243,18 @@ class _Tracer:
         progress: Progress,
     ) -> TracedMicrobatch:
         samples = batch if isinstance(batch, int) else len(batch.samples)
-        progress(f"tracing {samples} samples")
+        progress(f"{samples:,} samples")
         request = self.request
         weights: AbstractContextManager[object] = nullcontext()
         if wanted.cast:
             weights = gathered(model, units, gathered_dtype(DTYPES[request.precision], request.fsdp))
-        holder = [self.data.batch(batch)]
+        holder = [self.data.batch(batch, progress)]
         with self._tensors(), WithoutGpu(), weights:
             holder[0] = self._like(holder[0])
-            return trace_microbatch(wanted, self.recipe, model, units, holder, samples, request.precision)
+            counted = Counted(progress, f"{samples:,} samples, unit", len(units.names))
+            return trace_microbatch(
+                wanted, self.recipe, model, units, holder, samples, request.precision, counted
+            )
 
     def _tensors(self) -> AbstractContextManager[object]:
         return nullcontext() if self.fake is None else self.fake
@@ -262,7 +293,7 @@ def bounded_memory(size: int = MAX_BYTES) -> Iterator[None]:
     memory, to avoid swapping.
     """
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = _kilobytes(_STATUS, "VmData", 0) + min(size, _kilobytes(_MEMINFO, "MemAvailable", 2 * size) // 2)
+    wanted = _kilobytes(_STATUS, "VmData", 0) + available_memory(size)
     if before[1] != resource.RLIM_INFINITY:
         wanted = min(wanted, before[1])
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, before[1]))
@@ -270,6 +301,11 @@ def bounded_memory(size: int = MAX_BYTES) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def available_memory(most: int = MAX_BYTES) -> int:
+    """Return half of the machine's free memory in bytes, at most `most`."""
+    return min(most, _kilobytes(_MEMINFO, "MemAvailable", 2 * most) // 2)
 
 
 def _kilobytes(file: Path, wanted: str, default: int) -> int:

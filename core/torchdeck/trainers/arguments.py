@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,15 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml", ".py")
 _LINE = re.compile(
     r"^\s{0,64}['\"]?(?P<name>[\w.-]{1,128})['\"]?\s{0,8}[:=]\s{0,8}(?P<value>[^\s#].{0,2048})$"
 )
+_OPENED = re.compile(r"^\s{0,64}(?P<name>[\w.-]{1,128})\s{0,8}:$")
+"""A YAML key whose items are on the lines below."""
+_ITEM = re.compile(r"^\s{0,64}- {1,8}(?P<value>[^\s:]{1,256})$")
+_LISTS = frozenset(("lora_target_modules", "target_modules", "fsdp"))
+"""Flags that take several words."""
+_DEEPSPEED_FILES = frozenset(("deepspeed", "deepspeed_config", "deepspeed_config_file"))
+_CONFIG_FLAGS = frozenset((*_DEEPSPEED_FILES, "config", "config_file"))
+_CONFIG_FIRST = ("axolotl", "llamafactory")
+"""Packages whose programs take a config file as an argument without a flag."""
 _COMMENT = re.compile(r"\s#.*$")
 
 
@@ -80,6 +90,8 @@ class Named(NamedTuple):
     value: str
     origin: str
     """For a person: `--max_steps`, or `max_steps in sft.yaml`."""
+    file: str = ""
+    """Name of its config file; empty for an argument."""
 
 
 class Arguments(NamedTuple):
@@ -106,7 +118,7 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
     folders: list[Path] = []
     total, origin, checkpoint = None, "", None
     for name, named in given:
-        if _matches(name, _FOLDERS) and len(folders) < MOST_FOLDERS:
+        if _matches(name, _FOLDERS) and len(folders) < MOST_FOLDERS and named.value != "true":
             folders.append(_absolute(named.value, working_dir))
         elif total is None and _matches(name, _STEPS) and re.fullmatch(r"[1-9]\d{0,11}", named.value):
             total, origin = int(named.value), named.origin
@@ -126,36 +138,82 @@ def read_arguments(command: Sequence[str], working_dir: Path, environment: Mappi
 def named_values(command: Sequence[str], working_dir: Path) -> list[tuple[str, Named]]:
     """Return everything that the command of a rank names, as (name, value): arguments, then config files.
 
+    The last of repeated arguments counts, as argparse and Hydra have it.
+
     Args:
         command: interpreter, script or module, arguments.
         working_dir: of the ranks; relative paths begin there.
     """
-    given = list(_given(command))
-    for path in _configs(command, working_dir):
-        given += [(name, Named(value, f"{name} in {path.name}")) for name, value in _in_config(path)]
+    last = {name.lower().replace("-", "_"): (name, named) for name, named in _given(command)}
+    given = list(last.values())
+    files = _configs(command, working_dir)
+    for path in files:  # grows: a file may name DeepSpeed's
+        inside = list(_in_config(path))
+        given += [(name, Named(value, f"{name} in {path.name}", path.name)) for name, value in inside]
+        files += [
+            file
+            for name, value in inside
+            if _matches(name, _DEEPSPEED_FILES) and value.endswith(".json")
+            if (file := _absolute(value, working_dir)) not in files and len(files) < MOST_CONFIGS
+        ]
     return given
 
 
+def missing_configs(
+    command: Sequence[str], given: Sequence[tuple[str, Named]], working_dir: Path
+) -> Iterator[str]:
+    """Yield each config file that is named and does not exist, as a sentence.
+
+    Args:
+        command: interpreter, script or module, arguments.
+        given: values that the command names.
+        working_dir: of the ranks, on this machine; nothing is known of a folder that is not here.
+    """
+    if not working_dir.is_dir():
+        return
+    named = [(each.value, f"named by {each.origin}") for name, each in given if _matches(name, _CONFIG_FLAGS)]
+    if any(word.partition(".")[0] in _CONFIG_FIRST for word in command[:3]):
+        named += [
+            (word, "named by the arguments")
+            for before, word in pairwise(command[2:])
+            if not before.startswith("-") and "=" not in word
+        ]
+    for value, by in named:
+        own = value.endswith(_CONFIGS) and not value.startswith(("/", "~", "-")) and "://" not in value
+        if own and not ("\0" in value or "$" in value) and not (working_dir / value).exists():
+            yield f"{value}, {by}, does not exist in {working_dir}"
+
+
 def _given(command: Sequence[str]) -> Iterator[tuple[str, Named]]:
-    """Yield `--name value`, `--name=value` and `group.name=value` as (name, value)."""
+    """Yield `--name value`, `--name=value` and `group.name=value` as (name, value); a bare `--name` is
+    `true`.
+    """
     for number, word in enumerate(command):
         flag, equals, value = word.partition("=")
         name = flag.lstrip("-+~")
         if equals and name and " " not in name:
             yield name, Named(_plain(value), flag)
-        elif word.startswith("--") and number + 1 < len(command) and not command[number + 1].startswith("--"):
-            yield name, Named(_plain(command[number + 1]), flag)
+        elif word.startswith("--") and name:
+            words = list(takewhile(lambda later: not later.startswith("--"), command[number + 1 :]))
+            if not _matches(name, _LISTS):
+                words = words[:1]
+            yield name, Named(_plain(" ".join(words)) if words else "true", flag)
 
 
 def _configs(command: Sequence[str], working_dir: Path) -> list[Path]:
     """Return the config files that the command names; the program itself is none."""
-    found = []
+    found: list[tuple[str, Path]] = []
     script = next((word for word in command[1:] if word.endswith(".py") or word == "-m"), None)
-    for word in command[1:]:
-        name = word.partition("=")[2] if word.startswith("-") else word
+    for before, word in pairwise(command):
+        flag, _, name = word.partition("=") if word.startswith("-") else (before, "", word)
         if word != script and name.endswith(_CONFIGS) and len(name) < TEXT_LIMIT and "\0" not in name:
-            found.append(_absolute(name, working_dir))
-    return found[:MOST_CONFIGS]
+            key = flag.lstrip("-") if flag.startswith("--") else ""
+            if _matches(key, _DEEPSPEED_FILES):
+                found = [each for each in found if each[0] != key]
+            # of the files of a repeated flag the last counts most
+            at = next((number for number, each in enumerate(found) if key and each[0] == key), len(found))
+            found.insert(at, (key, _absolute(name, working_dir)))
+    return [path for _, path in found][:MOST_CONFIGS]
 
 
 def _in_config(path: Path) -> Iterator[tuple[str, str]]:
@@ -167,12 +225,21 @@ def _in_config(path: Path) -> Iterator[tuple[str, str]]:
             return
     except (OSError, UnreadableFileError, JsonError):
         return
-    group = ""
-    for line in content.decode("utf-8", "replace").splitlines():
+    group, key, items = "", "", list[str]()
+    for whole in (*content.decode("utf-8", "replace").splitlines(), ""):
+        line = _COMMENT.sub("", whole).rstrip()
+        item = _ITEM.match(line)
+        if item and key:
+            items.append(_plain(item["value"]))
+            continue
+        if items:
+            yield group + key, " ".join(items)[:TEXT_LIMIT]
+        opened = _OPENED.match(line)
+        key, items = opened["name"] if opened else "", []
         header = re.fullmatch(r"\s*\[([\w.-]{1,128})\]\s*", line)
         if header:
             group = header[1] + "."
-        match = _LINE.match(_COMMENT.sub("", line).rstrip().rstrip(","))
+        match = _LINE.match(line.rstrip(","))
         if match:
             yield group + match["name"], _plain(match["value"])
 
@@ -185,6 +252,8 @@ def _in_object(value: object, group: str) -> Iterator[tuple[str, str]]:
             yield from _in_object(inner, f"{group}{name}.")
         elif isinstance(inner, (str, int, float)):
             yield group + name, str(inner)
+        elif isinstance(inner, list) and inner and all(isinstance(item, (str, int)) for item in inner):
+            yield group + name, " ".join(map(str, inner))[:TEXT_LIMIT]
 
 
 def _matches(name: str, known: frozenset[str]) -> bool:

@@ -1,33 +1,36 @@
 """`trusted.json`: folders and files whose code the user has trusted.
 
 A folder is trusted with all its present and future content; a file by its content. Both need confirmation
-again after their owner or mode has changed, and entries that others can write do not apply.
+again after their owner or mode has changed, and entries that others can write do not apply. An activation
+script on a node is trusted by its content; the node itself checks owner and mode.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.bounded_file import UnreadableFileError
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
-from torchdeck.trust.entry import Trusted, is_path
+from torchdeck.trust.trusted_entry import TRUST_PAGE, Trusted, is_path, is_written
 from torchdeck.trust.writers import Writers, other_writers
 
 LOCK_LIMIT = 10.0
 """Seconds to wait for another process that changes the list."""
 _VERSION = 2
+_DIGEST = re.compile("([0-9a-f]{64})?")
 
 
 class TrustError(Refusal):
     """Something cannot be trusted, or the list cannot be used; the message has the reason and the fix."""
 
-    page = "recipes#trust"
+    page = TRUST_PAGE
 
 
 class Standing(NamedTuple):
@@ -38,6 +41,37 @@ class Standing(NamedTuple):
     """Why it cannot be trusted in its state: others can write it."""
     changed: str = ""
     """Why confirmation is needed again; empty if it was never trusted."""
+
+
+class NodeScript(NamedTuple):
+    """Activation script of a node."""
+
+    node: str
+    path: str
+    """Path on the node, as in the node inventory; may begin with `~/`."""
+
+    @classmethod
+    def from_text(cls, text: str) -> NodeScript | None:
+        """Return the script written as `NODE:PATH`; None if it is not one."""
+        node, _, path = text.partition(":")
+        is_script = node and "/" not in node and path.startswith(("/", "~/")) and is_written(text)
+        return cls(node, path) if is_script else None
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.path}"
+
+
+class _Content(NamedTuple):
+    """Content of the list while it is changed."""
+
+    entries: dict[str, Trusted]
+    scripts: dict[NodeScript, str]
+
+    def to_json(self) -> dict[str, Any]:
+        entries = [self.entries[path].completed().to_json() for path in sorted(self.entries)]
+        scripts = {str(script): self.scripts[script] for script in sorted(self.scripts)}
+        # an older Torchdeck does not know the last key, and asks again after it has written the list
+        return {"v": _VERSION, "trusted": entries} | ({"node_scripts": scripts} if scripts else {})
 
 
 class TrustList:
@@ -56,20 +90,8 @@ class TrustList:
         Raises:
             TrustError: the list was written by a newer Torchdeck, or others can write it.
         """
-        try:
-            writers = other_writers(self._file)
-        except OSError:
-            return []
-        if writers is not None:
-            raise TrustError(
-                f"the list of what is trusted does not count, as {writers.what}", fix=writers.fix
-            )
-        value = read_json(self._file)
-        if not isinstance(value, dict):
-            return []
+        value = self._read()
         version = value.get("v")
-        if isinstance(version, int) and version > _VERSION:
-            raise TrustError(f"{self._file} was written by a newer Torchdeck", fix="update Torchdeck")
         if version == 1:
             folders = value.get("folders")
             return [Trusted(path) for path in folders if is_path(path)] if isinstance(folders, list) else []
@@ -77,6 +99,25 @@ class TrustList:
         if version != _VERSION or not isinstance(written, list):
             return []
         return [entry for entry in map(Trusted.from_json, written) if entry is not None]
+
+    def node_scripts(self) -> dict[NodeScript, str]:
+        """Return the SHA-256 with which each activation script of a node may run; empty if it may not.
+
+        A script that is not in it has not been used yet. Raises as `entries`.
+        """
+        written = self._read().get("node_scripts")
+        named = written.items() if isinstance(written, dict) else ()
+        found = {NodeScript.from_text(name): digest for name, digest in named}
+        return {
+            script: digest
+            for script, digest in found.items()
+            if script is not None and isinstance(digest, str) and _DIGEST.fullmatch(digest)
+        }
+
+    def add_node_script(self, script: NodeScript, digest: str) -> None:
+        """Trust an activation script of a node with this content. Raises TrustError."""
+        with self._changing() as trusted:
+            trusted.scripts[script] = digest
 
     def standing(self, path: Path, file: Path | None = None) -> Standing:
         """Return whether `path` or a folder around it is trusted; links are followed first.
@@ -119,44 +160,54 @@ class TrustList:
             raise TrustError(f"{path} cannot be trusted, as {never.what}", fix=never.fix)
         if not is_path(entry.path):
             raise TrustError(f"{entry.path!r} cannot be trusted, as its name is not UTF-8", fix="rename it")
-        with self._changing() as entries:
-            entries[entry.path] = entry
+        with self._changing() as trusted:
+            trusted.entries[entry.path] = entry
         return entry
 
     def remove(self, path: Path) -> bool:
-        """Remove it from the list; return whether the list had it by this path."""
+        """Remove it from the list; return whether the list had it by this path.
+
+        Args:
+            path: a folder or file, or `NODE:PATH` of an activation script.
+        """
         names = {str(path.resolve()), str(path.absolute())}
-        with self._changing() as entries:
-            found = [name for name in names if entries.pop(name, None) is not None]
-        return bool(found)
+        script = NodeScript.from_text(str(path))
+        with self._changing() as trusted:
+            found = [name for name in names if trusted.entries.pop(name, None) is not None]
+            if script is None or not trusted.scripts.get(script):
+                return bool(found)
+            trusted.scripts[script] = ""  # without an entry, its next use would be its first
+            return True
+
+    def _read(self) -> dict[str, Any]:
+        """Return the content of the list; empty if it is missing or damaged. Raises as `entries`."""
+        try:
+            writers = other_writers(self._file)
+        except OSError:
+            return {}
+        if writers is not None:
+            raise TrustError(
+                f"the list of what is trusted does not count, as {writers.what}", fix=writers.fix
+            )
+        value = read_json(self._file)
+        if not isinstance(value, dict):
+            return {}
+        version = value.get("v")
+        if isinstance(version, int) and version > _VERSION:
+            raise TrustError(f"{self._file} was written by a newer Torchdeck", fix="update Torchdeck")
+        return value
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Trusted]]:
-        """Yield the entries by path, and write them when the block ends. Raises TrustError."""
+    def _changing(self) -> Iterator[_Content]:
+        """Yield the content, and write it when the block ends. Raises TrustError."""
         try:
             with changing(self._file, LOCK_LIMIT):
-                before = {entry.path: entry for entry in self.entries()}
-                entries = dict(before)
-                yield entries
-                if entries != before:
-                    written = [entries[path].completed().to_json() for path in sorted(entries)]
-                    write_json(self._file, {"v": _VERSION, "trusted": written})
+                before = _Content({entry.path: entry for entry in self.entries()}, self.node_scripts())
+                now = _Content(dict(before.entries), dict(before.scripts))
+                yield now
+                if now != before:
+                    write_json(self._file, now.to_json())
         except TimeoutError as error:
             raise TrustError(str(error), fix="try again") from None
         except OSError as error:
             raise TrustError(f"{self._file} cannot be written", error.strerror, "make it writable") from error
-
-
-class Held(NamedTuple):
-    """Code that may not run (yet)."""
-
-    folder: Path
-    """Folder or file to trust, without symbolic links."""
-    what: str
-    """Sentence without its period."""
-    fix: str
-    can_be_trusted: bool = True
-    """False if others can write it: it has to be changed first."""
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.fix}"

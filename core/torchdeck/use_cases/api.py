@@ -20,7 +20,7 @@ from torchdeck.plan.check import PreflightError
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.view import RunView
 from torchdeck.use_cases.start import StartRequest, start
-from torchdeck.use_cases.stop_request import StopRequest, request_stop
+from torchdeck.use_cases.stop import StopRequest, request_stop
 from torchdeck.use_cases.ui import QuietUi
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _loaded(config: Any, overrides: Sequence[str]) -> tuple[LoadedConfig, str]:
     if isinstance(config, str | os.PathLike):
         config = load_config(Path(config), overrides)
     elif overrides and not isinstance(config, Mapping):
-        raise TypeError("overrides are for a path or a table: a config that is loaded has its values already")
+        raise TypeError("overrides are for a path or a table: a loaded config already has its values")
     if isinstance(config, LoadedConfig):
         return config, str(config.path)
     if isinstance(config, Mapping):

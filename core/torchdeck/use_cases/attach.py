@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.taking_over import ensure_controller, take_up, wants_controller
 from torchdeck.runs.follower import RunFollower
-from torchdeck.use_cases.logins import Logins, logins_of
-from torchdeck.use_cases.ui import Phase, Ui
+from torchdeck.use_cases.ui import Logins, Phase, Ui, logins_of
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.contract.layout import RunLayout
+    from torchdeck.runs.view import RunView
 
-__all__ = ["Attached", "attach", "attach_elsewhere", "ensure_controller", "wants_controller"]
+__all__ = ["Attached", "attach", "attach_elsewhere", "ensure_controller", "fence", "wants_controller"]
 
 FOLLOWED_LIMIT = 15.0
 """Seconds for a controller to appear; a busy machine needs some to start it."""
@@ -49,6 +49,20 @@ def attach(layout: RunLayout, ui: Ui, *, until_followed: bool = False) -> Detach
         Refusal: it cannot be started, or ended at once; it says the controller's last words.
     """
     return _follow(layout, logins_of(layout, ui), ui, until_followed=until_followed)
+
+
+def fence(layout: RunLayout, view: RunView, ui: Ui) -> None:
+    """Start a controller for a lost run, to end its possible processes on unreachable nodes.
+
+    Nodes that were removed from the node inventory are gone for good. Failures are noted.
+    """
+    from torchdeck.nodes.inventory.file import inventory_path, read_inventory
+
+    try:
+        if read_inventory(inventory_path(layout.home.root)).nodes.keys() >= set(view.unfenced):
+            ensure_controller(layout)
+    except Refusal as error:
+        ui.note(f"run {view.id} has no controller: {error}")
 
 
 def attach_elsewhere(node: str, asked: str, home: Path, ui: Ui, *, until_followed: bool = False) -> Attached:
@@ -114,4 +128,4 @@ def _last_words(layout: RunLayout) -> str:
     with contextlib.suppress(OSError):
         lines = layout.controller_log.read_text("utf-8", "replace").split("\n")
     said = [line.removeprefix("torchdeck: ") for line in lines if line.strip()]
-    return said[-1] if said else "its controller ended and wrote nothing"
+    return said[-1] if said else "its controller ended without output"

@@ -1,4 +1,4 @@
-"""Checkpoints that lie on a run's nodes: verified there, or brought here."""
+"""Checkpoints on a run's nodes: verified there, or copied here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,19 +14,27 @@ from typing import IO, TYPE_CHECKING, Any
 from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
+from torchdeck.launching.pull.checkpoints import Verified, verify_on_nodes
 from torchdeck.launching.pull.fetching import NotWholeError
-from torchdeck.launching.pull.results import find_checkpoints, pull_checkpoints, sources_of
-from torchdeck.launching.pull.verification import Verified, verify_on_nodes
+from torchdeck.launching.pull.result_files import find_checkpoints, pull_checkpoints, sources_of
+from torchdeck.launching.pull.script_checkpoints import place_on, pull_script_checkpoints
 from torchdeck.use_cases.pull import Transfer
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.pull.results import Sources
+    from torchdeck.launching.pull.result_files import Sources
+    from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
 
 
-__all__ = ["Verified", "bring_checkpoint", "verify_there"]
+__all__ = [
+    "Verified",
+    "bring_checkpoint",
+    "bring_script_checkpoint",
+    "script_problems_there",
+    "verify_there",
+]
 
 
 def verify_there(
@@ -36,7 +44,7 @@ def verify_there(
     transfer: AbstractContextManager[Transfer],
     here: Collection[str] = (),
 ) -> list[Verified]:
-    """Hash checkpoints where they lie.
+    """Hash checkpoints in place, on their nodes.
 
     Args:
         layout: of the run.
@@ -68,6 +76,32 @@ def bring_checkpoint(
     if not pulled:
         raise NotWholeError("the run's nodes have no checkpoint")
     return Path(pulled[-1].path)
+
+
+def script_problems_there(
+    layout: RunLayout, found: Sequence[ScriptCheckpoint], ui: Ui
+) -> list[tuple[str, ...]]:
+    """Read checkpoints of a script whole on the nodes that have them; what is wrong with each.
+
+    Raises:
+        Refusal: a node does not answer.
+    """
+    with _sources(layout, ui) as (_, sources):
+        return [place_on(sources, each.node)[0].checkpoint_problems(each.saved.path) for each in found]
+
+
+def bring_script_checkpoint(
+    layout: RunLayout, found: ScriptCheckpoint, ui: Ui, transfer: AbstractContextManager[Transfer]
+) -> Path:
+    """Bring a checkpoint of a script into the run's directory; its path.
+
+    Raises:
+        Refusal: its node does not answer, or it no longer exists.
+        OSError: it cannot be written.
+    """
+    with _sources(layout, ui) as (_, sources), transfer as told:
+        (pulled,) = pull_script_checkpoints(layout, sources, [found], layout.checkpoints, told)
+    return Path(pulled.path)
 
 
 @contextmanager
@@ -166,7 +200,7 @@ def _lines(process: ChildProcess, silence: float) -> Iterator[bytes]:
     try:
         yield from process.lines(silence)
     except TimeoutError:
-        raise ExchangeFailedError(f"nothing was heard for {silence:g} s: is the disk gone?") from None
+        raise ExchangeFailedError(f"no output for {silence:g} s: is the disk still there?") from None
 
 
 def _answer(line: bytes) -> dict[str, Any]:

@@ -1,23 +1,37 @@
-"""Delete a run, here and on its nodes."""
+"""Deleting runs, here and on their nodes, and what other machines or deleted runs have left on nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.agent.snapshots.results import written_beside
+from torchdeck.agent.snapshots.written_files import written_beside
 from torchdeck.contract.file_names import text_of
 from torchdeck.contract.layout import Home
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, NodeDeletion, delete_runs
-from torchdeck.runs.folders.node_parts import remote_nodes
+from torchdeck.nodes.background import on_each
+from torchdeck.runs.folders.deletion import run_of
+from torchdeck.runs.folders.node_parts import left_on_nodes, remote_nodes
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
+    from torchdeck.nodes.connector import Connector
 
-__all__ = ["NodeDeletion", "delete", "delete_from_nodes", "delete_runs", "finish_deletions", "remove_deleted"]
+
+__all__ = [
+    "NodeDeletion",
+    "delete",
+    "delete_from_nodes",
+    "delete_runs",
+    "finish_deletions",
+    "only_here",
+    "remove_deleted",
+]
 NODES_LIMIT = REACH_LIMIT + LIMIT
 """Seconds for all nodes, without the time that a person takes to answer."""
 
@@ -31,7 +45,7 @@ def delete(
         layout: of the run.
         ui: the front end.
         on_nodes: there, too; else what its nodes have stays.
-        results: also if a file that the program wrote beside its code is nowhere else.
+        results: also if a file that the program wrote next to its code is nowhere else.
 
     Raises:
         Refusal: something of it lives, or it cannot be removed.
@@ -39,13 +53,8 @@ def delete(
     from torchdeck.runs.folders.deletion import remove, set_aside
 
     names = remote_nodes(layout) if on_nodes else ()
-    only_here = [] if results else written_beside(layout)
-    if only_here:
-        raise Refusal(
-            f"{len(only_here):,} files that the program wrote beside its code are only in {layout.code}, "
-            f"such as {text_of(only_here[0])}",
-            fix="copy what you need; --yes deletes them, too",
-        )
+    if not results and (found := only_here(layout)):
+        raise Refusal(found, fix="copy what you need; --yes deletes them, too")
     try:
         # noted before the nodes are asked: `nodes clean` continues if this is cut short
         remove(set_aside(layout, on_nodes=on_nodes))
@@ -54,6 +63,19 @@ def delete(
     except OSError as error:
         raise Refusal(f"{layout.root} cannot be removed: {error.strerror}") from error
     return _on_nodes(layout.root.name, names, layout.home.root, ui)
+
+
+def only_here(layout: RunLayout) -> str:
+    """Return which files of the program would be lost with a run, as a sentence; empty if none would."""
+    found = written_beside(layout)
+    if not found:
+        return ""
+    if len(found) == 1:
+        return f"1 file that the program wrote next to its code is only in {layout.code}: {text_of(found[0])}"
+    return (
+        f"{len(found):,} files that the program wrote next to its code are only in {layout.code}, "
+        f"such as {text_of(found[0])}"
+    )
 
 
 def delete_from_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> tuple[NodeDeletion, ...]:
@@ -77,7 +99,7 @@ def delete_from_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> 
 
 
 def remove_deleted(folder: Path, run_id: str, ui: Ui) -> tuple[NodeDeletion, ...]:
-    """Remove for good a run that was set aside, and what its nodes have of it. Raises OSError."""
+    """Permanently remove a run in the trash, and its files on its nodes. Raises OSError."""
     from torchdeck.contract.layout import RunLayout
     from torchdeck.runs.folders.deletion import remove
 
@@ -104,3 +126,90 @@ def _on_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> tuple[No
     from torchdeck.launching.node_deletion import delete_on_nodes
 
     return delete_on_nodes(run_id, names, ui.connector(home))
+
+
+# Folders of runs on nodes that are not on this machine: of deleted runs, or of other machines.
+
+LEFTOVERS_LIMIT = 60.0
+"""Seconds for one node: it adds up the sizes of all files."""
+STAYS = "a process of the run is alive there, or the run was started there"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A run's folder on a node without live processes."""
+
+    node: str
+    """Name under which the deletion was noted, if it was; otherwise the first name of its host."""
+    run_id: str
+    size: int
+    """Bytes of its files."""
+    was_deleted: bool
+    """It was deleted here; whether others are still wanted is unknown."""
+
+
+class Found(NamedTuple):
+    """Data on nodes of runs that are not in this home."""
+
+    folders: Sequence[Leftover]
+    problems: Sequence[str]
+    """Reasons why a node could not be probed, or a deleted run must stay there."""
+    gone: Sequence[tuple[str, str]]
+    """(node, run) noted for deletion that no longer exist, or that another name of the host reports."""
+
+
+class _Said(NamedTuple):
+    """One node's report on its folder of runs."""
+
+    place: str
+    sizes: Mapping[str, int]
+    others: frozenset[str]
+
+
+def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
+    """Return data on nodes of runs that are not in this home, each folder once under any number of names.
+
+    Runs that were started on a node itself are excluded.
+
+    Args:
+        names: names of nodes.
+        reach: connector for the nodes.
+    """
+    known = _known(reach.home)
+    asked = dict(zip(names, on_each(names, lambda name: _ask(name, known, reach), "folders"), strict=True))
+    noted = left_on_nodes(reach.home)
+    said = {name: answer for name, answer in asked.items() if isinstance(answer, _Said)}
+    problems = [answer for answer in asked.values() if isinstance(answer, str)]
+    folders: dict[tuple[str, str], Leftover] = {}
+    for name, (place, sizes, _) in said.items():
+        for run_id, size in sizes.items():
+            each = Leftover(name, run_id, size, was_deleted=run_id in noted.get(name, ()))
+            if each.was_deleted or (place, run_id) not in folders:  # a note under any name of a host counts
+                folders[place, run_id] = each
+    shown = {(each.node, each.run_id) for each in folders.values()}
+    gone: list[tuple[str, str]] = []
+    for name, run_id in [(node, run) for node in said for run in noted.get(node, ())]:
+        if run_id in said[name].others:
+            problems.append(str(NodeDeletion(name, run_id, removed=False, why=STAYS)))
+        elif run_id not in known and (name, run_id) not in shown:
+            gone.append((name, run_id))
+    return Found(list(folders.values()), problems, gone)
+
+
+def _known(home: Path) -> set[str]:
+    """Return the runs that are here; trashed ones can be restored."""
+    folder = Home(home).runs
+    return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
+    try:
+        with reach.open_probe_session(name, REACH_LIMIT) as talk:
+            home = reach.node_inventory().nodes[name].home
+            said = talk.ask(ProbeRequest.RUN_FOLDERS, LEFTOVERS_LIMIT, known=sorted(known), home=home)
+        sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
+        return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))
+    except Refusal as error:
+        return str(error)
+    except (LookupError, TypeError, ValueError):
+        return f"node {name}: it did not report its folders"

@@ -14,7 +14,7 @@ FIRST_DELAY = 2.0
 """Seconds without a controller until one is started; doubles each time, as it may exit again at once."""
 LAST_DELAY = 60.0
 STEADY = 60.0
-"""Seconds that a controller must live to reset the delay."""
+"""Seconds that a controller must run to reset the delay."""
 
 Start = Callable[[RunLayout, Logins], DetachedProcess | None]
 

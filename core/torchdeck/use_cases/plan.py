@@ -48,6 +48,7 @@ def plan(request: PlanRequest, ui: Ui) -> Planned:
     from torchdeck.launching.facts.fact_sources import FactSources
     from torchdeck.launching.prepare import cluster_facts, plan_from
     from torchdeck.runs.home import usual_home
+    from torchdeck.use_cases.trust import trust_run
 
     loaded = request.loaded
     if request.trust:
@@ -78,16 +79,3 @@ def _with_model(loaded: LoadedConfig, found: ClusterFacts, ui: Ui) -> ClusterFac
         return replace(found, known=known)
     with ui.waiting(Phase.MODEL) as progress:
         return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
-
-
-def trust_run(loaded: LoadedConfig, home: Path | None = None) -> None:
-    """Trust the recipe of a run file, its possible imports, and its Python.
-
-    Raises:
-        HomeError: TORCHDECK_HOME cannot be used.
-        TrustError: others can write it, or the trust list cannot be written.
-    """
-    from torchdeck.launching.gate import Gate
-    from torchdeck.runs.home import torchdeck_home
-
-    Gate(torchdeck_home(home)).trust(loaded.config, loaded.files)

@@ -14,12 +14,12 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
 from torchdeck.launching.facts.fact_sources import CachedFactSources
 from torchdeck.launching.facts.model_and_data import OnProgress
-from torchdeck.launching.facts.remembered_profiles import RememberedDigests, RememberedProfiles
+from torchdeck.launching.facts.remembered_profiles import RememberedProfiles
 from torchdeck.launching.gate import resolved
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts, plan_from, with_model
 from torchdeck.plan.check import PlanError
 from torchdeck.plan.preview import Preview, make_preview
-from torchdeck.trust.trust_list import Held
+from torchdeck.trust.trusted_entry import Held
 
 if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector
@@ -55,13 +55,8 @@ class Previewer:
 
     def __init__(self, home: Path, reach: Connector | None = None) -> None:
         self._home = home
-        digest = RememberedDigests()
-        self._looks = CachedFactSources(
-            digest=digest,
-            home=home,
-            reach=reach,
-        )
-        self._profiles = RememberedProfiles(home, digest)
+        self._looks = CachedFactSources(home=home, reach=reach)
+        self._profiles = RememberedProfiles(home)
 
     def preview(self, loaded: LoadedConfig, check: Callable[[], None] = lambda: None) -> Previewed:
         """Return what `loaded` would do, as far as known without tracing a model.

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.pull.results import Pulled
+from torchdeck.launching.pull.result_files import Pulled
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.pull.results import Sources
+    from torchdeck.launching.pull.result_files import Sources
 
 __all__ = ["Pull", "PullRequest", "Pulled", "pull"]
 PULLED = "pulled"
@@ -49,7 +49,7 @@ def pull(
     each: Callable[[Pulled], None] = lambda _pulled: None,
     transfer: AbstractContextManager[Transfer] | None = None,
 ) -> Pull:
-    """Bring checkpoints and outputs; what was cut off continues where it was.
+    """Copy checkpoints and outputs; an interrupted transfer continues.
 
     Args:
         request: what.
@@ -59,11 +59,16 @@ def pull(
     """
     from torchdeck.contract.atomic import read_json
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.pull.results import sources_of
+    from torchdeck.launching.pull.result_files import sources_of
     from torchdeck.nodes.probe.probe_session import ProbeError
     from torchdeck.nodes.ssh.errors import SshError
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.view import IMPORTED
 
     layout = request.layout
+    view = read_run(layout)
+    if view.kind == IMPORTED:
+        raise Refusal(f"{view.name} was imported: what it wrote is on this machine already, in {view.target}")
     pulled: list[Pulled] = []
     problems: list[str] = []
     try:
@@ -75,19 +80,26 @@ def pull(
                     pulled.append(found)
                     each(found)
     except (SshError, ProbeError, OSError) as error:
-        problems.append(f"{error}; `torchdeck runs pull {layout.root.name}` goes on where this was cut off")
+        problems.append(f"{error}; `torchdeck runs pull {layout.root.name}` continues from here")
     except Refusal as error:
         problems.append(str(error))
     return Pull(tuple(pulled), tuple(problems))
 
 
 def _pulls(request: PullRequest, plan: LaunchPlan, sources: Sources, transfer: Transfer) -> Iterator[Pulled]:
-    from torchdeck.launching.pull.results import NONE, pull_checkpoints, pull_outputs
+    from torchdeck.launching.pull.result_files import NONE, pull_checkpoints, pull_outputs
+    from torchdeck.launching.pull.script_checkpoints import chosen, pull_script_checkpoints
+    from torchdeck.runs.folders.checkpoints import script_checkpoints
 
     layout, to = request.layout, request.to
     checkpoints = layout.checkpoints if to is None else to / layout.checkpoints.name
-    if request.checkpoints != NONE:
+    of_script = script_checkpoints(layout, with_copies=to is None)
+    if request.checkpoints != NONE and of_script:
+        asked = chosen(of_script, request.checkpoints)
+        yield from pull_script_checkpoints(layout, sources, asked, checkpoints, transfer)
+    elif request.checkpoints != NONE:
         yield from pull_checkpoints(
             sources, plan, layout.root.name, request.checkpoints, checkpoints, transfer
         )
-    yield from pull_outputs(sources, plan, (to or layout.root) / PULLED, transfer)
+    on_nodes = [each.saved.path for each in script_checkpoints(layout, with_copies=False)]
+    yield from pull_outputs(sources, plan, (to or layout.root) / PULLED, transfer, on_nodes)

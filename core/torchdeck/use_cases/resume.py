@@ -7,8 +7,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from torchdeck.contract.refusal import Refusal
-from torchdeck.use_cases.logins import logins_of
-from torchdeck.use_cases.ui import Ui
+from torchdeck.use_cases.ui import Ui, logins_of
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
@@ -50,12 +49,12 @@ def keep_arguments(layout: RunLayout, arguments: Sequence[str]) -> str:
 
     _, source, path = _run_file(layout)
     if not source:
-        return "The run was started without a run file: nothing was kept."
+        return "The arguments were not saved: the run was started without a run file."
     try:
         text = set_value(path.read_text(encoding="utf-8"), ("run", "resume_args"), list(arguments))
         write_bytes(path, text.encode())
     except (OSError, ValueError, EditError) as error:
-        return f"The arguments were not kept: {path}: {error}"
+        return f"The arguments were not saved: {path}: {error}"
     return ""
 
 
@@ -73,8 +72,11 @@ def cloned(layout: RunLayout, overrides: Sequence[str] = (), arguments: Sequence
     """
     from torchdeck.config.loader import load_config_text
     from torchdeck.config.toml.document import toml_value
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.foreign import refuse_start
     from torchdeck.use_cases.start import StartRequest
 
+    refuse_start(read_run(layout))
     text, source, where = _run_file(layout)
     loaded, said = load_config_text(text, where, overrides), list(overrides)
     if arguments:
@@ -91,12 +93,6 @@ def _run_file(layout: RunLayout) -> tuple[str, str, Path]:
 
     try:
         frozen = frozen_run_file(layout)
-    except FileNotFoundError as error:
-        raise Refusal(
-            f"run {layout.root.name} has no run file",
-            "runs that were imported have none",
-            "start its program again",
-        ) from error
     except (OSError, ValueError) as error:
         raise Refusal(f"{layout.config} cannot be read", error) from error
     return frozen.text, frozen.source, Path(frozen.source) if frozen.source else layout.root
@@ -116,11 +112,13 @@ def resumed_elsewhere(layout: RunLayout, view: RunView, nodes: Sequence[str]) ->
     """
     from torchdeck.config.loader import load_config_text
     from torchdeck.config.toml.document import toml_value
-    from torchdeck.runs.state import RunState
+    from torchdeck.runs.foreign import refuse_start
+    from torchdeck.runs.run_state import RunState
     from torchdeck.use_cases.start import StartRequest
 
+    refuse_start(view)
     if not view.is_over or view.state is RunState.SUCCEEDED:
-        raise Refusal(f"run {view.id} is {view.state}: there is nothing to resume")
+        raise Refusal(f"run {view.id} is {view.state}: nothing to resume")
     if view.checkpoint is None:
         raise Refusal(f"run {view.id} ({view.state}) has no checkpoint to resume from")
     text, source, where = _run_file(layout)

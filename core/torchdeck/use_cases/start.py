@@ -104,12 +104,12 @@ def _checked(request: StartRequest, ui: Ui) -> Iterator[_Checked]:
 
     loaded, home = request.loaded, torchdeck_home(request.home)
     if request.trust:
-        from torchdeck.use_cases.plan import trust_run
+        from torchdeck.use_cases.trust import trust_run
 
         trust_run(loaded, home)
     with pre_connecting_controller(loaded.config, home) as controller:
         # imported only now: the controller starts meanwhile
-        from torchdeck.launching.chosen_nodes import nodes_in_inventory, pre_connected
+        from torchdeck.launching.facts.node_facts import nodes_in_inventory, pre_connected
 
         connector = connector_for(loaded.config, ui, home)
         if controller is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchdeck.contract.inventory import LOCALHOST
@@ -11,15 +12,15 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal, SeveralRefusals
 from torchdeck.launching.control.leaderless_nodes import nodes_alone, seen_alone
 from torchdeck.launching.node_stop import NodeStop, ask_to_stop, lives_here, stop_on_nodes, wait_until_gone
-from torchdeck.launching.requests import STOP, STOP_NOW
+from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.taking_over import TOLD_LIMIT, RequestCarrier, take_up
+from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.foreign import refuse_stop
 from torchdeck.runs.links import UP, Links, LinkState, read_links
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.use_cases.logins import given_logins, logins_of
-from torchdeck.use_cases.stop_request import PendingStop, Stopped, StopRequest, request_stop
-from torchdeck.use_cases.ui import Ui
+from torchdeck.use_cases.ui import Ui, given_logins, logins_of
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
@@ -38,7 +39,7 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
     """Stop a run, also one that was lost or cannot be read.
 
     Raises:
-        Refusal: there is nothing to stop, something may still live, or the request cannot be handed over.
+        Refusal: there is nothing to stop, something may still live, or the request cannot be delivered.
     """
     layout = request.layout
     pending = begin_stop(request, ui)
@@ -50,7 +51,7 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
         if request.wait:
             view = _wait(layout, pending.look, ui, now=request.now)
     except Refusal as error:
-        raise Refusal(f"the request cannot be handed over: {error}") from error
+        raise Refusal(f"the request cannot be delivered: {error}") from error
     if not request.wait or _was_stopped(layout, view, pending.request_id):
         return Stopped(view)
     what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it continues"
@@ -58,23 +59,24 @@ def stop(request: StopRequest, ui: Ui) -> Stopped:
 
 
 def begin_stop(request: StopRequest, ui: Ui) -> PendingStop | Stopped:
-    """Request a stop; stop a run that was lost or cannot be read by what is left of it.
+    """Request a stop; a run that was lost or cannot be read is stopped through its remaining files.
 
     Returns:
         the pending request, whose caller has to see to it that it arrives; Stopped if nothing is pending.
 
     Raises:
-        Refusal: there is nothing to stop, something may still live, or the request cannot be handed over.
+        Refusal: there is nothing to stop, something may still live, or the request cannot be delivered.
     """
     layout = request.layout
     try:
         view = RunFollower(layout).refresh()
     except (Refusal, OSError) as error:
         return stop_unread(request, error, ui)
+    refuse_stop(view)
     if view.is_over and view.unfenced and not view.nodes_alone:
         return stop_lost(request, view, ui)
     if view.is_over and not view.processes_alive and not view.nodes_alone:
-        raise Refusal(f"run {view.id} is {view.state} already: there is nothing to stop")
+        raise Refusal(f"run {view.id} is {view.state} already: nothing to stop")
     return request_stop(request, ui)
 
 
@@ -93,7 +95,7 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
     """Until the run is over. The agent's graces and deadlines bound it.
 
     A leader that is cut off for good never says so: then, until nothing is left where nodes are reached, or
-    no node was reached for `TOLD_LIMIT`; or, if it is to end `now`, until its controller gives the run up.
+    no node was reached for `TOLD_LIMIT`; or, if it is to end `now`, until its controller gives up the run.
     After the end of the run, until ranks have ended that continue without the leader, but not for ever.
     """
     follower, alone = RunFollower(layout), _WaitAlone(layout, ui)
@@ -106,8 +108,8 @@ def _wait(layout: RunLayout, look: Callable[[RunView], None], ui: Ui, *, now: bo
         notes.look(view, follower.links)
         if not now and (silent := _silent(layout, follower.links)):
             ui.note(
-                f"{silent} did not answer for {TOLD_LIMIT:.0f} s; the stop is waited for no longer, and is "
-                f"handed over once they answer; `torchdeck runs stop --now {view.id}` gives the run up"
+                f"{silent} did not answer for {TOLD_LIMIT:.0f} s; the stop request is "
+                f"delivered once they answer; `torchdeck runs stop --now {view.id}` gives up the run"
             )
             break
         ui.check()
@@ -139,14 +141,14 @@ class _WaitAlone:
             self._ui.note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {named} to end: they may continue")
             return False
         if now - self._told > TOLD_LIMIT:
-            untold = f"node {', '.join(seen.untold)} was not reached for {TOLD_LIMIT:.0f} s"
-            self._ui.note(f"{untold}, and is waited for no longer: stop the run again when it is back")
+            untold = f"node {', '.join(seen.untold)} could not be reached for {TOLD_LIMIT:.0f} s"
+            self._ui.note(f"{untold}, so Torchdeck stops waiting: stop the run again when it is back")
             return False
         return True
 
 
 def _is_left_to_the_away(links: Links | None) -> bool:
-    """Return whether nothing lives on reachable nodes, and the others have been unreachable for a while."""
+    """Return whether reachable nodes have no live process, and the others are unreachable for long."""
     if links is None or not links.is_fresh(time.time()):
         return False
     reached = [state for state in links.nodes.values() if state.state == UP]
@@ -213,25 +215,25 @@ HERE = "this machine"
 
 
 def stop_unread(request: StopRequest, error: object, ui: Ui) -> Stopped:
-    """Stop the run. Raises Refusal if nothing lived, or something may still live."""
+    """Stop the run. Raises Refusal if no process was alive, or one may still be."""
     layout, run_id = request.layout, request.layout.root.name
     ui.note(f"the state of run {run_id} cannot be read: {error}")
     lived = lives_here(layout)
     try:
         written = ask_to_stop(layout, STOP_NOW if request.now else STOP, request.origin)
     except OSError as unwritten:
-        raise Refusal(f"the request cannot be handed over: {unwritten}") from unwritten
+        raise Refusal(f"the request cannot be delivered: {unwritten}") from unwritten
     limit = LIMIT if request.wait else 0.0
     stops = (*_on_nodes(layout, written, limit, ui), *_here(layout, limit, ui, lived=lived))
     asked = ", ".join(stop.node for stop in stops if stop.lived)
     left = [stop for stop in stops if stop.why and not (stop.lived and not request.wait)]
     if left:
         raise SeveralRefusals(
-            [Refusal(f"something of run {run_id} may live on {stop.node}: {stop.why}") for stop in left]
+            [Refusal(f"processes of run {run_id} may be alive on {stop.node}: {stop.why}") for stop in left]
         )
     if not asked:
-        raise Refusal(f"nothing of run {run_id} lives on {', '.join(stop.node for stop in stops)}")
-    said = f"was stopped: nothing of it lives on {asked}" if request.wait else f"was asked to stop on {asked}"
+        raise Refusal(f"no process of run {run_id} is alive on {', '.join(stop.node for stop in stops)}")
+    said = f"was stopped: no process is alive on {asked}" if request.wait else f"was asked to stop on {asked}"
     return Stopped(None, said, f"run {run_id} {said}")
 
 
@@ -239,7 +241,7 @@ def _here(layout: RunLayout, limit: float, ui: Ui, *, lived: bool) -> tuple[Node
     if lived and limit:
         ui.note(f"{HERE}: waiting for the run to end there")
     gone = not lived or wait_until_gone(layout, limit)
-    return (NodeStop(HERE, lived, "" if gone else f"its processes live {limit:.0f} s after the request"),)
+    return (NodeStop(HERE, lived, "" if gone else f"processes are alive {limit:.0f} s after the request"),)
 
 
 def _on_nodes(layout: RunLayout, request: Request, limit: float, ui: Ui) -> tuple[NodeStop, ...]:
@@ -264,19 +266,19 @@ LOST_POLL = 0.2
 
 
 def stop_lost(request: StopRequest, view: RunView, ui: Ui) -> Stopped:
-    """Start the run's controller, which ends what is left. Raises Refusal if something may still live."""
+    """Start the run's controller, which ends what is left. Raises Refusal if a process may still be alive."""
     lost, over = ", ".join(view.unfenced), f"run {view.id} is {view.state} already"
-    ui.note(f"{over}; waiting for {lost}, on which it may live on")
+    ui.note(f"{over}; waiting for {lost}, where it may still run")
     try:
         left = _wait_for_nodes(request, ui)
     except Refusal as error:
         raise Refusal(f"{over}; {error}") from error
     if left and request.wait:
-        later = "what may run there is ended when it does, while this machine is on; else stop it again then"
+        later = "leave this machine on until it answers, which ends the run there; or stop the run again then"
         raise Refusal(f"{over}; {_unanswered(left, read_links(request.layout))}", fix=later)
-    said = f"nothing of it lives on {lost}"
+    said = f"no process of it is alive on {lost}"
     if left:
-        said = f"what may run on {', '.join(left)} is ended when it answers"
+        said = f"anything still running on {', '.join(left)} is ended when it answers"
     return Stopped(None, said, f"{over}; {said}")
 
 
@@ -315,3 +317,77 @@ def _away(node: str, links: Links | None, waited: float) -> float:
     if state is None:
         return waited
     return 0.0 if state.state == UP else max(waited, now - state.since)
+
+
+# Asking a run to stop, and seeing to it that the request arrives.
+
+
+@dataclass(frozen=True)
+class StopRequest:
+    """Request to stop a run."""
+
+    layout: RunLayout
+    origin: str
+    """Origin of the request: `terminal`, `window`, `api`."""
+    now: bool = False
+    """End every process; else the step is finished and saved."""
+    wait: bool = True
+    """Return when the run is over."""
+    ask: bool = True
+    """Ask for logins if a controller has to be started; else it does without."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Result of a stop request."""
+
+    view: RunView | None
+    """The run afterwards; None if it could not be read, or was over before: then `said` says it all."""
+    said: str = ""
+    sentence: str = ""
+    """`said` with the run it is about."""
+    unstopped: str = ""
+    """Why nothing was stopped; empty if the run was, or is going to be."""
+
+
+class PendingStop:
+    """A request that is written: whoever asked looks at it again and again until an agent has it.
+
+    Args:
+        layout: of the run.
+        request_id: of the request.
+        kind: `stop` or `stop_now`.
+        carrier: starts a controller if there is none to forward the request.
+    """
+
+    def __init__(self, layout: RunLayout, request_id: str, kind: str, carrier: RequestCarrier) -> None:
+        self.layout = layout
+        self.request_id = request_id
+        self.kind = kind
+        self._carrier = carrier
+
+    def look(self, view: RunView) -> None:
+        """See to it that the request arrives. Raises Refusal."""
+        self._carrier.look(view)
+
+
+def request_stop(request: StopRequest, ui: Ui) -> PendingStop:
+    """Ask a run to stop, and do not wait for it.
+
+    Raises:
+        Refusal: the request cannot be written, or no controller can be started.
+    """
+    layout, started = request.layout, None
+    if request.ask and remote_nodes(layout):
+        # first, as it may be refused or cancelled: a request that is there already would be forwarded by
+        # whatever controller comes next
+        started = take_up(layout, logins_of(layout, ui))
+        if started is not None:
+            ui.adopt(started)
+    kind = STOP_NOW if request.now else STOP
+    try:
+        written = write_request(layout, kind, request.origin)
+    except OSError as error:
+        raise Refusal(f"the request cannot be delivered: {error}") from error
+    given = given_logins(layout, ui) if request.ask else dict
+    return PendingStop(layout, written.id, kind, RequestCarrier(layout, given, started))

@@ -1,18 +1,25 @@
-"""Front-end interface of a use case: it shows progress, prompts for logins, and may cancel."""
+"""Front-end interface of a use case: progress, prompts for logins, cancellation; and the logins of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.nodes.background import on_each
+from torchdeck.runs.folders.node_parts import remote_nodes
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.config.schema import RunConfig
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Asker
+
 
 Progress = Callable[[str], None]
 
@@ -22,10 +29,12 @@ class Phase(Enum):
 
     DATA = "looking at the batch plan's data"
     MODEL = "tracing the model"
+    DISKS = "measuring the disk of checkpoints"
     TRIAL = "trying torchrun and an all-reduce on the nodes"
     LOGINS = "connecting to its nodes"
-    ATTACHING = "asking the run's nodes what they have of it"
+    ATTACHING = "asking the run's nodes for their files"
     CONTROLLER = "starting controller"
+    PROFILE = "profiling ranks"
     STARTING = "starting the run"
 
 
@@ -48,7 +57,7 @@ class Ui(Protocol):
         """Called before a run is created: from here on it is started, and can only be stopped. May raise."""
 
     def adopt(self, controller: DetachedProcess) -> None:
-        """Called with a controller that is left to the front end, which reaps it if it lives that long."""
+        """Called with a controller that the front end must reap."""
 
 
 class QuietUi:
@@ -89,3 +98,61 @@ def connector_for(config: RunConfig, ui: Ui, home: Path) -> Connector | None:
     from torchdeck.config.chosen_nodes import is_here_alone
 
     return None if is_here_alone(config) else ui.connector(home)
+
+
+# Logins to the nodes of a run that is there already, asked for before its controller is started.
+
+Logins = Callable[[], Mapping[str, Any]]
+"""Gives what the nodes of a run need to be logged in to, as `Credentials.to_json` has it; secret."""
+
+
+def logins_of(layout: RunLayout, ui: Ui) -> Logins:
+    """A function that asks for what a controller of the run needs; nothing for this machine alone."""
+
+    def ask() -> Mapping[str, Any]:
+        if not remote_nodes(layout):
+            return {}
+
+        with ui.waiting(Phase.LOGINS):
+            given = gather_logins(layout, ui.connector(layout.home.root))
+        ui.check()
+        return given
+
+    return ask
+
+
+def given_logins(layout: RunLayout, ui: Ui) -> Logins:
+    """A function that gives what was asked for so far: it asks nothing, and connects to nothing."""
+    if not remote_nodes(layout):
+        return dict
+    return ui.connector(layout.home.root).credentials.to_json
+
+
+# Logins that a controller needs for a run's nodes, requested in advance: it cannot ask the user.
+
+LIMIT = 30.0
+"""Seconds for one node, excluding the time that a user takes to answer."""
+AT_ONCE = 16
+
+
+def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
+    """Connect to each node of the run once, so that all prompts appear now.
+
+    Unreachable nodes are ignored here: the run's links report them.
+
+    Returns:
+        The answers, as returned by `Credentials.to_json`; secret.
+    """
+    names = remote_nodes(layout)
+    if not names:
+        return {}
+    on_each(names, lambda name: _try(reach, name), "logins", AT_ONCE)
+    return reach.credentials.to_json()
+
+
+def _try(reach: Connector, name: str) -> None:
+    from torchdeck.config.problems import ConfigError
+    from torchdeck.nodes.ssh.errors import SshError, TargetError
+
+    with contextlib.suppress(ConfigError, SshError, TargetError):
+        reach.connect(name, LIMIT).close()

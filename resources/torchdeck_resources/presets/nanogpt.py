@@ -42,7 +42,7 @@ class GPT(nn.Module):
         return nn.functional.cross_entropy(self.head(self.norm(h)).flatten(0, 1), y.flatten())
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--max_iters", type=int, default=300)
     parser.add_argument("--batch_size", type=int, default=16, help="samples a rank")
@@ -52,8 +52,11 @@ def main() -> None:
     parser.add_argument("--log_interval", type=int, default=10)
     parser.add_argument("--out_dir", type=Path, default=Path("out"))
     parser.add_argument("--init_from", choices=("scratch", "resume"), default="scratch")
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    args = arguments()
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
     dist.init_process_group("nccl" if gpu else "gloo")

@@ -141,7 +141,7 @@ def test_every_size_has_restarts_of_its_own_and_the_minimum_ends() -> None:
         reasons.append(story.again().reason)
     last = story.fail(1)
     assert reasons == ["restart", "smaller", "restart"]
-    why = "rank 1 failed first: ended by SIGKILL; it ran on the fewest ranks that it may, 2"
+    why = "rank 1 failed first: ended by SIGKILL; it already ran on the minimum number of ranks, 2"
     assert last == do.Finish(FinalState.FAILED, why)
 
 
@@ -191,6 +191,53 @@ def test_a_hang_counts_against_the_rank_that_hangs() -> None:
     story.begin()
     story.tell(on.HangFlagged(1, 2, "stands"))
     assert reason_and_suspect(story.end(killed(0))) == ("smaller", Place("a", 2))
+
+
+EXCLUDES = dataclasses.replace(RECIPE, on_hang="exclude")
+
+
+@pytest.mark.parametrize(
+    ("elastic", "reason", "place"),
+    [
+        (ONE_NODE, "smaller", Place("a", 2)),
+        (Elastic([("a", 2), ("b", 2)], [(1, 2)]), "smaller", Place("b", 0)),
+        (Elastic([("a", 2), ("b", 2)], spares=[("c", 2)]), "replaced", Place("b", 0)),
+    ],
+    ids=["rank", "node", "spare node"],
+)
+def test_a_rank_that_hangs_is_left_out_at_once(elastic: Elastic, reason: str, place: Place) -> None:
+    """With on_hang = "exclude", and restarts left; it counts as none of them."""
+    story = Story(EXCLUDES, elastic)
+    story.begin(*elastic.full.nodes)
+    story.tell(on.HangFlagged(1, 2, "Rank 2 is in train.py:84"))
+    restart = story.end(killed(0), *elastic.full.nodes)
+    assert reason_and_suspect(restart) == (reason, place)
+    assert isinstance(restart, do.AnnounceRestart)
+    assert "on_hang" in restart.why
+
+
+def test_a_hang_without_a_rank_to_blame_is_a_restart() -> None:
+    """All ranks wait in the same collective: none is left out for that."""
+    story = Story(EXCLUDES)
+    story.begin()
+    story.tell(on.HangFlagged(1, None, "All ranks are in the same collective"))
+    assert reason_and_suspect(story.end(None)) == ("restart", None)
+
+
+def test_a_hang_at_the_fewest_ranks_is_a_restart_while_some_are_left() -> None:
+    """Then the run is over, and says that it ran on the fewest ranks."""
+    story = Story(dataclasses.replace(EXCLUDES, max_restarts=1))
+    story.begin()
+    story.tell(on.HangFlagged(1, 2, "stands"))
+    assert reason_and_suspect(story.end(killed(2)))[0] == "smaller"
+    for number, last in ((2, "restart"), (3, "FAILED")):
+        story.again()
+        story.begin()
+        story.tell(on.HangFlagged(number, 0, "stands"))
+        end = story.end(killed(0))
+        assert last in end
+        if isinstance(end, do.Finish):
+            assert "the minimum number of ranks, 2" in end.why
 
 
 def test_a_stop_is_looked_at_before_the_smaller_gang_starts() -> None:

@@ -11,8 +11,8 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.attempt_state import KILL_LIMIT
 from torchdeck.agent.gang.gang import NODE_GRACE
-from torchdeck.agent.gang.recovered_state import replay
-from torchdeck.agent.gang.recovery import LOOP_SECONDS, NEVER_RAN_RETRIES
+from torchdeck.agent.gang.recovered_state import LOOP_SECONDS, replay
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import FinalState, StartReason
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.doctor.evidence import elsewhere
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
@@ -20,7 +21,7 @@ POLICIES = st.builds(
     Policy,
     max_restarts=st.integers(0, 3),
     restart_delay=st.sampled_from([0.0, 1.0]),
-    on_hang=st.sampled_from(["watch", "stop", "restart"]),
+    on_hang=st.sampled_from(["watch", "stop", "restart", "exclude"]),
     cooperative_stop=st.booleans(),
     stop_grace=st.just(20.0),
     kill_grace=st.just(5.0),
@@ -43,6 +44,10 @@ HAPPENINGS = st.one_of(
     st.tuples(st.just("holder"), st.integers(0, 2)),
     st.tuples(st.just("stop"), st.sampled_from(StopKind), st.sampled_from(StopCause)),
     st.tuples(st.just("hang"), st.integers(0, 2)),
+    st.tuples(st.just("stacks")),
+    st.tuples(st.just("profile")),
+    st.tuples(st.just("late"), st.integers(0, 2), st.integers(0, 1)),
+    st.tuples(st.just("examined"), st.integers(0, 2), st.integers(1, 2)),
     st.tuples(st.sampled_from(["silent", "back", "lost"]), st.integers(0, 4)),
     st.tuples(st.just("again"), st.integers(0, 5)),
     st.tuples(st.just("time"), st.sampled_from([0.1, 1.0, 6.0, 40.0])),
@@ -129,6 +134,10 @@ class World:
             "holder": lambda: on.HolderLost(node, number),
             "stop": lambda: on.StopRequested(what[1], what[2]),
             "hang": lambda: on.HangFlagged(number, 0, "stands"),
+            "profile": lambda: on.ProfileAsked("1-profile-a", (0,), 1.0),
+            "stacks": lambda: on.StacksAsked("r"),
+            "late": lambda: on.RanksLate(node, number, tuple(range(what[2]))),
+            "examined": lambda: on.Examined(node, number, str(what[2]), (elsewhere(what[1]),)),
             "silent": lambda: on.NodeSilent(node, 15.0, self.now),
             "back": lambda: on.NodeBack(node),
             "lost": lambda: on.NodeLost(node, 120.0, self.now),

@@ -51,3 +51,41 @@ def test_a_gang_taken_over_between_attempts_goes_on() -> None:
     ]
     story = Story()
     assert finish(story.gang.resume(RecoveredState(attempt=1, outcome=Outcome.FAILED), 0.0)).state == "FAILED"
+
+
+def test_a_gang_taken_over_remembers_that_a_script_saves_on_stop() -> None:
+    """Asked later, or asked already: it is asked by the stop file, and a clean end is a stop."""
+    story = Story()
+    saves = RecoveredState(attempt=1, open=True, running=True, saves_on_stop=True)
+    story.gang.resume(saves, 0.0)
+    assert story.tell(GRACEFUL)[1:] == [do.TouchStop(1)]
+    story = Story()
+    asked = RecoveredState(
+        attempt=1,
+        open=True,
+        running=True,
+        asked_to_save=True,
+        stop=(StopKind.GRACEFUL, StopCause.USER, ""),
+    )
+    assert story.gang.resume(asked, 0.0) == [do.TouchStop(1)]
+    story.exit(0)
+    assert finish(story.clean()).state == "CANCELLED"
+
+
+def test_a_crash_loop_is_noticed_by_a_gang_taken_over() -> None:
+    """Before the attempt ends, and between its end and the verdict; a long attempt without steps is none."""
+    known = RecoveredState(attempt=3, open=True, running=True, fruitless=2, reached=8, traceback="T")
+    policy = dataclasses.replace(POLICY, max_restarts=100)
+    failed = on.Failure(0, 1, None, "ValueError: no", "T", 5.0)
+    story = Story(policy)
+    story.gang.resume(known, 0.0)
+    story.exit(1)
+    why = finish(story.clean(failure=failed)).why
+    assert "3 attempts in a row" in why
+    assert "the same traceback" in why
+    judged = known._replace(open=False, outcome=Outcome.FAILED, failure=failed, step=8)
+    assert finish(Story(policy).gang.resume(judged, 0.0)).why == why
+    assert kinds(Story(policy).gang.resume(judged._replace(step=9), 0.0)) == ["AnnounceRestart"]
+    silent = judged._replace(reached=0, step=0)
+    assert kinds(Story(policy).gang.resume(silent._replace(seconds=700.0), 0.0)) == ["AnnounceRestart"]
+    assert "3 attempts in a row" in finish(Story(policy).gang.resume(silent, 0.0)).why

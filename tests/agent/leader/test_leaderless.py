@@ -7,7 +7,7 @@ import pytest
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
-from torchdeck.agent.leader.leaderless import WHY, Leaderless
+from torchdeck.agent.leader.silence import WHY, Leaderless
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.few_examples import cases
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.leader.messages import (
+from torchdeck.agent.leader.gang_messages import (
     MessageError,
     command_from_json,
     event_from_json,

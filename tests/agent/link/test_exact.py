@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchdeck.agent.link import sources as segments
+from torchdeck.agent.link import files_to_send
+from torchdeck.agent.link.files_to_send import Sources
 from torchdeck.agent.link.mirrored_file import TAIL
-from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.segment_format import decode_header, encode_header
 from torchdeck.launching.remote.mirror import Mirror, have_json
@@ -25,7 +25,7 @@ SEGMENT = "trainer-1-2-ab-0.metrics"
 @pytest.fixture(autouse=True)
 def _short_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are not whole are waited for only a moment."""
-    monkeypatch.setattr(segments, "HOLD", 0.01)
+    monkeypatch.setattr(files_to_send, "HOLD", 0.01)
 
 
 class Pair:
@@ -213,7 +213,7 @@ def test_a_row_behind_a_hole_waits_for_it(
 ) -> None:
     """A thread that took its offset and has not written yet is waited for, however many rows follow it."""
     pair, path, length = segment
-    monkeypatch.setattr(segments, "HOLD", 60.0)
+    monkeypatch.setattr(files_to_send, "HOLD", 60.0)
     append(path, row(1), 0)
     write_at(path, length + 2 * ROW.size, b"".join(map(row, range(3, 2000))))
     pair.carry(100, 1 << 20)
@@ -228,7 +228,7 @@ def test_a_row_that_is_being_written_is_not_sent_torn(
 ) -> None:
     """It goes when it is whole."""
     pair, path, length = segment
-    monkeypatch.setattr(segments, "HOLD", 60.0)
+    monkeypatch.setattr(files_to_send, "HOLD", 60.0)
     append(path, row(1) + row(2)[:20], 0)
     pair.carry(100, 1 << 20)
     assert mirrored_rows(pair, path) == row(1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from torchdeck.agent.link.finding import Finder
+from torchdeck.agent.link.file_search import Finder
 from torchdeck.contract.layout import RunLayout
 
 LONG_AGO = 1_000_000_000.0

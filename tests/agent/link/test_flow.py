@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.agent.link.flow import LEAST, MOST, Window
+from torchdeck.agent.link.flow_control import LEAST, MOST, Window
 
 OVERHEAD = 1e-4
 

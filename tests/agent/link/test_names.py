@@ -33,7 +33,13 @@ def test_the_files_of_a_node_are_mirrored() -> None:
     assert way_of(rank.metrics / "trainer-12-99-ab-0.metrics") == (Way.ROWS, Level.METRICS)
     assert way_of(HERE.node("n1").system / "system-12-99-ab-0.metrics") == (Way.ROWS, Level.MACHINE)
     assert way_of(rank.progress) == (Way.RECORD, Level.STATE)
-    assert way_of(rank.script) == (Way.REPLACED, Level.STATE)
+    assert way_of(rank.script) == way_of(rank.inside) == (Way.REPLACED, Level.STATE)
+    examination = HERE.attempt(3).examination("1")
+    assert way_of(examination.verdict) == (Way.REPLACED, Level.STATE)
+    assert way_of(examination.rank(2)) == (Way.REPLACED, Level.LOGS)
+    assert (
+        way_of(examination.flight_recorder(2)) == way_of(examination.answer(2)) == (Way.REPLACED, Level.BULK)
+    )
     assert way_of(rank.stdout) == (Way.APPENDED, Level.LOGS)
     assert kind_of(HERE.attempt(3).plan) == kind_of(HERE.attempt(3).node("n1").root / "plan.json")
     assert way_of(HERE.attempt(3).node("n1").torchrun_log) == (Way.APPENDED, Level.LOGS)
@@ -55,6 +61,9 @@ def test_the_files_of_a_node_are_mirrored() -> None:
         "attempts/01/plan.json",
         "attempts/1/../../journal.jsonl",
         "attempts/1/ranks/../plan.json",
+        "attempts/1/examinations/../verdict.json",
+        "attempts/1/examinations/1/x.json",
+        "attempts/1/examinations/1/1.json/verdict.json",
         "attempts/1/ranks/-1/stdout.log",
         "attempts/1/ranks/0/metrics/..",
         "attempts/1/ranks/0/metrics/../../x.metrics",

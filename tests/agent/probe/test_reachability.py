@@ -42,7 +42,7 @@ def test_a_stranger_is_not_answered() -> None:
     listener = Listener("127.0.0.1", 0, WORD, 20.0)
     (found,) = reach([peer(listener.port)], "x" * WORD_LENGTH, 5.0, 0)
     assert not found["ok"]
-    assert "something else listens there" in found["error"]
+    assert "another program listens there" in found["error"]
 
 
 def test_what_does_not_answer_is_given_up() -> None:

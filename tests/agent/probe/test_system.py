@@ -13,10 +13,13 @@ from torchdeck.agent.probe.answer import Marks
 from torchdeck.agent.probe.system import (
     bf16_flags,
     bf16_here,
+    communication_variables,
     cpu_facts,
     disk_facts,
+    infiniband_devices,
     main_memory,
     nearest,
+    process_limits,
     system_facts,
     usable_cores,
 )
@@ -122,3 +125,36 @@ def test_what_this_machines_processor_has_for_bf16() -> None:
     here = bf16_here()
     assert (None if here is None else "avx512f" in here) == has
     assert cpu_facts()["bf16"] == here
+
+
+def test_limits_are_those_of_this_process() -> None:
+    """None stands for no limit."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = process_limits()["open_files"]
+    assert said == {
+        "soft": None if soft == resource.RLIM_INFINITY else soft,
+        "hard": None if hard == resource.RLIM_INFINITY else hard,
+    }
+
+
+def test_variables_of_nccls_files_and_of_the_environment(tmp_path: Path) -> None:
+    """The environment wins over the user's file, and that over the system's; nothing else is reported."""
+    (tmp_path / "system").write_text("NCCL_DEBUG=WARN\nNCCL_ALGO=Ring\n# NCCL_X\nPATH=/bin\n")
+    (tmp_path / "user").write_text("NCCL_ALGO = Tree\n")
+    environ = {"NCCL_DEBUG": "TRACE", "GLOO_SOCKET_IFNAME": "eth0", "SECRET": "s"}
+    files = (tmp_path / "system", tmp_path / "user", tmp_path / "absent")
+    assert communication_variables(environ, files) == {
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "NCCL_ALGO": "Tree",
+        "NCCL_DEBUG": "TRACE",
+    }
+
+
+def test_infiniband_devices_are_the_kernels(tmp_path: Path) -> None:
+    """In the kernel's folder; none if there is no such folder."""
+    for name in ("mlx5_1", "mlx5_0"):
+        (tmp_path / name).mkdir()
+    assert infiniband_devices(tmp_path) == ["mlx5_0", "mlx5_1"]
+    assert infiniband_devices(tmp_path / "absent") == []

@@ -39,7 +39,7 @@ def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("resume", ["never", "", "auto"])
 def test_a_fresh_start(tmp_path: Path, resume: str) -> None:
-    """`never`, nothing, and `auto` where there is nothing start afresh."""
+    """`never`, nothing, and `auto` where there is nothing start over."""
     assert choose_checkpoint(tmp_path / "absent", resume) == Choice(None, 0)
 
 

@@ -299,7 +299,7 @@ def test_reading_checkpoints_needs_the_standard_library_only() -> None:
     """Agent, preflight and command line read checkpoints without torch or numpy."""
     code = (
         "import sys; from torchdeck.contract.checkpoints import choose, listing, manifest; "
-        "from torchdeck.distributed.checkpoints import directory; "
+        "from torchdeck.distributed.checkpoints import checkpoint_directory; "
         "print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     )
     printed = subprocess.run(

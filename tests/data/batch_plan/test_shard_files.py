@@ -14,7 +14,7 @@ from torchdeck.data.batch_plan import (
     save_batch_plan,
     save_shards,
 )
-from torchdeck.data.batch_plan.files.loading import Layout
+from torchdeck.data.batch_plan.files.plan_files import Layout
 
 
 def _plan(seed: int = 0) -> BatchPlan:

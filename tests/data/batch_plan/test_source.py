@@ -21,7 +21,7 @@ from torchdeck.data.batch_plan import (
     read_lengths,
     save_batch_plan,
 )
-from torchdeck.data.batch_plan.files import source
+from torchdeck.data.batch_plan.files import source_data
 
 
 def _of_dataset(data: Path) -> DataSource:
@@ -160,7 +160,7 @@ def test_a_plan_from_elsewhere_does_not_have_everything_read(
     with_other_times = DataSource(str(data), reading, "0" * 64, "0" * 64)
     plan = _saved(tmp_path / "p", with_other_times)
     assert changed_source(plan) == with_other_times
-    monkeypatch.setattr(source, "TIME_LIMIT", 0.0)
+    monkeypatch.setattr(source_data, "TIME_LIMIT", 0.0)
     with pytest.raises(BatchPlanError, match=r"cannot be told within 0 s: .* or remove .*source\.json"):
         changed_source(plan)
 
@@ -172,7 +172,7 @@ def test_a_file_without_end_is_left_in_time(tmp_path: Path, monkeypatch: pytest.
     with (data / "0").open("wb") as file:
         file.truncate(1 << 42)
     plan = _saved(tmp_path / "p", DataSource(str(data), "dataset", "0" * 64, "0" * 64))
-    monkeypatch.setattr(source, "TIME_LIMIT", 0.2)
+    monkeypatch.setattr(source_data, "TIME_LIMIT", 0.2)
     begun = time.process_time()
     with pytest.raises(BatchPlanError, match="cannot be told"):
         changed_source(plan)

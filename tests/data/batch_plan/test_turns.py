@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from torchdeck.data.batch_plan import Balance, BatchPlan, PlanPosition, build_batch_plan, plan_steps
 from torchdeck.data.batch_plan.balance import microbatch_costs
-from torchdeck.data.batch_plan.steps import Turns
+from torchdeck.data.batch_plan.plan_steps import Turns
 
 BALANCED: list[Balance] = ["tokens", "attention"]
 

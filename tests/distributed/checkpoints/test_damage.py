@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from support.values.checkpoint_files import flip
-from torchdeck.cli.ckpt import command as ckpt
+from torchdeck.cli.ckpt import ckpt_command
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, auto_resume, find_latest_checkpoint
-from torchdeck.distributed.checkpoints.loading import load_all
+from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.resuming import peers_of, train_state
 from torchdeck.distributed.exchange import exchanging
 
@@ -82,7 +82,7 @@ def checkpoint(damaged: Damaged) -> Iterator[Damaged]:
 
 def _verify_command(folder: Path) -> int:
     parser = argparse.ArgumentParser()
-    ckpt.add_parser(parser.add_subparsers())
+    ckpt_command.add_parser(parser.add_subparsers())
     args = parser.parse_args(["ckpt", "verify", str(folder)])
     code: int = args.handler(args)
     return code

@@ -12,7 +12,7 @@ from support.values.checkpoint_files import fill, flip, save
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.retention import Retention
 
 
@@ -131,7 +131,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
     """The second writer is refused, with whose it is; when the first is gone it may."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from torchdeck.distributed.checkpoints.directory import CheckpointDirectory\n"
+        "from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory\n"
         "CheckpointDirectory(Path(sys.argv[1])).open('first-run')\n"
         "print('open', flush=True); sys.stdin.read()"
     )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.ranks.ranked_scenario import scenario
 from support.values.checkpoint_files import manifest_of
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_saving import copyings
 from torchdeck.distributed.checkpoints.parts import Disks
-from torchdeck.distributed.checkpoints.saving import copyings
 
 A, B = "node 0 (a)", "node 1 (b)"
 DIGEST = "0" * 64

@@ -11,7 +11,7 @@ from support.values.checkpoint_files import manifest_of
 from torchdeck.contract.checkpoints.listing import CheckpointInfo
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.rank_settings import CheckpointSettings
 
 LOSS = "heldout_loss"
 
@@ -87,7 +87,7 @@ def test_a_run_says_its_retention(tmp_path: Path) -> None:
         ({"keep_last": 0}, "keep_last is 0"),
         ({"keep_every": 0}, "keep_every is 0"),
         ({"keep_best": -1}, "keep_best is -1"),
-        ({"best_is": "smallest"}, "right is 'lowest' or 'highest'"),
+        ({"best_is": "smallest"}, "expected 'lowest' or 'highest'"),
     ],
 )
 def test_numbers_out_of_range_are_refused(wrong: dict[str, object], said: str) -> None:

@@ -61,7 +61,7 @@ def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
         for weights, rng_restored, notice, _ in loaded[name]:
             assert weights == expected
             assert not rng_restored
-            assert "weights are bit-identical, random numbers are derived afresh" in notice
+            assert "weights are bit-identical, random numbers are derived again" in notice
     drawn = [rank[3] for rank in loaded["single→fsdp2"]]
     assert (
         drawn

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchdeck.distributed.fit.losses import accuracy, make_loss
+from torchdeck.distributed.fit.wrapped_loss import accuracy, make_loss
 
 OUTPUT = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 3.0, 1.0], [5.0, 0.0, 0.0]])
 TARGET = torch.tensor([0, 1, 2, -100])
@@ -52,7 +52,7 @@ def test_accuracy_of_each_layout() -> None:
     assert accuracy(OUTPUT.T[None], TARGET[None]) == pytest.approx(2 / 3)
     assert accuracy(OUTPUT.repeat(2, 1, 1), TARGET.repeat(2, 1)) == pytest.approx(2 / 3)
     assert accuracy(torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0])) == 0.5
-    with pytest.raises(ValueError, match="right is"):
+    with pytest.raises(ValueError, match="expected"):
         accuracy(OUTPUT, TARGET[:2])
 
 
@@ -74,7 +74,7 @@ def test_inputs_by_name_and_several_inputs_reach_the_model() -> None:
 @pytest.mark.parametrize(
     ("loss", "metrics", "error", "says"),
     [
-        pytest.param(nn.CrossEntropyLoss(reduction="sum"), (), ValueError, 'right is "mean"', id="sum"),
+        pytest.param(nn.CrossEntropyLoss(reduction="sum"), (), ValueError, 'expected "mean"', id="sum"),
         pytest.param(nn.MSELoss(), ["f1"], ValueError, 'no metric "f1"', id="metric"),
         pytest.param("mse", (), TypeError, "loss is str", id="text"),
         pytest.param(nn.MSELoss(), {"mine": 3}, TypeError, "metric mine is int", id="number"),

@@ -26,8 +26,7 @@ from torchdeck.distributed.store.access import (
     through,
     with_key,
 )
-from torchdeck.distributed.store.listening import listening_on
-from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
+from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener, listening_on
 from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
 

@@ -10,7 +10,7 @@ import torch
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedSettings, engine_config
 from torchdeck.environment import DistributedConfig

@@ -115,4 +115,4 @@ def test_groups_that_do_not_come_out_even_are_refused(tmp_path: Path) -> None:
     """Every rank says which number would do."""
     done = train(tmp_path, 2, "hsdp", shard=3)
     assert all(code != 0 for code in done.codes)
-    assert all("right is a number that divides 2 ranks" in done.error(rank)["message"] for rank in (0, 1))
+    assert all("expected a number that divides 2 ranks" in done.error(rank)["message"] for rank in (0, 1))

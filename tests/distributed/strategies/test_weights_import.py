@@ -14,7 +14,7 @@ from support.deepspeed.deepspeed_jobs import run_jobs
 from support.ranks.torch_process import run_torch
 from support.system.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.strategies.deepspeed.weights_import import is_deepspeed, read_deepspeed
+from torchdeck.distributed.strategies.deepspeed.tensors import is_deepspeed, read_deepspeed
 
 STEP = "global_step1"
 
@@ -73,7 +73,7 @@ def test_weights_of_real_folders(tmp_path: Path) -> None:
 def _read(folders: list[Any]) -> list[dict[str, Any]]:
     code = (
         "import json, sys; from pathlib import Path; from support.deepspeed.deepspeed_jobs import digest; "
-        "from torchdeck.distributed.strategies.deepspeed.weights_import import read_deepspeed as read; "
+        "from torchdeck.distributed.strategies.deepspeed.tensors import read_deepspeed as read; "
         "print(json.dumps([digest(read(Path(folder), trusted=True)) for folder in sys.argv[1:]]))"
     )
     python: Any = deepspeed_python()
@@ -92,7 +92,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     torch.save({}, folder / "mp_rank_00_model_states.pt")
     code = (
         "import sys; from pathlib import Path; "
-        "from torchdeck.distributed.strategies.deepspeed.weights_import import *\n"
+        "from torchdeck.distributed.strategies.deepspeed.tensors import *\n"
         "try: read_deepspeed(Path(sys.argv[1]), trusted=True)\n"
         "except CheckpointError as error: print(error)"
     )

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from support.ranks.recipe_ranks import recipe_settings
 from support.training.forked_training import ForkedRun, run_forked
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.trainer.losses import MicrobatchLoss, WeightedSum, checked_loss, global_mean
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.trainer.loss_checks import MicrobatchLoss, WeightedSum, checked_loss, global_mean
 
 
 def scalar(value: float = 2.0) -> torch.Tensor:

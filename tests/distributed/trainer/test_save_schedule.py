@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.data.order import Position
-from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.rank_settings import CheckpointSettings
 from torchdeck.distributed.trainer.save_schedule import SaveInterval, SaveSchedule, young_interval
 
 SECONDS = st.floats(1e-3, 1e4)

@@ -15,7 +15,7 @@ from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.distributed.checkpoints import store
-from torchdeck.distributed.checkpoints.saving import Written, write_all
+from torchdeck.distributed.checkpoints.checkpoint_saving import Written, write_all
 from torchdeck.metrics import RunMetrics
 
 RECIPE = """

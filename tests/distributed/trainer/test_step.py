@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torchdeck.data.order import Position
 from torchdeck.distributed.batches import Microbatch, StepBatches
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy, make_strategy
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts, Wishes
 from torchdeck.environment import Place

@@ -8,7 +8,7 @@ from support.gui.desktop import Desktop, Window
 from support.waiting import wait_for_value, wait_until
 from torchdeck.metrics import RunMetrics
 from torchdeck.runs.registry import RunRegistry
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 
 LONG = 90.0

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from gui.nodes.conftest import SLOW
 from support.hosts.hosts import TestHosts
 from torchdeck.nodes.probe.connections import Connected
+from torchdeck.use_cases.nodes.connections import Measured
 from torchdeck_app.nodes.connection_matrix import MatrixModel, cell_words
-from torchdeck_app.nodes.connection_measurement import Measured
 from torchdeck_app.nodes.nodes_page import CONNECTIONS, NodesPage
 from torchdeck_app.theme.theme import Theme
 

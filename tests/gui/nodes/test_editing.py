@@ -16,12 +16,12 @@ from pytestqt.qtbot import QtBot
 from gui.nodes.conftest import SLOW
 from support.hosts.hosts import TestHosts
 from torchdeck.nodes.inventory.schema import NodeEntry
+from torchdeck.use_cases.nodes.node_trial import ANSWERS, HOME, KEY, LOGIN, PYTHON, TORCH
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.entry_form import fields_by_heading
 from torchdeck_app.nodes.import_dialog import ImportDialog
 from torchdeck_app.nodes.node_dialog import NodeDialog
-from torchdeck_app.nodes.node_test import ANSWERS, HOME, KEY, LOGIN, PYTHON, TORCH
 from torchdeck_app.nodes.nodes_page import NodesPage
 from torchdeck_app.nodes.window_asker import FingerprintDialog, WindowAsker
 from torchdeck_app.theme.theme import Theme

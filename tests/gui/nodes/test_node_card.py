@@ -7,8 +7,7 @@ from support.values.node_facts import node_facts, python
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck_app.nodes.card_words import why_words
-from torchdeck_app.nodes.node_card import NodeCard
-from torchdeck_app.nodes.node_cards import LEAST
+from torchdeck_app.nodes.node_cards import LEAST, NodeCard
 from torchdeck_app.nodes.node_sight import NodeSight, Standing
 from torchdeck_app.theme.theme import Theme
 

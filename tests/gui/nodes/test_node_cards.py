@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
 from support.hosts.hosts import TestHosts, make_key
+from torchdeck.use_cases.nodes.node_trial import LOGIN
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.nodes.node_dialog import NodeDialog
 from torchdeck_app.nodes.node_sight import Standing
-from torchdeck_app.nodes.node_test import LOGIN
 from torchdeck_app.nodes.nodes_page import NODES, NodesPage
 from torchdeck_app.nodes.window_asker import FingerprintDialog, SecretDialog, WindowAsker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 
+from torchdeck.use_cases.nodes.node_trial import NAMES, Step
 from torchdeck_app.nodes.node_dialog import StepList
-from torchdeck_app.nodes.node_test import NAMES, Step
 from torchdeck_app.theme.theme import Theme
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from support.values.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
+from torchdeck.runs.run_state import Hang, RunState
 from torchdeck_app.runs.run_columns import COLUMNS, KEYS, Row, columns_for, look_of
 from torchdeck_app.runs.run_filter import GROUPS, RunFilter, counts
 
@@ -22,7 +23,7 @@ def test_a_run_that_goes_on() -> None:
         entry(
             1,
             live_view(run_id(1)),
-            progress=progress(1240, 2000, loss=2.31415, tokens_per_s=12345, eta=134),
+            progress=progress(1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134),
         ),
         Note(("best",)),
     )
@@ -31,6 +32,7 @@ def test_a_run_that_goes_on() -> None:
         "state": "● running",
         "name": "gpt",
         "loss": "2.3142",
+        "heldout": "2.5000",
         "step": "1,240 / 2,000",
         "throughput": "12.3k tok/s",
         "eta": "2 min 14 s",
@@ -107,3 +109,13 @@ def test_a_run_that_nobody_follows_is_not_said_to_run() -> None:
     assert exact(row, NOW) == said
     assert {key: count for key, count in counts([row.entry]).items() if count} == {"unknown": 1}
     assert [RunFilter("", frozenset({key})).takes(row) for key in ("live", "unknown")] == [False, True]
+
+
+def test_a_run_that_hangs_is_marked() -> None:
+    """Not one that is being stopped, and not after its end."""
+    hang = Hang(1, "training", 3, 60.0, 30.0)
+    live = replace(live_view(run_id(1)), hangs=(hang,))
+    assert text("state", Row(entry(1, live), Note())) == "! hung"
+    assert look_of(entry(1, live)).colour == "bad"
+    assert look_of(entry(1, replace(live, state=RunState.STOPPING))).word == "stopping"
+    assert look_of(entry(1, replace(over_view(run_id(1)), hangs=(hang,)))).word == "succeeded"

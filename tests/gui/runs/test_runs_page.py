@@ -66,7 +66,7 @@ def test_a_hostile_run_takes_nothing_from_the_others(
         hostile.node("bad").heartbeat.write_text('{"t": 1e999, "attempt": 1, "ranks": ' + deep + "}")
     elif bad == "metrics":
         write_rows(hostile.root, [(1, {"loss": 1.0})])
-        (segment,) = hostile.root.glob("attempts/*/ranks/*/metrics/*")
+        (segment,) = hostile.root.glob("attempts/*/ranks/*/metrics/*.metrics")
         segment.write_bytes(segment.read_bytes()[:-24] + b"\xff" * 24)
     else:
         hostile.plan.write_text(deep)
@@ -116,6 +116,13 @@ def test_stop_writes_a_request_and_says_so_until_it_is_taken(
     qtbot.waitUntil(lambda: [each.kind for each in read_requests(layout.control)] == ["stop", "stop_now"])
 
 
+def test_the_header_shows_how_much_of_the_time_trained(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    layout = add_run(tmp_path, 1)
+    write_rows(layout.root, [(step, {"loss": 1.0}) for step in (1, 2, 3)])
+    page = page_of(qtbot, opened(tmp_path), 1)
+    qtbot.waitUntil(lambda: "goodput" in page.header.facts_shown)
+
+
 def test_a_request_that_cannot_be_written_is_said_on_the_page(
     qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +133,7 @@ def test_a_request_that_cannot_be_written_is_said_on_the_page(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("torchdeck.use_cases.stop_request.write_request", full)
+    monkeypatch.setattr("torchdeck.use_cases.stop.write_request", full)
     click(page.header.buttons[RunCommand.STOP])
     qtbot.waitUntil(lambda: "No space left" in page.problem.text())
     assert page.header.buttons[RunCommand.STOP].isEnabled()
@@ -273,7 +280,7 @@ def test_what_a_forgotten_run_leaves_on_its_nodes_is_said_where_it_cannot_be_not
     aside = set_aside(layout)
     (tmp_path / "deleted").touch()  # a file in place of the folder of notes
     monkeypatch.setattr("torchdeck.runs.folders.deletion.FORGOTTEN", -1.0)
-    with qtbot.waitSignal(place.commands.failed) as caught:
+    with qtbot.waitSignal(place.commands.failed, timeout=30_000) as caught:
         place.commands.go_on_deleting()
     assert caught.args is not None
     assert f"torchdeck runs delete {run_id(1)} --node n1" in caught.args[1]

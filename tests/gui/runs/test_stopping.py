@@ -181,7 +181,7 @@ def test_ranks_that_go_on_after_the_end_of_their_run_are_stopped(
     stop = page.header.buttons[RunCommand.STOP]
     qtbot.waitUntil(stop.isEnabled)
     assert page.header.state_word == "failed"
-    assert "ranks on node node2 were going on" in page.header.warnings
+    assert "ranks on node node2 continued without the leader" in page.header.warnings
     QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: kinds(layout) == ["stop"] and not stop.isEnabled())
     (request,) = read_requests(layout.control)
@@ -208,7 +208,9 @@ def test_a_run_that_cannot_be_read_is_asked_to_stop_by_its_processes(
             qtbot.waitUntil(action.isEnabled)
             action.trigger()
             said = (
-                "was asked to stop on this machine" if lives else f"nothing of run {run_id(number)} lives on"
+                "was asked to stop on this machine"
+                if lives
+                else f"no process of run {run_id(number)} is alive on"
             )
             qtbot.waitUntil(lambda: said in place.table.problem.text())
             assert kinds(unread) == ["stop"]
@@ -235,6 +237,6 @@ def test_a_lost_run_is_stopped_on_the_nodes_that_may_still_run_it(
     page = page_of(qtbot, opened(tmp_path), 1)
     assert page.header.state_word == "lost"
     QTest.mouseClick(page.header.buttons[RunCommand.STOP], Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: page.problem.text() == "what may run on node2 is ended when it answers")
+    qtbot.waitUntil(lambda: page.problem.text() == "anything still running on node2 is ended when it answers")
     assert controllers == [lost]
     assert kinds(lost) == [], "a controller ends what is left without a request"

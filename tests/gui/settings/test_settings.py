@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.settings.saved_files import BackgroundWriter
-from torchdeck_app.settings.settings import Settings, SettingsStore, read_settings, settings_file
+from torchdeck_app.settings.user_settings import Settings, SettingsStore, read_settings, settings_file
 from torchdeck_app.theme.theme import Theme
 
 

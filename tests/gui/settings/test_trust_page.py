@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from torchdeck.trust.trust_list import TrustList
+from torchdeck.trust.trust_list import NodeScript, TrustList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import TrustPage
 from torchdeck_app.theme.theme import Theme
@@ -54,6 +54,19 @@ def test_what_is_trusted_is_shown_with_what_does_not_count_any_more(
         page.list.topLevelItem(row).setSelected(True)  # type: ignore[union-attr]  # waited for above
         assert why in page.said.text()
     assert page.list.isVisible()
+
+
+def test_an_activation_script_of_a_node_is_shown_and_taken_back(
+    page: TrustPage, home: Path, qtbot: QtBot
+) -> None:
+    script = NodeScript("gpu1", "/opt/on.sh")
+    TrustList(home).add_node_script(script, "0" * 64)
+    page.show()
+    qtbot.waitUntil(lambda: rows(page) == [("gpu1:/opt/on.sh", "✓ Trusted")], timeout=20_000)
+    page.list.topLevelItem(0).setSelected(True)  # type: ignore[union-attr]  # waited for above
+    qtbot.mouseClick(page.remove_button, LEFT)
+    qtbot.waitUntil(lambda: rows(page) == [], timeout=20_000)
+    assert TrustList(home).node_scripts() == {script: ""}
 
 
 def test_it_is_taken_back(page: TrustPage, home: Path, tmp_path: Path, qtbot: QtBot) -> None:

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from support.gui.window_places import FakePage, fake_entries
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.saved_files import BackgroundWriter
-from torchdeck_app.settings.settings import Settings, SettingsStore
+from torchdeck_app.settings.user_settings import Settings, SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.importing import Importer

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from support.gui.whole_window import close, path_of
 from support.gui.window_places import FakePage, fake_entries
 from support.values.run_homes import add_run, run_id
 from support.waiting import wait_until
-from torchdeck_app.settings.settings import VERSION, settings_file
-from torchdeck_app.window import saved_session as late_state
+from torchdeck_app.settings.user_settings import VERSION, settings_file
 from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
 from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
 from torchdeck_app.window.saved_session import SavedState, Session, session_file
@@ -68,9 +66,7 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
 
 
 def test_what_no_key_wrote_is_kept_at_once_too(tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> None:
-    """With no one at the window, as it seems: a session that no one tells of is looked at each 10 s."""
     made = opened(tmp_path, qapp, qtbot)
-    made.idle_monitor.go()
     launch = made.window.stack.places["Launch"]
     assert isinstance(launch, FakePage)
     launch.field.setText("by an input method")
@@ -148,17 +144,14 @@ def test_a_window_that_is_opened_again_is_where_it_was(
 
 
 class SlowKept(SavedState):
-    """Reads once it may."""
-
-    may = threading.Event()
+    """Is never read."""
 
     def wait(self, seconds: float = 0.0) -> bool:  # noqa: ARG002 - however long it is waited for
-        return self.may.is_set() and super().wait(10)
+        return False
 
 
-@pytest.mark.parametrize("answers", [True, False], ids=["late", "never"])
-def test_a_session_on_a_slow_disk_is_taken_up_late_and_never_overwritten(
-    answers: bool, tmp_path: Path, qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+def test_a_session_on_a_disk_that_does_not_answer_is_never_overwritten(
+    tmp_path: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:
     home = tmp_path / "home"
     first = opened(home, qapp, qtbot)
@@ -166,8 +159,6 @@ def test_a_session_on_a_slow_disk_is_taken_up_late_and_never_overwritten(
     first.store.change(theme="dark")
     close(first)
     kept_before = session_file(home).read_text()
-    monkeypatch.setattr(late_state, "PATIENCE", 0.2 if not answers else 20.0)
-    monkeypatch.setattr(SlowKept, "may", threading.Event())
     kept = SlowKept(
         settings_file(home), session_file(home), settings_version=VERSION, session_version=SESSION_VERSION
     )
@@ -175,19 +166,11 @@ def test_a_session_on_a_slow_disk_is_taken_up_late_and_never_overwritten(
     hook = sys.excepthook
     made.open(None)
     sys.excepthook = hook
-    if answers:
-        assert made.window.stack.current == "Launch"
-        SlowKept.may.set()
-        qtbot.waitUntil(lambda: made.window.stack.current == "Nodes")
-        assert made.theme.palette.scheme == "dark"
-        qtbot.waitUntil(lambda: "Nodes" in made.window.stack.places)
-        close(made)
-    else:
-        qtbot.waitUntil(lambda: "Launch" in made.window.stack.places)
-        assert made._later is not None
-        assert "does not answer" in made._later.notices.shown[0].text
-        close(made)
-        assert session_file(home).read_text() == kept_before
+    qtbot.waitUntil(lambda: "Launch" in made.window.stack.places)
+    assert made._later is not None
+    assert "does not answer" in made._later.notices.shown[0].text
+    close(made)
+    assert session_file(home).read_text() == kept_before
 
 
 @pytest.mark.parametrize("name", ["window.json", "settings.json"])

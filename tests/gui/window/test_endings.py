@@ -3,8 +3,10 @@
 import dataclasses
 
 from support.values.run_entries import DONE, FAILED, entry, live_view, over_view, run_id
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
+from torchdeck_app.widgets.state_badge import ENDED_WATCH, look_of_run
 from torchdeck_app.window.run_news import Endings, ending_text
 
 ENDED = over_view(run_id(1)).ended or 0.0
@@ -50,6 +52,13 @@ def test_a_run_that_cannot_be_read_for_a_while_is_still_told() -> None:
     endings.new_in([live()])
     assert endings.new_in([entry(1, None, why="damaged")]) == []
     assert len(endings.new_in([over()])) == 1
+
+
+def test_a_watched_training_is_not_called_successful() -> None:
+    """Only its parent process knows whether it failed."""
+    watched = dataclasses.replace(over_view(run_id(1)), kind=WATCHED)
+    assert ending_text(entry(1, watched)).endswith(" ended")
+    assert look_of_run(watched) is ENDED_WATCH
 
 
 def test_how_it_ended_is_said() -> None:

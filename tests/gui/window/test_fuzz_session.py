@@ -14,8 +14,8 @@ from support.fuzz import hostile
 from support.fuzz.fuzzing import read_all
 from torchdeck_app.launch.files.document_sources import RecentFiles
 from torchdeck_app.settings.saved_files import read_kept
-from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
-from torchdeck_app.settings.settings import Settings, read_settings
+from torchdeck_app.settings.user_settings import VERSION as SETTINGS_VERSION
+from torchdeck_app.settings.user_settings import Settings, read_settings
 from torchdeck_app.window.saved_session import VERSION, Session, read_session
 
 SESSION = {

@@ -1,4 +1,4 @@
-"""What a damaged window.json says: each place begins afresh with what it cannot use."""
+"""What a damaged window.json says: each place starts over with what it cannot use."""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from support.gui.window_places import FakePage
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
-from torchdeck_app.settings.settings import SettingsStore
+from torchdeck_app.settings.user_settings import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets import dialogs as dialog_size
 from torchdeck_app.window.connections import Connections

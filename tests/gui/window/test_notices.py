@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 from support.gui.window_places import FakePage
 from support.values.run_entries import FAILED, entry, live_view, over_view, run_id
 from torchdeck.runs.run_list import RunEntry, RunsSeen
-from torchdeck.runs.state import RunState
-from torchdeck_app.settings.settings import SettingsStore
+from torchdeck.runs.run_state import RunState
+from torchdeck_app.settings.user_settings import SettingsStore
 from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window import notices as module
 from torchdeck_app.window.later_parts import LaterParts

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from support.values.run_entries import entry, live_view, progress, run_id
 from torchdeck.runs.run_list import RunEntry, RunsSeen
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.labels import SteadyLine

@@ -93,7 +93,7 @@ def test_without_what_is_executed_nothing_starts(tmp_path: Path) -> None:
     made = planned(work, home)
     (work / "train.py").unlink()
     layout = new_run(home)
-    with pytest.raises(CodeGoneError, match=r"train\.py is not there any more"):
+    with pytest.raises(CodeGoneError, match=r"train\.py no longer exists"):
         capture(layout, made, home)
     assert list(layout.root.iterdir()) == []
 

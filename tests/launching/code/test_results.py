@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.links.code_transfer import code_of, written
-from torchdeck.launching.code.results import is_result, is_tracker
-from torchdeck.launching.code.scan import scan
+from torchdeck.launching.code.scan import is_result, is_tracker, scan
 
 RESULTS = (
     *("model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json", "last.ckpt"),

@@ -92,7 +92,7 @@ def test_what_is_changed_while_a_run_lives_does_not_reach_its_restart(
 def test_a_run_whose_copy_is_gone_says_so(tmp_path: Path) -> None:
     made = plan(code=CodeTree({"train.py": "ab"}, str(tmp_path)))
     layout = RunLayout(tmp_path / "run")
-    with pytest.raises(AttemptError, match="own copy of the code is not there any more"):
+    with pytest.raises(AttemptError, match="own copy of the code no longer exists"):
         prepare_attempt(layout, made, 2, tmp_path, lambda *_: None)
 
 

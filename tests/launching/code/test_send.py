@@ -1,16 +1,13 @@
-"""Sending a run's code to a node in a process of its own, over pipes."""
+"""Sending a run's code to a node."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from support.links.code_transfer import captured, content_below, start_node, written
+from support.links.code_transfer import captured, content_below, transfer, written
 from torchdeck.contract.frames import Frame, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender, send_over
-
-pytestmark = pytest.mark.processes
+from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender
 
 FILES = {
     "train.py": b"print(1)\n",
@@ -27,30 +24,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
 
 
 def send(layout: RunLayout, home: Path, cut_after: int | None = None) -> list[Progress]:
-    """Send to a node's process, which is killed after so many bytes; how far it said it was."""
+    """Send to a node's end, which is cut off after so many bytes; how far it said it was."""
     told: list[Progress] = []
-    left = cut_after
-    with start_node(home) as node:
-        assert node.stdin is not None
-        assert node.stdout is not None
-        stdin, stdout = node.stdin, node.stdout
-
-        def write(data: bytes) -> None:
-            nonlocal left
-            if left is not None and len(data) > left:
-                stdin.write(data[:left])
-                stdin.flush()
-                node.kill()
-                raise BrokenPipeError("cut")
-            left = None if left is None else left - len(data)
-            stdin.write(data)
-            stdin.flush()
-
-        try:
-            send_over(Sender(layout, told.append), write, lambda: os.read(stdout.fileno(), 1 << 16))
-        finally:
-            node.kill()
-            node.communicate(timeout=20)
+    transfer(layout, home, cut_after, told.append)
     return told
 
 
@@ -63,9 +39,8 @@ def test_a_node_gets_the_copy_with_progress(made: RunLayout, tmp_path: Path) -> 
     assert send(made, tmp_path) == []  # it is there: nothing is sent
 
 
-def test_a_node_killed_in_the_middle_goes_on_where_it_was(made: RunLayout, tmp_path: Path) -> None:
-    with pytest.raises(CodeNotSentError, match="cut"):
-        send(made, tmp_path, 1_500_000)
+def test_a_transfer_cut_in_the_middle_goes_on_where_it_was(made: RunLayout, tmp_path: Path) -> None:
+    send(made, tmp_path, 1_500_000)
     assert not (tmp_path / "runs/one/code").exists()
     told = send(made, tmp_path)
     assert told[0].size < sum(map(len, FILES.values()))

@@ -72,12 +72,12 @@ def test_a_person_is_told_what_does_not_go(tmp_path: Path) -> None:
     assert tree is not None
     assert set(tree.files) == {"train.py", "data"}
     assert tree.left_out == {
-        ".env": "its name is one of credentials",
+        ".env": "its name is typical of credentials",
         "conf.yaml": "holds a Vault token (line 2)",
         "old": "a home of Torchdeck",
         "sign.py": "holds a private key",
     }
-    assert "data: links that lead out" in links
+    assert "data: links to targets outside" in links
     assert "conf.yaml holds a Vault token (line 2), sign.py holds a private key" in secret
     assert "!conf.yaml into .torchdeckignore" in secret
     assert "old: a home of Torchdeck" in home

@@ -38,7 +38,7 @@ def test_data_that_is_not_there_is_refused(checked: CheckedConfig) -> None:
 
 def test_a_file_of_tokens_must_be_there(checked: CheckedConfig) -> None:
     """Of a run that reads tokens no text is looked for."""
-    assert_refused(checked.recipe(data={"tokens": "t.bin"})["data"], "t.bin is no file", "no tokens")
+    assert_refused(checked.recipe(data={"tokens": "t.bin"})["data"], "t.bin is not a file", "no tokens")
     (checked.folder / "t.bin").write_bytes(b"\1\0" * 500)
     assert "tokens in" in str(checked.recipe(data={"tokens": "t.bin"})["data"])
 

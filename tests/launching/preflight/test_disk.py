@@ -39,7 +39,7 @@ def test_room_for_checkpoints_counts(checked: CheckedConfig) -> None:
 
 def test_parameters_are_those_of_the_model() -> None:
     """The estimate is the number of the model's own parameters."""
-    recipe = pytest.importorskip("torchdeck.recipes.byte_gpt.recipe")
+    recipe = pytest.importorskip("torchdeck.recipes.byte_gpt")
     asked = config_from_dict({"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}}, "/")
     model = recipe.build_model(dict(asked.model))
     assert byte_gpt_parameters(asked) == sum(parameter.numel() for parameter in model.parameters())

@@ -4,7 +4,7 @@ import pytest
 
 from support.values.machines import byte_gpt, plan
 from torchdeck.agent.probe.system import memory_facts
-from torchdeck.launching.preflight.devices import check_here
+from torchdeck.launching.preflight.devices_in_use import check_here
 from torchdeck.launching.preflight.disk_space import LEAST_SHARED_MEMORY, check_shared_memory
 
 

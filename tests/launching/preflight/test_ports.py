@@ -25,8 +25,9 @@ def test_on_one_node_no_port_is_open_to_other_machines() -> None:
     (what,) = said({"script": "/code/train.py"}).values()
     assert what == (
         "no port is open to other machines. "
-        "Store: a random port of 127.0.0.1, for processes of your user alone; "
-        "ranks: random ports of 127.0.0.1, for all users of the machine, as torch asks no one"
+        "Store: a random port of 127.0.0.1, for processes of your user only; "
+        "ranks: random ports of 127.0.0.1, open to all users of the machine, because torch does not "
+        "authenticate peers"
     )
     (what,) = said({"script": "/code/train.py"}, rendezvous={"port": 29_501}).values()
     assert "Store: port 29501 of 127.0.0.1" in what
@@ -35,7 +36,7 @@ def test_on_one_node_no_port_is_open_to_other_machines() -> None:
 def test_an_interface_of_ones_own_is_said_to_be_open() -> None:
     (what,) = said({"script": "/code/train.py", "env": {"GLOO_SOCKET_IFNAME": "eth0"}}).values()
     assert "no port is open to other machines" not in what
-    assert "ranks: random ports on interface eth0, for all who reach it" in what
+    assert "ranks: random ports on interface eth0, open to everyone who reaches it" in what
 
 
 def test_on_several_nodes_each_is_said_for_itself() -> None:
@@ -43,10 +44,14 @@ def test_on_several_nodes_each_is_said_for_itself() -> None:
     assert found["a"] == (
         "Leading agent: a random port of 10.0.0.1, for agents that prove the run's token; "
         "store: a random port of 10.0.0.1, for nodes that prove a key of the run; "
-        "ranks: random ports on interface eth1, for all who reach it, as torch asks no one"
+        "ranks: random ports on interface eth1, open to everyone who reaches it, because torch does "
+        "not authenticate peers"
     )
     where = "the address of the host's name"
-    assert found["b"] == f"Ranks: random ports on {where}, for all who reach it, as torch asks no one"
+    assert found["b"] == (
+        f"Ranks: random ports on {where}, open to everyone who reaches it, because torch does not "
+        "authenticate peers"
+    )
 
 
 def test_a_spare_makes_the_agent_of_a_single_node_listen() -> None:
@@ -58,7 +63,7 @@ def test_a_spare_makes_the_agent_of_a_single_node_listen() -> None:
 
 def test_the_store_of_a_script_on_several_nodes_is_torchs_own() -> None:
     found = said({"script": "/code/train.py"}, *NODES, **ON_TWO)
-    assert "for all who reach that address: a script's ranks prove nothing" in found["a"]
+    assert "open to everyone who reaches that address: a script's ranks are not authenticated" in found["a"]
 
 
 def test_check_says_it(tmp_path: Any) -> None:

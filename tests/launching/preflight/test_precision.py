@@ -9,7 +9,7 @@ import pytest
 from support.values.checked_config import CheckedConfig
 from support.values.machines import config, node, plan
 from torchdeck.agent.probe.system import bf16_here
-from torchdeck.launching.preflight.devices import check_precision
+from torchdeck.launching.preflight.devices_in_use import check_precision
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_what_a_login_prints_is_passed_over(node: Node) -> None:
 
 def test_a_login_without_end_is_given_up(node: Node) -> None:
     """Not read for ever."""
-    with pytest.raises(BootstrapError, match=r"prints without end: y y"):
+    with pytest.raises(BootstrapError, match=r"prints endlessly: y y"):
         node.begin(LocalStream(["yes"]))
 
 

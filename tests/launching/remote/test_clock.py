@@ -12,9 +12,9 @@ import pytest
 
 from support.links.local_stream import LocalStream
 from torchdeck.contract.frames import encode
-from torchdeck.launching.remote import session
+from torchdeck.launching.remote import link_session
+from torchdeck.launching.remote.link_session import KEPT, ClockOffset, ClockOffsets, LinkSession
 from torchdeck.launching.remote.mirror import Mirror
-from torchdeck.launching.remote.session import KEPT, ClockOffset, ClockOffsets, LinkSession
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_who_is_held_up_between_two_clocks_knows_how_wrong_the_offset_may_be(
     stream = LocalStream(["cat"])
     try:
         link = LinkSession(stream, Mirror(tmp_path, "n1"), lambda _text: None)
-        monkeypatch.setattr(session, "time", HeldUp())
+        monkeypatch.setattr(link_session, "time", HeldUp())
         link._take(encode("pong", t=100.0, node_time=5_007.5))
     finally:
         monkeypatch.undo()

@@ -14,9 +14,9 @@ from support.links.local_stream import LocalStream
 from support.values.machines import plan
 from support.waiting import wait_until
 from torchdeck.launching.code.capture import capture
+from torchdeck.launching.remote.bootstrap import ByteStream
 from torchdeck.launching.remote.code import CodeSending
 from torchdeck.launching.remote.link import LinkFile
-from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.runs.links import LinkState, read_links
 
 pytestmark = pytest.mark.processes

@@ -12,8 +12,8 @@ from support.values.metrics import write_rows
 from support.waiting import wait_until
 from torchdeck.agent.link.mirrored_file import GrowingFile, Have, Put
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, mirrored
+from torchdeck.launching.remote.link_session import DiskRoom
 from torchdeck.launching.remote.mirror import UNFINISHED_LIMIT, Mirror, MirrorRefusedError
-from torchdeck.launching.remote.session import DiskRoom
 
 LOG = "attempts/1/ranks/0/stdout.log"
 ERROR = "attempts/1/ranks/0/error.json"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from support.fuzz import hostile
 from support.fuzz.fuzzing import read_all
-from torchdeck.agent.link.flow import Window
-from torchdeck.agent.link.sources import Sources
+from torchdeck.agent.link.files_to_send import Sources
+from torchdeck.agent.link.flow_control import Window
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.frames import FrameError, FrameReader
+from torchdeck.launching.remote.link_session import LinkLostError, LinkSession
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
-from torchdeck.launching.remote.session import LinkLostError, LinkSession
 
 LOG = "attempts/1/ranks/0/stdout.log"
 OF_NODE = (

@@ -19,9 +19,9 @@ from support.links.slow_stream import SlowStream
 from support.waiting import wait_until
 from torchdeck.contract.frames import encode
 from torchdeck.contract.node_requests import LinkRequest
+from torchdeck.launching.remote.bootstrap import ByteStream
 from torchdeck.launching.remote.link import LinkFile, LinkTarget, NeedsLoginError, NodeLink, RefusedError
-from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
-from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.remote.link_session import LinkLostError, RemoteRequestError
 from torchdeck.runs.links import read_links
 
 pytestmark = pytest.mark.processes
@@ -152,7 +152,7 @@ def test_a_link_server_ends_when_its_controller_is_gone(run: LinkedRun) -> None:
 def test_the_state_tells_since_when_and_why(run: LinkedRun) -> None:
     """Up, lost with the last time the node was heard, and up again; in links.json, too."""
     assert run.link.state.state == "connecting"
-    with pytest.raises(LinkLostError, match="n1 cannot be reached now"):
+    with pytest.raises(LinkLostError, match="n1 is not reachable"):
         run.link.call(LinkRequest.AGENT_LOG)
     run.up()
     wait_until(lambda: run.link.state.clock_offset is not None, 20, "the clock's offset")

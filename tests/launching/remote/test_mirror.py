@@ -1,4 +1,4 @@
-"""What a node sends is taken only where a node's file may be."""
+"""What a node sends is taken only if a node's file may be."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.agents.agent_run import make_plan
 from torchdeck.agent.link.names import Level
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import RankPlacement, SmallerSize
+from torchdeck.launching.control.reached_nodes import own_files
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
-from torchdeck.launching.remote.own_files import own_files
 
 LOG = "attempts/1/ranks/0/stdout.log"
 BEAT = "nodes/n1/heartbeat.json"
@@ -178,6 +178,7 @@ def test_files_of_another_node_are_not_taken() -> None:
     assert other("attempts/1/nodes/n2/plan.json")
     assert other("nodes/n2/journal.jsonl")
     assert other("attempts/2/ranks/3/metrics/log-1-2-ab-0.metrics")
+    assert other("attempts/2/ranks/3/metrics/log-1-2-ab-0.sums")
 
 
 def test_ranks_of_a_gang_that_may_shrink_are_taken_from_any_node() -> None:
@@ -200,7 +201,7 @@ def test_what_is_not_wanted_is_refused(layout: RunLayout) -> None:
 @pytest.mark.parametrize("name", ["..", "a/b", ""])
 def test_a_node_has_a_proper_name(layout: RunLayout, name: str) -> None:
     """It is the name of a folder."""
-    with pytest.raises(MirrorRefusedError, match="name of a node"):
+    with pytest.raises(MirrorRefusedError, match="not a valid node name"):
         Mirror(layout.root, name)
 
 

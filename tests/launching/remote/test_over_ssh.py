@@ -12,13 +12,11 @@ from support.hosts.hosts import TestHosts
 from support.links.linked import NODE, LinkedRun
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
-from torchdeck.nodes.start_line import python_line
 
 Hosts = Callable[..., TestHosts]
 
@@ -30,11 +28,10 @@ class SshRun(LinkedRun):
         super().__init__(folder)
         entry = NodeEntry(**hosts.entry(1))
         target = target_for(NODE, entry, NodeInventory(), trusted)
-        line = python_line(entry, PYTHON_ARGUMENTS)
         self.node_home = hosts.home(1) / "torchdeck home"
         self.there = RunLayout(self.node_home / "runs" / self.here.root.name)
         goal = LinkTarget(self.here, NODE, "~/torchdeck home", self.shipped)
-        self.link = NodeLink(goal, SshDial(target, Credentials(), NoAsker(), line))
+        self.link = NodeLink(goal, SshDial(target, Credentials(), NoAsker(), entry))
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from torchdeck.launching.control.agent_keeper import AgentKeeper
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
 from torchdeck.launching.requests import STOP_NOW, Request
-from torchdeck.launching.transport import Supervision
 from torchdeck.runs.replay.history import RunHistory
 
 pytestmark = pytest.mark.processes
@@ -151,45 +150,6 @@ def test_a_living_agent_says_over_the_link_what_it_was_handed(node_run: NodeRun,
         assert b"canary" not in content, path
 
 
-def children(pid: int) -> list[int]:
-    """Processes that it started and that live."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_a_prepared_agent_waits_for_its_payload(node_run: NodeRun, tmp_path: Path) -> None:
-    """Until then none is reported, and nothing is journaled; the process that waited then begins."""
-    node_run.plan(SLEEPS, tmp_path)
-    reached = transport(node_run)
-    reached.prepare_agent()
-    reached.prepare_agent()
-    (waiting,) = children(node_run.streams[-1].process.pid)
-    assert reached.supervision(None, None) == Supervision(agent=False, holder=False)
-    assert not reached.agent_is_starting()
-    handed = Handover("canary of a token", ("10.0.0.1", 4711), {"KEY": "canary of a secret"})
-    reached.start_agent(handed.line())
-    started = wait_until(lambda: node_run.events("agent_started"), 60, "the agent, seen here")
-    assert ProcessIdentity.from_json(started[0]["identity"]) == ProcessIdentity.of(waiting)
-    assert handover_from(reached.ask_handover()) == handed
-    for path, content in node_run.files():
-        assert b"canary" not in content, path
-
-
-def test_a_prepared_agent_ends_with_its_link(node_run: NodeRun, tmp_path: Path) -> None:
-    """Closed, or its server killed; over the next link another one starts."""
-    node_run.plan(SLEEPS, tmp_path)
-    reached = transport(node_run)
-    reached.prepare_agent()
-    (waiting,) = map(ProcessIdentity.of, children(node_run.streams[-1].process.pid))
-    assert waiting is not None
-    node_run.cut()
-    wait_until(lambda: not waiting.is_alive(), 30, "the agent that waited to end")
-    reached.start_agent(b"")
-    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
-    agent = ProcessIdentity.from_json(read_json(node_run.there.node(AGENT_NODE).lock))
-    assert agent is not None
-    assert agent.pid != waiting.pid
-
-
 def test_an_agent_inherits_nothing_of_its_link(node_run: NodeRun, tmp_path: Path) -> None:
     """Session and name are its own, no pipe of the link is open, and its title names the run."""
     node_run.plan(SLEEPS, tmp_path)
@@ -250,9 +210,9 @@ def test_a_node_that_cannot_be_reached_is_an_error(node_run: NodeRun) -> None:
     write_json(node_run.here.plan, {"v": 1})
     link: NodeLink = node_run.new_link()
     reached = SshTransport(node_run.here, link)
-    with pytest.raises(OSError, match="cannot be reached"):
+    with pytest.raises(OSError, match="is not reachable"):
         reached.start_agent(b"")
-    with pytest.raises(OSError, match="cannot be reached"):
+    with pytest.raises(OSError, match="is not reachable"):
         reached.deliver(Request("1-stop-ab", "stop", "test"))
     assert reached.agent_log() == ""
     assert reached.agent_exit() is None

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from torchdeck.config.problems import ConfigError
 from torchdeck.nodes.inventory.file import change_inventory, inventory_path, parse_inventory, read_inventory
+from torchdeck.nodes.inventory.file_edits import with_group, with_node, without_group, without_node
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeGroup, NodeInventory
-from torchdeck.nodes.inventory.text import with_group, with_node, without_group, without_node
 
 TEXT = """\
 # my machines
@@ -54,31 +54,37 @@ def test_where_there_is_no_file_there_are_no_nodes(tmp_path: Path) -> None:
     [
         ("version = 2", 1, "version", "this file has version 2", "a newer Torchdeck"),
         ("[nodes.a]\nuser = 'x'", 1, "nodes.a", "there is no address in it", "host name or address"),
-        ("[nodes.a]\naddress = 'x'\nprot = 1", 3, "nodes.a.prot", "there is no such key", "port"),
-        ("[nodes.a]\naddress = 'x'\nport = 70000", 3, "nodes.a.port", "70000 will not do", "from 1 to 65535"),
+        ("[nodes.a]\naddress = 'x'\nprot = 1", 3, "nodes.a.prot", "unknown key", "port"),
+        (
+            "[nodes.a]\naddress = 'x'\nport = 70000",
+            3,
+            "nodes.a.port",
+            "70000 is not valid",
+            "from 1 to 65535",
+        ),
         ("[nodes.a]\naddress = 'x'\nport = '22'", 3, "nodes.a.port", '"22" is text', "from 1 to 65535"),
-        ("[nodes.a]\naddress = 'me@x'", 2, "nodes.a.address", '"me@x" will not do', "keys of their own"),
-        ("[nodes.a]\naddress = '-oProxyCommand=x'", 2, "nodes.a.address", "will not do", "host name"),
-        ("[nodes.a]\naddress = 'x'\nkey = 'id'", 3, "nodes.a.key", '"id" will not do', "absolute path"),
+        ("[nodes.a]\naddress = 'me@x'", 2, "nodes.a.address", '"me@x" is not valid', "keys of their own"),
+        ("[nodes.a]\naddress = '-oProxyCommand=x'", 2, "nodes.a.address", "is not valid", "host name"),
+        ("[nodes.a]\naddress = 'x'\nkey = 'id'", 3, "nodes.a.key", '"id" is not valid', "absolute path"),
         (
             "[nodes.a]\naddress = 'x'\nvenv = 'v'",
             3,
             "nodes.a.venv",
-            '"v" will not do',
+            '"v" is not valid',
             "absolute path on the node",
         ),
         (
             "[nodes.a]\naddress = 'x'\ndevices = [0, 0]",
             3,
             "nodes.a.devices",
-            "named twice",
+            "listed twice",
             "each index once",
         ),
         (
             "[nodes.a]\naddress = 'x'\npython = 'p'\nvenv = '/v'",
             4,
             "nodes.a.venv",
-            "name a Python each",
+            "each select a Python",
             "one of",
         ),
         (
@@ -88,10 +94,16 @@ def test_where_there_is_no_file_there_are_no_nodes(tmp_path: Path) -> None:
             "venv activates",
             "one of",
         ),
-        ("[nodes.'a b']\naddress = 'x'", 1, 'nodes."a b"', "no name of a node", "letters, digits"),
-        ("[nodes.localhost]\naddress = 'x'", 1, "nodes.localhost", "this machine is called so", "letters"),
+        ("[nodes.'a b']\naddress = 'x'", 1, 'nodes."a b"', "not a valid name", "letters, digits"),
+        (
+            "[nodes.localhost]\naddress = 'x'",
+            1,
+            "nodes.localhost",
+            "this name is reserved for this machine",
+            "letters",
+        ),
         ("[groups.g]\nnodes = ['nobody']", 2, "groups.g.nodes", "no node or group nobody", "in this file"),
-        ("[groups.g]\nnodes = []", 2, "groups.g.nodes", "will not do", "list of names"),
+        ("[groups.g]\nnodes = []", 2, "groups.g.nodes", "is not valid", "list of names"),
         (
             "[groups.g]\nnodes=['h']\n[groups.h]\nnodes=['g']",
             2,
@@ -99,7 +111,13 @@ def test_where_there_is_no_file_there_are_no_nodes(tmp_path: Path) -> None:
             "contain each other",
             "names",
         ),
-        ("[nodes.a]\naddress = 'x'\n[groups.a]\nnodes = ['a']", 3, "groups.a", "a node has this name", "own"),
+        (
+            "[nodes.a]\naddress = 'x'\n[groups.a]\nnodes = ['a']",
+            3,
+            "groups.a",
+            "a node already has this name",
+            "different",
+        ),
         ("[[nodes]]\naddress = 'x'", 1, "nodes", "is a list", "tables [nodes.NAME]"),
         ("nodes = 3", 1, "nodes", "3 is a whole number", "tables [nodes.NAME]"),
         ("[nodes]\na = 3", 2, "nodes.a", "3 is a whole number", "tables [nodes.NAME]"),
@@ -215,7 +233,7 @@ def test_processes_that_change_the_book_at_once_lose_nothing(tmp_path: Path) -> 
         "import sys; from pathlib import Path\n"
         "from torchdeck.nodes.inventory.file import change_inventory\n"
         "from torchdeck.nodes.inventory.schema import NodeEntry\n"
-        "from torchdeck.nodes.inventory.text import with_node\n"
+        "from torchdeck.nodes.inventory.file_edits import with_node\n"
         "for i in range(5):\n"
         "    name = f'{sys.argv[2]}{i}'\n"
         "    change_inventory(Path(sys.argv[1]), lambda t: with_node(t, name, NodeEntry(address='x')))\n"

@@ -45,7 +45,7 @@ def test_names_lead_to_nodes_in_their_order_each_once(texts: list[str], nodes: l
         ("gpu3", "there is no node or group gpu3; did you mean gpu0"),
         ("elsewhere", "there is no node or group elsewhere"),
         ("tag:none", "no node has the tag none"),
-        ("gpu[2-1]", r"gpu\[2-1\] names no node: \[2-1\] goes down"),
+        ("gpu[2-1]", r"gpu\[2-1\] is not a node name: \[2-1\] is a descending"),
     ],
 )
 def test_a_name_of_nothing_is_said_to_be_one(text: str, said: str) -> None:

@@ -18,7 +18,7 @@ from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
-from torchdeck.nodes.probe.monitoring import _sample
+from torchdeck.nodes.probe.monitoring import sample_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.remote_files import RemoteFiles
 
@@ -88,6 +88,7 @@ QUESTIONS = (
     {"ask": "runs", "home": "/nowhere"},
     {"ask": "tree", "folder": "/nowhere", "without": ["x"]},
     {"ask": "read", "path": "/nowhere", "at": 0, "size": 3},
+    {"ask": "checkpoint_problems", "path": "/nowhere"},
     {"ask": "seen", "paths": ["/nowhere"]},
 )
 
@@ -96,12 +97,13 @@ def read_answer(case: bytes, _place: Path) -> None:
     """Asked for everything; it may only raise what is documented."""
     asked: tuple[Callable[[ProbeSession], object], ...] = (
         lambda talk: facts_from("n", talk.ask(ProbeRequest.FACTS, 1.0)),
-        lambda talk: _sample("n", talk.ask(ProbeRequest.SAMPLE, 1.0)),
+        lambda talk: sample_from("n", talk.ask(ProbeRequest.SAMPLE, 1.0)),
         lambda talk: talk.clock(1.0).seconds,
         lambda talk: RemoteFiles(talk, "n").runs(None),
         lambda talk: RemoteFiles(talk, "n").tree("/x"),
         lambda talk: RemoteFiles(talk, "n").content("/x", 10),
         lambda talk: RemoteFiles(talk, "n").digest("/x"),
+        lambda talk: RemoteFiles(talk, "n").checkpoint_problems("/x"),
     )
     said: list[str] = []
     for ask in asked:

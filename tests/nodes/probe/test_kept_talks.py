@@ -11,7 +11,7 @@ from support.hosts.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.launching.chosen_nodes import pre_connected
+from torchdeck.launching.facts.node_facts import pre_connected
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.nodes.probe.probe_session import ProbeError

@@ -9,8 +9,7 @@ import pytest
 from torchdeck.cli.main import main
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
 from torchdeck.nodes.ssh.config_commands import CommandGate
-from torchdeck.nodes.ssh.config_file import SshConfig
-from torchdeck.nodes.ssh.config_hosts import hosts_of
+from torchdeck.nodes.ssh.config_file import SshConfig, hosts_of
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.target import SshTarget, target_for
 from torchdeck.trust.trust_list import TrustList
@@ -110,7 +109,7 @@ def test_what_others_can_write_is_never_run(
     lines = f"Host one\n  ProxyCommand touch {mark}\n  User them\nHost two\n  User those\n"
     write(file, lines).chmod(0o666)
     with pytest.raises(
-        TargetError, match=f"ProxyCommand may not run, as {file} is never trusted .*chmod o-w"
+        TargetError, match=f"ProxyCommand may not run, as {file} cannot be trusted: .*chmod o-w"
     ):
         target(home)
     assert target(home, address="two").user == "those"
@@ -118,7 +117,7 @@ def test_what_others_can_write_is_never_run(
     with pytest.raises(TargetError, match="ProxyCommand may not run"):
         target(home, address="two", jump=["one"])
     write(file, matched(mark)).chmod(0o666)
-    with pytest.raises(TargetError, match="never trusted"):
+    with pytest.raises(TargetError, match="cannot be trusted"):
         target(home)
     assert not mark.exists()
     file.chmod(0o600)

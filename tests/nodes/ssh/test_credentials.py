@@ -36,7 +36,7 @@ def test_what_goes_into_a_pipe_comes_out(passwords: dict[str, str], passphrases:
     ],
 )
 def test_anything_else_is_refused_without_a_word_of_its_content(value: object) -> None:
-    with pytest.raises(ValueError, match="these are no credentials"):
+    with pytest.raises(ValueError, match="these are not credentials"):
         Credentials.from_json(value)
 
 
@@ -55,5 +55,5 @@ def test_a_wrong_password_is_forgotten_and_a_newer_one_stays() -> None:
 def test_they_are_neither_shown_nor_pickled() -> None:
     credentials = Credentials({"root@h:22": "canary"}, {"/k": "canary"})
     assert "canary" not in f"{credentials!r}{credentials}"
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(credentials)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.hosts.hosts import TestHosts
-from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import RefusedError
 from torchdeck.nodes.connector import Connector
@@ -20,7 +19,6 @@ from torchdeck.nodes.probe.probing import Probed, Question, probe_node
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.login_shell import neutral_line
 from torchdeck.nodes.ssh.target import target_for
-from torchdeck.nodes.start_line import python_line
 
 SHELLS = [path for name in ("bash", "dash", "zsh", "ksh", "tcsh", "fish") if (path := shutil.which(name))]
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
@@ -87,9 +85,8 @@ class Account:
         return probe_node("n1", changed, Connector(self._home).connect, Question())
 
     def dial(self) -> SshDial:
-        line = python_line(self.entry, PYTHON_ARGUMENTS)
         target = target_for("n1", self.entry, NodeInventory(), self._home)
-        return SshDial(target, Credentials(), NoAsker(), line)
+        return SshDial(target, Credentials(), NoAsker(), self.entry)
 
 
 @pytest.fixture

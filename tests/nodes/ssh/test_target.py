@@ -131,7 +131,7 @@ def test_jumps_in_a_circle_are_said_to_be(text: str, jump: list[str], person: Pa
 @pytest.mark.parametrize(
     ("text", "entry", "said"),
     [
-        ("Host h\n  Port many\n", NodeEntry(address="h"), "many is no port"),
+        ("Host h\n  Port many\n", NodeEntry(address="h"), "many is not a port"),
         (
             "",
             NodeEntry(address="h", jump=["a b"]),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from torchdeck.config.estimate import Estimate
 from torchdeck.contract.plan.model_profile import Event, ModelProfile, Trace
-from torchdeck.plan.memory.closed_form_profile import Activations, closed_form_profile
+from torchdeck.plan.memory.closed_form_profile import closed_form_profile
+from torchdeck.plan.memory.closed_form_trace import Activations
 from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 

@@ -7,10 +7,10 @@ import pytest
 
 from support.values.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.contract.plan.model_profile import Event, ModelProfile
+from torchdeck.plan.memory.memory_timeline import Peak, Term
 from torchdeck.plan.memory.peak import simulate
 from torchdeck.plan.memory.sharding import unit_sizes
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.timeline import Peak, Term
 
 B, H = 4 * BLOCK, 4 * HEAD
 STATE = (2 * B + H) // 2 + 16

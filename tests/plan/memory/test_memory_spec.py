@@ -79,7 +79,7 @@ def test_impossible_numbers_are_refused() -> None:
     """Groups that do not divide the ranks, no ranks, a strategy that is none."""
     with pytest.raises(ValueError, match="8 ranks cannot form groups of 3"):
         StrategySpec("hsdp", 8, shard=3)
-    with pytest.raises(ValueError, match="world_size is 0; right is 1 or more"):
+    with pytest.raises(ValueError, match="world_size is 0; expected 1 or more"):
         StrategySpec("ddp", 0)
     with pytest.raises(ValueError, match="no strategy 'fsdp1'"):
         StrategySpec("fsdp1", 1)  # type: ignore[arg-type]

@@ -9,9 +9,9 @@ from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.context import context_bytes, overhead
 from torchdeck.plan.memory.peak import predict_peak, simulate
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
-from torchdeck.plan.memory.sharding import unit_sizes
+from torchdeck.plan.memory.sharding import UnitSizes, unit_sizes
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.training_state import sharded_state
 
 
 def fsdp(ranks: int) -> StrategySpec:
@@ -92,8 +92,8 @@ def test_a_cpu_rank_takes_more_than_its_tensors() -> None:
 def test_malloc_may_keep_all_of_a_little_and_a_third_of_much(tensors: int, more: int) -> None:
     """In MiB; on a GPU nothing of the kind."""
     size = tensors * 2**20
-    assert overhead(StrategySpec("ddp", 2), size) == more * 2**20
-    assert overhead(StrategySpec("ddp", 2, device="cuda"), size) == 0
+    assert overhead(StrategySpec("ddp", 2), (), size) == more * 2**20
+    assert overhead(StrategySpec("ddp", 2, device="cuda"), (), size) == 0
 
 
 def test_what_nobody_measured_is_said() -> None:
@@ -126,7 +126,7 @@ def test_offloaded_state_is_the_hosts() -> None:
     largest_part = max(unit.brought for unit in unit_sizes(model, replace(on_gpu, cpu_offload=True)))
     # what is gathered comes by way of a copy on the device, of at most two units at a time
     assert spared - 2 * largest_part <= kept.peak_bytes - offloaded.peak_bytes
-    assert "lie in the machine's memory" in memory_notes(model, replace(on_gpu, cpu_offload=True))[-1]
+    assert "are in the machine's main memory" in memory_notes(model, replace(on_gpu, cpu_offload=True))[-1]
 
 
 def test_a_rank_without_a_gpu_offloads_to_where_it_is() -> None:
@@ -147,3 +147,15 @@ def test_smaller_gradients_take_memory_of_their_own() -> None:
     assert forward[1] - forward[0] >= gradients
     backward = [next(peak.total for peak in peaks if peak.phase == "backward") for peaks in (whole, cut)]
     assert backward[1] - backward[0] == gradients // 2
+
+
+@pytest.mark.parametrize(
+    ("unit", "count", "tensors", "more"),
+    [(16, 8, 200, 420), (4, 8, 900, 300), (4, 16, 900, 448), (48, 4, 500, 300)],
+)
+def test_malloc_keeps_more_of_units_that_come_and_go(unit: int, count: int, tensors: int, more: int) -> None:
+    """In MiB: by the tensors or all units, whichever is less; units over 32 MiB are given back."""
+    mib = 2**20
+    sizes = [UnitSizes(unit * mib, 0, 0, unit * mib, 0, 0, 0)] * count
+    assert overhead(fsdp(2), sizes, tensors * mib) == more * mib
+    assert overhead(fsdp(1), sizes, tensors * mib) == overhead(StrategySpec("ddp", 2), (), tensors * mib)

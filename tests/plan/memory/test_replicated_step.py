@@ -3,9 +3,9 @@
 import pytest
 
 from support.values.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile
+from torchdeck.plan.memory.memory_timeline import Peak
 from torchdeck.plan.memory.peak import simulate
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.timeline import Peak
 
 WEIGHTS = 4 * (HEAD + 2 * BLOCK)
 STATE = WEIGHTS + 16

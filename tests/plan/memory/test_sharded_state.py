@@ -11,7 +11,7 @@ from support.values.small_profile import profile
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.sharding import local_bytes, local_rows, padded_elements
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.training_state import sharded_state
 
 
 def fsdp(ranks: int, **more: object) -> StrategySpec:

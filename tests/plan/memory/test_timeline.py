@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from torchdeck.plan.memory.timeline import Term, Timeline
+from torchdeck.plan.memory.memory_timeline import Term, Timeline
 
 
 def test_peaks_of_phases() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from support.values.small_profile import profile, trace
+from torchdeck.contract.plan.model_profile import Trace
+from torchdeck.plan.memory.context import Largest, uncertainty
 from torchdeck.plan.memory.replay import UntracedError, trace_for
 from torchdeck.plan.memory.spec import StrategySpec
 
@@ -50,7 +52,7 @@ def test_what_was_not_traced_is_said() -> None:
         UntracedError, match="not traced with weights as they are and activation checkpointing"
     ):
         trace_for(profile(), single(1, checkpointing=True))
-    with pytest.raises(UntracedError, match="at microbatch 1 alone, which says nothing of 2"):
+    with pytest.raises(UntracedError, match="only at microbatch 1, so 2 cannot be predicted"):
         trace_for(profile(), single(2))
     shorter = trace(2)
     shorter = dataclasses.replace(
@@ -58,3 +60,15 @@ def test_what_was_not_traced_is_said() -> None:
     )
     with pytest.raises(UntracedError, match="run different operations"):
         trace_for(profile(trace(4), shorter), single(8))
+
+
+def test_memory_of_cpu_kernels_is_left_out_on_gpus() -> None:
+    """Their events stand in every trace, which serves both devices."""
+    rows = [(11, 0, 100), (15, 0, 70), (15, 0, -70), (11, 0, -100)]
+    model = profile(Trace.of_rows(4, rows, cast=False, checkpointing=False))
+    peaks = {
+        device: trace_for(model, single(4, device=device)).values.cumsum().max() for device in ("cpu", "cuda")
+    }
+    assert peaks == {"cpu": 170, "cuda": 100}
+    alone = uncertainty(single(4), (), Largest(any=100, kernel=0), 1000)
+    assert uncertainty(single(4), (), Largest(any=100, kernel=70), 1000) == alone + 70

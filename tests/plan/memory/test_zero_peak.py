@@ -10,8 +10,8 @@ import pytest
 
 from support.values.small_profile import INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.contract.plan.model_profile import ModelProfile
+from torchdeck.plan.memory.memory_timeline import Peak, Term
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.memory.timeline import Peak, Term
 from torchdeck.plan.memory.zero_peak import zero_peaks
 from torchdeck.plan.memory.zero_state import ZeroOptions
 

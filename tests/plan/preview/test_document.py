@@ -10,12 +10,12 @@ from support.values.previews import memory, preview, with_memory
 from torchdeck.contract.inventory import Inventory
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.preview import make_preview
-from torchdeck.plan.preview.document import document as preview_document
+from torchdeck.plan.preview.preview_json import document as preview_document
 
 KEYS = {
     "": [
-        *("arithmetic", "communication", "data", "headline", "memory", "notes", "placement", "smaller"),
-        "version",
+        *("arithmetic", "communication", "data", "headline", "memory", "notes", "placement"),
+        *("program", "smaller", "version"),
     ],
     "smaller[]": [
         *("accumulation", "global_batch", "lr", "nodes", "nproc", "peak_bytes", "verdict", "warnings"),

@@ -4,7 +4,7 @@ import pytest
 
 from support.values.previews import GIB, memory
 from torchdeck.plan.memory.fullness import MemoryPreview
-from torchdeck.plan.preview.bars import capacity_in_sight, magnified, most_needed, scale_of
+from torchdeck.plan.preview.memory_bars import capacity_in_sight, magnified, most_needed, scale_of
 
 
 def test_the_decisive_group_always_has_a_bar() -> None:

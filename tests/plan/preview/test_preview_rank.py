@@ -8,7 +8,7 @@ import pytest
 from support.values.previews import preview
 from torchdeck.data.batch_plan import build_batch_plan, plan_steps
 from torchdeck.data.order import SampleOrder, global_batches
-from torchdeck.plan.preview.rank import make_rank
+from torchdeck.plan.preview.rank_preview import make_rank
 
 
 def test_its_first_samples_are_those_it_will_read() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.preview.rank import TensorTable
+from torchdeck.plan.preview.rank_preview import TensorTable
 
 SPEC = StrategySpec("fsdp", world_size=4, shard=4)
 SHAPES = st.lists(st.integers(0, 9), max_size=3).map(tuple)

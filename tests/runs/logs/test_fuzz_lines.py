@@ -10,7 +10,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern
 from torchdeck.runs.logs.merged import MergedLog
 from torchdeck.runs.logs.search import ERRORS, LineSearch
-from torchdeck.runs.output import OutputFollower
+from torchdeck.runs.rank_output import OutputFollower
 from torchdeck.shown_text import shown
 from torchdeck.trainers.text.line import parse_line
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.runs.logs import log_ends
 from torchdeck.runs.logs.log_ends import LogEnds
 from torchdeck.runs.logs.merged import STREAMS, MergedLog

@@ -27,9 +27,6 @@ class InboxNode:
             raise OSError("it is not reached")
         page_request(self.inbox, request)
 
-    def prepare_agent(self) -> None:
-        raise NotImplementedError
-
     def start_agent(self, handover: bytes) -> None:
         raise NotImplementedError
 

@@ -22,7 +22,7 @@ from support.ranks.no_object_collectives import UnpickledError
 from support.ranks.wrapped_ranks import refused
 from support.system.deepspeed_python import deepspeed_python
 from support.training.equivalence import train
-from torchdeck.distributed.recipe import load_recipe
+from torchdeck.distributed.recipe_loading import load_recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
 RECIPE = str(Path(__file__).parents[2] / "fakes" / "masked_recipe.py")

@@ -18,7 +18,7 @@ from torch.utils.data import default_collate
 
 from support.deepspeed.zero_ranks import main, make_optimizer
 from support.memory.measured_peak import counted_events, report_everything
-from torchdeck.distributed.recipe import load_recipe
+from torchdeck.distributed.recipe_loading import load_recipe
 
 STEPS = 3
 

@@ -210,7 +210,7 @@ class Window:
     def click(
         self, name: str, kind: str = "", button: int = 1, seconds: float = 20, *, whole: bool = True
     ) -> Seen:
-        """Press what is called `name`, or begins with it where that is not the whole, once it is enabled."""
+        """Press what is called `name`, or begins with it if that is not the whole, once it is enabled."""
 
         def ready() -> list[Seen]:
             return [seen for seen in self.look(name, kind, whole=whole) if seen.enabled]
@@ -228,7 +228,7 @@ class Window:
     def type(self, text: str) -> None:
         """Type on the keyboard, in the window or dialog in front."""
         self.wait_until(lambda: self._ask({"keyboard": True}), "what is in front to have the keyboard")
-        self._desktop.do("type", "--delay", "5", text)
+        self._desktop.do("type", "--delay", "5", "--", text)
 
     def kill(self) -> None:
         """As `kill -9` does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.field_row import FieldRow
 from torchdeck_app.launch.form.form import ConfigForm
 from torchdeck_app.theme.theme import Theme
@@ -20,10 +21,18 @@ from torchdeck_app.theme.theme import Theme
 class User:
     """Who sits before the form."""
 
-    def __init__(self, qtbot: QtBot, theme: Theme, folder: Path, node_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        qtbot: QtBot,
+        theme: Theme,
+        folder: Path,
+        node_names: Sequence[str] = (),
+        search: Callable[[RunDocument], EnvironmentSearch] | None = None,
+    ) -> None:
         self.bot = qtbot
         self.document = RunDocument(folder)
-        self.form = ConfigForm(theme, self.document, node_names=lambda: node_names)
+        self.search = None if search is None else search(self.document)
+        self.form = ConfigForm(theme, self.document, node_names=lambda: node_names, environments=self.search)
         self.form.resize(480, 640)
 
     def open(self, text: str, path: Path | None = None) -> None:

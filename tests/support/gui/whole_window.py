@@ -7,7 +7,7 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.settings.settings import VERSION, settings_file
+from torchdeck_app.settings.user_settings import VERSION, settings_file
 from torchdeck_app.window.application import MakeEntries, WindowApplication, page_entries
 from torchdeck_app.window.saved_session import VERSION as SESSION_VERSION
 from torchdeck_app.window.saved_session import SavedState, session_file

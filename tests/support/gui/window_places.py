@@ -28,7 +28,6 @@ class FakePage(Page):
         self.done: list[Any] = []
         self.field = QLineEdit()
         self.field.setAccessibleName(f"Field of {name}")
-        self.field.textChanged.connect(self.state_changed)
         QVBoxLayout(self).addWidget(self.field)
         self.check = QAction("&Check", self)
         self.check.setShortcut("Ctrl+Shift+C")

@@ -199,6 +199,34 @@ class TestHosts:
         """Without the firewall again."""
         run_command(["ip", "netns", "exec", self.name(host), "nft", "delete", "table", "inet", "tests"])
 
+    def slow_down(self, host: int, rate: str, *, target: int | None = None) -> None:
+        """What the host sends, to host `target` or to all, is limited to `rate`, such as `20mbit`.
+
+        A class of htb that nft selects by the packet's priority; other packets pass unlimited.
+        """
+        inside = ["ip", "netns", "exec", self.name(host)]
+        chosen = "10" if target is None else "20"
+        for command in (
+            ["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", chosen],
+            [*["tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:10"], "htb", "rate", rate],
+            [
+                *["tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:20"],
+                "htb",
+                "rate",
+                "40gbit",
+            ],
+        ):
+            run_command([*inside, *command])
+        if target is not None:
+            chain = "{ type filter hook output priority 0 ; }"
+            rule = f"ip daddr {self.address(target)} meta priority set 1:10"
+            for words in (
+                ["add", "table", "inet", "slow"],
+                ["add", "chain", "inet", "slow", "output", chain],
+                ["add", "rule", "inet", "slow", "output", *rule.split()],
+            ):
+                run_command([*inside, "nft", *words])
+
     def redirect(self, host: int, target: int, port: int, here: int) -> None:
         """What the host opens from now on to `port` of host `target` comes to port `here` of this machine."""
         rule = f"ip daddr {self.address(target)} tcp dport {port} dnat to {self.here}:{here}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support.values.machines import plan
@@ -14,10 +12,8 @@ from torchdeck.contract.frames import FrameReader
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.code.capture import capture
-from torchdeck.launching.code.send import Sender
+from torchdeck.launching.code.send import Progress, Sender
 from torchdeck.launching.code.user_code import read_user_code
-
-NODE = Path(__file__).parents[3] / "core/torchdeck/agent/snapshots/__main__.py"
 
 
 def written(folder: Path, files: Mapping[str, bytes]) -> Path:
@@ -53,18 +49,24 @@ def content_below(folder: Path) -> dict[str, bytes | str]:
     }
 
 
-def transfer(layout: RunLayout, home: Path, limit: int | None = None) -> tuple[int, Receiver]:
+def transfer(
+    layout: RunLayout,
+    home: Path,
+    limit: int | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> tuple[int, Receiver]:
     """Send the run's code to a node with `home`, in this process.
 
     Args:
         layout: the run's.
         home: the node's.
         limit: bytes after which the stream to the node is cut, in mid-frame too.
+        on_progress: called with how far it is.
 
     Returns:
         Bytes that went to the node, and its end.
     """
-    sender, receiver, frames, back = Sender(layout), Receiver(home), FrameReader(), FrameReader()
+    sender, receiver, frames, back = Sender(layout, on_progress), Receiver(home), FrameReader(), FrameReader()
     waiting = list(sender.begin())
     sent = 0
     while waiting and not (sender.over or receiver.over):
@@ -78,13 +80,3 @@ def transfer(layout: RunLayout, home: Path, limit: int | None = None) -> tuple[i
         if len(part) < len(data):
             break
     return sent, receiver
-
-
-def start_node(home: Path) -> subprocess.Popen[bytes]:
-    """The node's end in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-B", str(NODE), "--home", str(home), "--silence", "60"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )

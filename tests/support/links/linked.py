@@ -13,8 +13,8 @@ from support.agents.bundle import lay_bundle
 from support.links.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
+from torchdeck.launching.remote.bootstrap import ByteStream
 from torchdeck.launching.remote.link import LinkTarget, NodeLink
-from torchdeck.launching.remote.stream import ByteStream
 
 RUN_ID = "20261121T034455Z-linked-1f09ab"
 NODE = "n1"

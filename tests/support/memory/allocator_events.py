@@ -15,7 +15,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import default_collate
 
-from torchdeck.distributed.recipe import Recipe
+from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.tracing.microbatch import run_microbatch
 
 
@@ -40,17 +40,26 @@ def allocations_of(
     recipe: Recipe, model: nn.Module, make_batch: Callable[[], Any], samples: int, precision: str
 ) -> Allocations:
     """Train `model` on a batch of `samples` samples, once; gradients stay."""
-    with (
-        _no_collection(),
-        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler,
-    ):
-        # known to the profiler too, or it would not tell when it is freed
-        run_microbatch(recipe, model, [make_batch()], samples, precision)
-    events = sorted(_events(profiler.profiler.kineto_results.experimental_event_tree()))
+    # the batch is known to the profiler too, or it would not tell when it is freed
+    events = _recorded(lambda: run_microbatch(recipe, model, [make_batch()], samples, precision))
     workspace = _workspace(events)
     sizes = [size for _, size, _, _ in events]
     kept = [size for i, (_, size, _, _) in enumerate(events) if i not in workspace]
     return Allocations(list(accumulate(sizes)), list(accumulate(kept)))
+
+
+def real_totals(run: Callable[[], Any]) -> list[int]:
+    """Bytes alive after each allocation and free of `run`."""
+    return list(accumulate(size for _, size, _, _ in _recorded(run)))
+
+
+def _recorded(run: Callable[[], Any]) -> list[tuple[int, int, int, int]]:
+    with (
+        _no_collection(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler,
+    ):
+        run()
+    return sorted(_events(profiler.profiler.kineto_results.experimental_event_tree()))
 
 
 @contextmanager

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.memory.compared_peak import ComparedPeak
+from support.memory.limit_models import NAMES as LIMIT_MODELS
 from support.memory.measured_models import recipe_of
 from support.ranks.measured_ranks import Job, measure
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.rank_settings import FsdpSettings
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.predict import verdict
 from torchdeck.plan.memory.spec import FULLY_SHARDED, Kind, StrategySpec
@@ -37,7 +38,7 @@ class Setting:
     optimizer: str = "adamw"
     steps: int = 5
     recipe: str = "byte-gpt"
-    """Or `half-frozen`, which takes the same options."""
+    """Or `half-frozen`, which takes the same options, or one of `limit_models`, which take none."""
 
     @property
     def name(self) -> str:
@@ -62,7 +63,14 @@ class Setting:
     @property
     def options(self) -> dict[str, int]:
         """The [model] table."""
-        return dict(zip(("layers", "heads", "width", "context"), self.model, strict=True))
+        return (
+            dict(zip(("layers", "heads", "width", "context"), self.model, strict=True)) if self.is_gpt else {}
+        )
+
+    @property
+    def is_gpt(self) -> bool:
+        """Whether it is a byte-gpt."""
+        return self.recipe not in LIMIT_MODELS
 
     @property
     def spec(self) -> StrategySpec:
@@ -89,7 +97,7 @@ class Setting:
             "strategy": self.kind,
             "recipe": self.recipe,
             "model": self.options,
-            "data": DATA,
+            "data": DATA if self.is_gpt else {},
             "fsdp": {"reshard_after_forward": self.reshard} if self.kind in FULLY_SHARDED else {},
             "ddp": {"gradient_as_bucket_view": self.bucket_view},
             "distributed": {"hsdp": {"shard": self.shard}} if self.shard else {},
@@ -148,7 +156,7 @@ def profile_of(setting: Setting) -> ModelProfile:
         REQUEST_VERSION,
         setting.recipe,
         dict(setting.options),
-        dict(DATA),
+        dict(DATA) if setting.is_gpt else {},
         precision=setting.precision,  # type: ignore[arg-type]  # one of its literals
         fsdp=FsdpSettings(),
         traces=(wanted,),

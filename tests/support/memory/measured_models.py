@@ -12,9 +12,9 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
-from torchdeck.distributed.recipe import Recipe, load_recipe
-from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.distributed.units import units_of
+from torchdeck.distributed.fsdp_units import units_of
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.distributed.recipe_loading import Recipe, load_recipe
 
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1,), (2,), (3,), (5,), (7,), (8,), (9,), (16,), (17,), (31,), (64,), (100,), (127,),
@@ -151,7 +151,11 @@ def recipe_of(name: str) -> Recipe:
         "vision": vision,
         "half-frozen": half_frozen,
     }
-    return ours[name]() if name in ours else load_recipe(name)
+    if name in ours:
+        return ours[name]()
+    from support.memory import limit_models  # which takes its data from here
+
+    return limit_models.limit_recipe(name) if name in limit_models.NAMES else load_recipe(name)
 
 
 def profile_of(name: str, options: dict[str, Any] | None = None) -> ModelProfile:

@@ -9,7 +9,7 @@ from support.memory.measured_models import recipe_of
 from support.ranks.measured_ranks import Job
 from support.ranks.recipe_ranks import recipe_settings
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy, make_strategy
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
-from torchdeck.distributed.recipe import Recipe, load_recipe
+from torchdeck.distributed.recipe_loading import Recipe, load_recipe
 
 CLASSES = 5
 SAMPLES = 16

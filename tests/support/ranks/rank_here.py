@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed import entry
+from torchdeck.telemetry.doctor.rank_heartbeat import RankHeartbeatThread
 
 
 class RankHere:
@@ -31,7 +33,12 @@ class RankHere:
         self._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE"):
             self._monkeypatch.delenv(name, raising=False)
-        code = entry.main()
+        try:
+            code = entry.main()
+        finally:  # the thread is meant for a process that ends with its rank
+            for thread in threading.enumerate():
+                if isinstance(thread, RankHeartbeatThread):
+                    thread.end()
         error = RunLayout(run_dir).attempt(attempt).rank(0).error
         message = json.loads(error.read_bytes())["message"]["message"] if error.exists() else ""
         return code, self._capsys.readouterr().err, message

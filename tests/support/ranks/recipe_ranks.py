@@ -16,7 +16,8 @@ from typing import Any
 
 from support.ranks.torch_process import TorchProcess
 from support.system.free_port import free_port
-from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.rank_layout import RankLayout
 
 LIMIT = 200.0
 """Seconds a run of these tests may take."""

@@ -97,7 +97,7 @@ class TorchProcess:
         return stdout, stderr
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Nothing where it has ended."""
+        """Nothing if it has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)

@@ -146,7 +146,7 @@ def import_deepspeed() -> None:
 
 
 def become(request: dict[str, Any]) -> None:
-    """Go on as `python ARGV` does: `-m MODULE …`, `-c CODE …` or `FILE …`."""
+    """Continue as `python ARGV` does: `-m MODULE …`, `-c CODE …` or `FILE …`."""
     before = set(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ.clear()
     os.environ.update(request["env"])

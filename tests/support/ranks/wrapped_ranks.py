@@ -23,7 +23,7 @@ from torchdeck.distributed.group.processes import (
     get_rank,
     setup_distributed,
 )
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp import with_settled_buckets
 from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp

@@ -14,7 +14,7 @@ _BESIDE = Path(__file__).resolve().parents[3] / ".venv-trainers" / "bin" / "pyth
 
 @functools.cache
 def trainers_python() -> str | None:
-    """Return .venv-trainers' interpreter; None where it has no transformers or no Lightning."""
+    """Return .venv-trainers' interpreter; None if it has no transformers or no Lightning."""
     if not _BESIDE.exists():
         return None
     wanted = "import importlib.util as u; print(all(u.find_spec(n) for n in ('transformers', 'lightning')))"

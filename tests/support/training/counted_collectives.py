@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from support.memory.measured_models import recipe_of
 from support.memory.measured_training import settings_of, strategy_of
 from support.ranks.measured_ranks import Job
+from torchdeck.distributed.fsdp_units import checkpoint_blocks
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.units import checkpoint_blocks
 
 _WHOLE_TENSOR = {"_allgather_base_": 0, "_reduce_scatter_base_": 1, "allreduce_": 0}
 """Collective → which of its arguments is the whole tensor."""

@@ -24,8 +24,8 @@ from torch.distributed.tensor import DTensor
 
 from support.ranks.measured_ranks import Job, measure
 from support.ranks.recipe_ranks import recipe_settings
-from torchdeck.distributed.recipe import load_recipe
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
+from torchdeck.distributed.recipe_loading import load_recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult

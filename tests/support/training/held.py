@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchdeck.trust.trust_list import Held
+from torchdeck.trust.trusted_entry import Held
 
 
 def held_in(folder: Path) -> Held:

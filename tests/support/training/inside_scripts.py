@@ -1,6 +1,7 @@
 """Training scripts for Hugging Face Trainer and Lightning, and their runs. Models are made from a config."""
 
 import os
+import subprocess
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,19 @@ def torchrun_environment() -> dict[str, str]:
     """Variables for a torchrun that Torchdeck does not start."""
     ours = ("TORCHDECK_", "PYTHONPATH")
     return {**{k: v for k, v in os.environ.items() if not k.startswith(ours)}, "HF_HUB_OFFLINE": "1"}
+
+
+def by_hand(folder: Path, text: str, args: tuple[str, ...], **variables: str) -> None:
+    """The same program under torchrun alone, with two ranks."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text(ending(text))
+    python = str(trainers_python())
+    argv = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "train.py", *args]
+    environment = {**torchrun_environment(), **variables}
+    done = subprocess.run(
+        argv, cwd=folder, env=environment, check=False, timeout=120, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 LIGHTNING = """

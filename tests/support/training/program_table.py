@@ -25,10 +25,12 @@ COLUMNS = (
     "failure named",
 )
 BEGIN, END = "<!-- table of programs -->", "<!-- end of the table -->"
+_OWN_LOOP = "Its loop and its saves are the script's own: a stop sends SIGTERM."
 CANNOT = {
     "torchtitan": "It needs GPUs: its own code prints and writes here, and its trainer does not run.",
-    "accelerate": "A loop of one's own has no place for a callback: a stop sends SIGTERM.",
-    "nanoGPT": "A loop of one's own has no place for a callback: a stop sends SIGTERM.",
+    "nanoGPT": _OWN_LOOP,
+    "Lightning Fabric": _OWN_LOOP,
+    "DeepSpeed": _OWN_LOOP,
 }
 """Program → why a cell of it is empty."""
 

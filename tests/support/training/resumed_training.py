@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 from support.ranks.measured_ranks import Job
 from support.training.equivalence import settings_of
 from torchdeck.data.step_order import DataPosition, StepOrder
-from torchdeck.distributed.recipe import load_recipe
+from torchdeck.distributed.recipe_loading import load_recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts

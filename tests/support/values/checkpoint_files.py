@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, checkpoint_name
 from torchdeck.contract.checkpoints.verification import hash_file
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 
 FILES = {"__0_0.distcp": b"weights" * 100, ".metadata": b"layout", "trainer.json": b"{}"}
 

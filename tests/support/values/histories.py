@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchdeck.contract.journal import Event
-from torchdeck.runs.state import Liveness, NodeLiveness
+from torchdeck.runs.run_state import Liveness, NodeLiveness
 
 AGENT = {"pid": 11, "start_ticks": 1, "boot": "b"}
 HOLDER = {"pid": 12, "start_ticks": 2, "boot": "b"}

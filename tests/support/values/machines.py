@@ -45,5 +45,5 @@ def plan(
         Inventory(machines),
         CodeTree() if code is None else code,
         interpreters={machine.name: interpreter for machine in machines},
-        environ=environ,
+        environ=environ or {},
     )

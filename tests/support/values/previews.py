@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from support.values.machines import PYTHON, byte_gpt
+from support.values.machines import PYTHON, byte_gpt, config
+from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.data.batch_plan import BatchPlan
+from torchdeck.launching.facts.program_facts import with_program
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.fullness import make_memory
 from torchdeck.plan.planner import make_plan
@@ -99,3 +102,25 @@ def memory(
         free_bytes=None,
         verdict=verdict,
     )
+
+
+def script_preview(folder: Path, *args: str, nodes: int = 1, gpus: int = 2, **tables: Any) -> Preview:
+    """A script's run on `nodes` × `gpus`, with what is known of it by its arguments and files in `folder`."""
+    inventory = machines(nodes, gpus)
+    distributed = {"nodes": [node.name for node in inventory], **tables.pop("distributed", {})}
+    run = {"script": str(folder / "train.py"), "args": list(args), "working_dir": str(folder)}
+    asked = config({**run, **tables.pop("run", {})}, **tables, distributed=distributed)
+    facts = known_program(asked)
+    made = make_plan(
+        asked,
+        inventory,
+        CodeTree(),
+        interpreters={node.name: PYTHON for node in inventory},
+        known=facts,
+    )
+    return make_preview(asked, made, inventory, facts)
+
+
+def known_program(asked: RunConfig) -> Known:
+    """What is known of a script before its plan is made."""
+    return with_program(asked, Known())

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
+from torchdeck.trainers.checkpoints.checkpoint_search import find_checkpoints, look_at
 from torchdeck.trainers.checkpoints.files import MIN_SIZE
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind
 from torchdeck.trainers.checkpoints.places import checkpoint_places
-from torchdeck.trainers.checkpoints.search import find_checkpoints, look_at
 
 WEIGHTS = bytes(MIN_SIZE)
 
@@ -63,6 +63,8 @@ def test_accelerate_is_complete_with_its_random_states(tmp_path: Path) -> None:
     assert found(folder(tmp_path / "checkpoint-200", **files)) == (CheckpointKind.ACCELERATE, 200, True)
     assert found(folder(tmp_path / "step_30", **files)) == (CheckpointKind.ACCELERATE, 30, True)
     assert found(folder(tmp_path / "checkpoint_2", **files)) == (CheckpointKind.ACCELERATE, None, True)
+    (tmp_path / "checkpoint-200/model.safetensors").unlink()  # the weights are on another node's disk
+    assert found(tmp_path / "checkpoint-200") == (CheckpointKind.ACCELERATE, 200, False)
 
 
 @pytest.mark.parametrize("sign", [".metadata", "model.safetensors.index.json"])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.system.trainers_python import ABSENT, trainers_python
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind
-from torchdeck.trainers.checkpoints.search import find_checkpoints
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
+from torchdeck.trainers.checkpoints.checkpoint_search import find_checkpoints
 from torchdeck.trainers.checkpoints.soundness import problems_of
 
 WRITES = """
@@ -32,6 +32,7 @@ WRITES = """
 
 
 @pytest.mark.processes
+@pytest.mark.shows("torchtitan", "checkpoints")
 def test_accelerate_torchtitan_torch_and_safetensors(tmp_path: Path) -> None:
     """One byte that is changed in a tensor is found without reading the pickle."""
     python = trainers_python()

@@ -14,6 +14,7 @@ from torchdeck.trainers.files.csv_file import CsvFile
 from torchdeck.trainers.files.event_file import EventFile, event
 from torchdeck.trainers.files.growing import FileReader
 from torchdeck.trainers.files.json_lines import JsonLines, TitanLog
+from torchdeck.trainers.files.mlflow_database import MlflowDatabase
 from torchdeck.trainers.files.mlflow_file import MlflowMetric
 from torchdeck.trainers.files.trainer_state import TrainerState
 from torchdeck.trainers.files.wandb_file import WandbFile, history
@@ -25,6 +26,7 @@ KINDS: dict[str, Callable[[Path], FileReader]] = {
     "event": EventFile,
     "wandb": WandbFile,
     "mlflow": partial(MlflowMetric, name="loss"),
+    "mlflow database": MlflowDatabase,
     "state": TrainerState,
 }
 SEEDS = [
@@ -34,6 +36,7 @@ SEEDS = [
     b"1700000000000 0.5 1\n99999999999999999999999999 1 1\nx y z\n1 nan 1\n",
     b":W&B\xe1\xbe\0" + bytes(60),
     bytes(200),
+    b"SQLite format 3\0" + bytes(range(255)),
 ]  # fmt: skip
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from support.training.written_metrics import STEPS, loss_at
+from support.training.written_mlflow import write_mlflow
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.files.csv_file import CsvFile
 from torchdeck.trainers.files.growing import FileReader
 from torchdeck.trainers.files.json_lines import TitanLog
+from torchdeck.trainers.files.mlflow_database import MlflowDatabase
 from torchdeck.trainers.files.mlflow_file import MlflowMetric
+from torchdeck.trainers.files.sqlite_file import SECONDS
 from torchdeck.trainers.files.trainer_state import TrainerState
 from torchdeck.trainers.files.wandb_file import WandbFile
 from torchdeck.trainers.reading import Reading
@@ -69,6 +74,44 @@ def test_mlflow(written: Path) -> None:
     assert values(readings, "train/loss") == LOSSES
     assert all(reading.time is not None and abs(time.time() - reading.time) < 3600 for reading in readings)
     assert everything(MlflowMetric(path, "train/loss", since=time.time() + 60)) == []
+
+
+def test_mlflow_database_that_grows(tmp_path: Path) -> None:
+    """While a program runs: what is logged from its start on, each row once."""
+    path = tmp_path / "mlflow.db"
+    write_mlflow(path, {"before": 3}, 1.7e9)
+    reader = MlflowDatabase(path, since=1.7e9 + 100)
+    assert reader.read() == []
+    write_mlflow(path, {"now": 5}, 1.7e9 + 100)
+    assert [(reading.step, reading.time) for reading in reader.read()] == [
+        (step, 1.7e9 + 100 + step) for step in range(5)
+    ]
+    assert reader.read() == []
+
+
+def test_mlflow_database_whose_writer_deletes_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks at it."""
+    path = tmp_path / "mlflow.db"
+    write_mlflow(path, {"now": 5}, 1.7e9)
+    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    assert len(MlflowDatabase(path).read()) == 5
+
+
+def test_mlflow_database_that_takes_long_is_left_at_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE VIEW metrics AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT "
+            "n AS rowid, 'loss' AS key, n AS value, n AS timestamp, n AS step, 0 AS is_nan, '' AS run_uuid "
+            "FROM r"
+        )
+    reader = MlflowDatabase(path)
+    reader.limit = 0.1
+    begun = time.monotonic()
+    assert reader.read() == []
+    assert 0.1 <= time.monotonic() - begun < SECONDS / 2
 
 
 def test_lightning(written: Path) -> None:

@@ -14,6 +14,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.run_states import RankPhase
+from torchdeck.runs.follower import read_run
 
 
 @pytest.fixture
@@ -102,25 +103,27 @@ def test_a_trainer_whose_api_changed_trains_without_callbacks(script: ScriptRun)
         "Hugging Face Trainer, on_step_end: AttributeError: 'object' object has no attribute 'global_step'",
     )
     assert not files.progress.exists()
+    shown = script.command.run("runs", "show", layout.root.name).stdout
+    assert f"failed on rank 0 and are off; the program is not affected: {state.failures[0]}" in shown
 
 
 @pytest.mark.shows("Hugging Face Trainer", "stop saves", "checkpoints")
 def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
-    """Both ranks end their training after the same step, the program runs to its end and exits with 0."""
-    config = script.config(HUGGING_FACE, "2000", "0.05", "0")
+    """All three ranks end their training after one step; the program runs to its end and exits with 0."""
+    config = script.config(HUGGING_FACE, "2000", "0.05", "0", ranks=3)
     with script.command.start("--no-gui", "--trust", config) as front:
         layout = script.command.the_run()
         wait_for_step(layout, 5, 90)
         stopped = script.command.run("runs", "stop", layout.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)
-    steps = {read_text(layout, rank).rpartition("ended at step ")[2].strip() for rank in (0, 1)}
+    steps = {read_text(layout, rank).rpartition("ended at step ")[2].strip() for rank in range(3)}
     assert len(steps) == 1, steps
     step = int(steps.pop())
     assert 5 <= step < 2000
     state = json.loads((script.folder / "out" / f"checkpoint-{step}" / "trainer_state.json").read_text())
     assert state["global_step"] == step
-    for rank in (0, 1):
+    for rank in range(3):
         files = layout.attempt(1).rank(rank)
         progress = read_progress(files.progress)
         assert progress is not None
@@ -131,3 +134,17 @@ def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> 
 
 def read_text(layout: RunLayout, rank: int) -> str:
     return layout.attempt(1).rank(rank).stdout.read_text()
+
+
+@pytest.mark.shows("Hugging Face Trainer", "failure named")
+def test_the_first_failing_rank_is_named_with_the_scripts_own_line(script: ScriptRun) -> None:
+    begin = "def __getitem__(self, index):"
+    raising = "\n        if os.environ['RANK'] == '1':\n            raise KeyError('bad')"
+    program = HUGGING_FACE.replace(begin, begin + raising)
+    config = script.config(program, "12", "0", "0", more="[launch]\nmax_restarts = 0\n")
+    done = script.command.run("--no-gui", "--trust", config)
+    assert done.returncode == 1, done.stdout + done.stderr
+    failure = read_run(script.command.the_run()).first_failure
+    assert failure is not None
+    assert (failure.rank, failure.message) == (1, "KeyError: 'bad'")
+    assert f'File "{script.folder}/train.py", line' in failure.traceback

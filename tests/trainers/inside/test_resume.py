@@ -62,6 +62,7 @@ def trained(folder: Path, text: str, steps: int, resume: Path | None = None) -> 
     return run
 
 
+@pytest.mark.soak  # tests/trainers/test_resumed_curves.py has whole runs of it
 def test_hugging_face(tmp_path: Path) -> None:
     trained(tmp_path, SAVING, 8)
     resumed = trained(tmp_path, SAVING, 12, tmp_path / "out" / "checkpoint-4")
@@ -96,6 +97,7 @@ def used(checkpoint: Path, train: Callable[[Any], Any]) -> Any:
     return train(Trainer())
 
 
+@pytest.mark.soak  # tests/trainers/test_resumed_curves.py has whole runs of it
 def test_lightning(tmp_path: Path) -> None:
     trained(tmp_path, ALONE, 6)
     [checkpoint] = tmp_path.rglob("*.ckpt")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import torchdeck.trainers.inside as inside
+from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state
 
 STARTUP = Path(inside.__file__).parent / "startup"
 BUNDLE = Path(inside.__file__).parents[3]
@@ -81,6 +82,16 @@ def test_the_next_sitecustomize_is_imported_as_without_ours(text: str | None, tm
 def test_a_bundle_that_cannot_be_imported_costs_nothing_but_the_callbacks(tmp_path: Path) -> None:
     broken = tmp_path / "torchdeck"
     broken.mkdir()
-    (broken / "__init__.py").write_text("raise RuntimeError")
-    done = started(STARTUP, tmp_path, by_shim=True, **as_rank(tmp_path))
+    (broken / "__init__.py").write_text("raise RuntimeError('broken')")
+    rank = as_rank(tmp_path)
+    done = started(STARTUP, tmp_path, by_shim=True, **rank)
     assert (done.returncode, done.stderr, done.stdout[:5]) == (0, "", "False")
+    state = read_inside_state(Path(rank["HOLDER"]).with_name("inside.json"))
+    assert state == InsideState(failures=("at the start: RuntimeError: broken",))
+
+
+def test_a_process_without_a_rank_waits_for_one_to_be_given(tmp_path: Path) -> None:
+    """Of the run, and not of a rank: what a rank starts has its variables."""
+    ours = {name: value for name, value in as_rank(tmp_path).items() if name.startswith("TORCHDECK")}
+    assert started(STARTUP, BUNDLE, by_shim=False, **ours).stdout.startswith("True")
+    assert started(STARTUP, BUNDLE, by_shim=False, RANK="1", **ours).stdout.startswith("False")

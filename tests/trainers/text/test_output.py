@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.trainers.text.lines import split_lines
-from torchdeck.trainers.text.output import OutputReader, Printed
+from torchdeck.trainers.text.rank_output import OutputReader, Printed
 from torchdeck.trainers.text.user_patterns import LineParser
 
 Row = tuple[int, int | None, float | None, dict[str, float]]
@@ -91,3 +91,10 @@ def test_any_output_is_read_to_its_end(pieces: list[str], sides: list[bool]) -> 
         assert all(name and isinstance(value, float) for name, value in reading.values.items())
         assert reading.time is not None
         assert 0 <= reading.time <= len(lines)
+
+
+def test_bars_of_preparing_data_say_nothing_of_the_training() -> None:
+    """From their first drawing on, which has no rate yet."""
+    drawn = ("0/2000 [00:00<?, ? examples/s]", "2000/2000 [00:00<00:00, 23764.30 examples/s]")
+    lines = [f"E>Tokenizing train dataset: 100%|██████████| {numbers}" for numbers in drawn]
+    assert [printed.reading for printed in read(lines)] == []

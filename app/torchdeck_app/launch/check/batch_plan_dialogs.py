@@ -47,7 +47,7 @@ class BatchPlanControl(QObject):
         self.dialog: BatchPlanDialog | None = None
         """The one that was opened last."""
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset for another document."""
         self._said = ""
 

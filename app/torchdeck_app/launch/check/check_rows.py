@@ -94,7 +94,7 @@ def verdict(rows: Iterable[CheckRow]) -> str:
     if failed:
         return "1 problem blocks the launch" if failed == 1 else f"{failed} problems block the launch"
     if warnings:
-        return f"All checks passed with {warnings} warning{'s' * (warnings > 1)}"
+        return f"Ready to launch, with {warnings} warning{'s' * (warnings > 1)}."
     return "All checks passed. Ready to launch."
 
 

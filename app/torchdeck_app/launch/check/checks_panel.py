@@ -40,6 +40,8 @@ class CheckPanel(QFrame):
 
     remedy_wanted = Signal(object)
     """Emitted with the CheckRow whose button was pressed."""
+    measure_wanted = Signal()
+    """Emitted to measure disks, GPUs and connections between nodes."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,8 +57,15 @@ class CheckPanel(QFrame):
         self.close_button.setAccessibleName("Close the checks")
         self.close_button.setToolTip("Close the checks")
         self.close_button.clicked.connect(self.hide)
+        self.measure_button = QPushButton("&Measure speeds")
+        self.measure_button.setAccessibleName("Measure speeds")
+        self.measure_button.setToolTip(
+            "Measure the disk of checkpoints, and all pairs of nodes and GPUs: some seconds on every node"
+        )
+        self.measure_button.clicked.connect(self.measure_wanted)
         header = QHBoxLayout()
         header.addWidget(self.title, 1)
+        header.addWidget(self.measure_button)
         header.addWidget(self.close_button)
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
@@ -81,9 +90,12 @@ class CheckPanel(QFrame):
     def rows(self) -> tuple[CheckRow, ...]:
         return self._rows
 
-    def show_rows(self, rows: tuple[CheckRow, ...], title: str = "") -> None:
-        """Show these rows under `title`, or under their verdict."""
+    def show_rows(self, rows: tuple[CheckRow, ...], title: str = "", *, can_measure: bool = False) -> None:
+        """Show these rows under `title`, or under their verdict; with a button to measure, if that is
+        possible.
+        """
         self._rows = rows
+        self.measure_button.setVisible(can_measure)
         self.title.setText(title or verdict(rows))
         self._draw()
         self.show()

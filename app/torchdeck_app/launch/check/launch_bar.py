@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from torchdeck.trust.trust_list import Held
+from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
@@ -22,13 +22,14 @@ from torchdeck_app.launch.preview.preview_service import PreviewService
 from torchdeck_app.launch.problem_list import ProblemRow
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
+from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.steady_focus import set_enabled
 
 TRUST_MEANS = (
     "Files in this folder would run as code: the model and its data, the modules they import, the "
-    "Python interpreter, or a run file that sets environment variables. A preview runs this code "
-    "here, and a launch runs it on every rank, with your permissions. Trust covers the folder and its "
+    "Python interpreter, a run file that sets environment variables, or packages that uv builds. A "
+    "preview runs this code here, and a launch runs it on every rank, with your permissions. Trust "
+    "covers the folder and its "
     "subfolders, now and later.\n\nTrust only code that you have read or that comes from someone you "
     "trust. Torchdeck asks again if the folder's owner or mode changes. Settings lists all trusted "
     "folders."
@@ -62,7 +63,7 @@ class LaunchControl(QWidget):
         self._logins, home = logins, logins.home
         self._document, self._service, self._operations, self._home = document, service, operations, home
         self._checking: Operation[tuple[CheckRow, ...]] | None = None
-        self._check_waits = False
+        self._check_waits = self._measure_waits = False
         self._checked_text: str | None = None
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
@@ -91,20 +92,20 @@ class LaunchControl(QWidget):
             button.setToolTip(action.toolTip())
             button.clicked.connect(lambda _checked=False, action=action: action.trigger())
 
-    def check(self) -> None:
-        """Check the run for problems, and list all checks."""
+    def check(self, *, measure: bool = False) -> None:
+        """Check the run for problems, and list all checks; `measure` takes some seconds on every node."""
         if self._checking is not None or self.launching.is_busy:
             return
         checked, missing = self._document.newest, self._check_lacks()
         if missing or checked is None:
-            self._check_waits = True
+            self._check_waits, self._measure_waits = True, measure
             self.wait.wait_for(missing)
             self._show_busy()
             return
         if checked.loaded is None:
             self._refused(problem_rows(checked.problems))
             return
-        request, folder = CheckRequest(checked.loaded, home=self._home), checked.folder
+        request, folder = CheckRequest(checked.loaded, measure=measure, home=self._home), checked.folder
         reach = self._logins.asking
         self._logins.ask_again()
         self._checked_text = checked.text
@@ -160,6 +161,7 @@ class LaunchControl(QWidget):
 
     def _connect(self) -> None:
         self.panel.remedy_wanted.connect(self._remedy)
+        self.panel.measure_wanted.connect(lambda: self.check(measure=True))
         self.wait.cancelled.connect(self._cancel)
         self.launching.progressed.connect(self._progressed)
         self.launching.refused.connect(lambda rows: self._refused(rows, launching=True))
@@ -184,7 +186,7 @@ class LaunchControl(QWidget):
             return
         self._check_waits = False
         self._check_over()
-        self.check()
+        self.check(measure=self._measure_waits)
 
     def _progressed(self, what: str) -> None:
         self.wait.wait_for(what)
@@ -195,6 +197,7 @@ class LaunchControl(QWidget):
         can_check = not busy and self._checking is None and not self._check_waits
         set_enabled(self.launch_button, self, on=not busy)
         set_enabled(self.check_button, self, on=can_check)
+        set_enabled(self.panel.measure_button, self.panel, on=can_check)
 
     def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
         self._checked_text = self._document.text
@@ -202,11 +205,11 @@ class LaunchControl(QWidget):
         self._show_rows(rows, f"Launch blocked: {count}" if launching else verdict(rows))
         self._show_busy()
 
-    def _show_rows(self, rows: tuple[CheckRow, ...], title: str) -> None:
+    def _show_rows(self, rows: tuple[CheckRow, ...], title: str, *, can_measure: bool = False) -> None:
         """Show the results under `title`, without those already in the problem list."""
         rest = not_listed(rows, self._listed())
         if rest == rows:
-            self.panel.show_rows(rows, title)
+            self.panel.show_rows(rows, title, can_measure=can_measure)
             return
         if rest:
             self.panel.show_rows(rest, f"{title}; the list of problems has {len(rows) - len(rest)}")
@@ -267,7 +270,8 @@ class LaunchControl(QWidget):
         if self._checked_text is None:
             self.wait.say("The run file has changed. Check it again.")
         else:
-            self._show_rows(rows, verdict(rows))
+            can_measure = not any(row.status == "failed" for row in rows)
+            self._show_rows(rows, verdict(rows), can_measure=can_measure)
 
     def _check_failed(self, error: Exception) -> None:
         self._check_over()

@@ -60,8 +60,6 @@ class ChangeText(QUndoCommand):
 
 DEBOUNCE = 50
 """Milliseconds without typing after which the text is checked."""
-PARSED_AT_ONCE = 1 << 16
-"""Maximum characters parsed at once; with a longer invalid text, `table` may show an older state."""
 Edit = Callable[[str], str]
 
 
@@ -74,7 +72,6 @@ class RunDocument(QObject):
     path_changed = Signal()
     opened = Signal()
     """Emitted when another document was loaded: views drop their state."""
-    modified_changed = Signal(bool)
     checked = Signal(object)
     """Emitted with a CheckedDocument of the newest text, soon after it changed."""
 
@@ -97,9 +94,8 @@ class RunDocument(QObject):
         self._text = ""
         self._path: Path | None = None
         self._version = 0
-        self._table: dict[str, Any] = {}
-        self._parse_error = ""
-        self._parsed_version = -1
+        self._table: Mapping[str, Any] = {}
+        """Table of the last valid text that was checked."""
         self._newest: CheckedDocument | None = None
         self._checker: Feed[CheckRequest, CheckedDocument] = Feed(
             "checking the document", check_document, parent=self
@@ -107,7 +103,6 @@ class RunDocument(QObject):
         self._checker.answered.connect(self._take)
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._check)
-        self.undo_stack.cleanChanged.connect(self._tell_modified)
 
     @property
     def text(self) -> str:
@@ -129,21 +124,12 @@ class RunDocument(QObject):
         return self._version
 
     @property
-    def is_modified(self) -> bool:
-        """Return whether the text differs from the one last loaded or saved."""
-        return not self.undo_stack.isClean()
-
-    @property
     def table(self) -> Mapping[str, Any]:
-        """Return the content of the last valid TOML text; read-only."""
-        self._parse()
-        return self._table
-
-    @property
-    def parse_error(self) -> str:
-        """Return tomllib's error message if the text is not TOML now, else an empty string."""
-        self._parse()
-        return self._parse_error
+        """Return the content of the text, or of the last valid one if it is not TOML now; read-only."""
+        try:
+            return parse(self._text)
+        except (ValueError, RecursionError):
+            return self._table
 
     @property
     def newest(self) -> CheckedDocument | None:
@@ -157,7 +143,8 @@ class RunDocument(QObject):
         self.undo_stack.clear()
         self._newest = None
         self.opened.emit()
-        self._change(change_between(self._text, text), anew=True)
+        self._table = {}
+        self._change(change_between(self._text, text))
         self._move(path)
         self._timer.start(0)
 
@@ -181,10 +168,6 @@ class RunDocument(QObject):
             f"{dotted(path)} = {literal or shown(value, 30)}",
             lambda text: set_value(text, path, value, literal),
         )
-
-    def reset_value(self, path: Sequence[str | int]) -> None:
-        """Remove one key from the text, so that its default applies; errors as for `set_value`."""
-        self.edit(f"reset {dotted(path)}", lambda text: remove_value(text, path))
 
     def set_values(self, values: Mapping[str | KeyPath, Any], what: str = "") -> None:
         """Set several keys as one undo step: dotted name or path → value, None to reset it.
@@ -217,19 +200,12 @@ class RunDocument(QObject):
         self._timer.stop()
         self._checker.stop(seconds)
 
-    def _tell_modified(self, clean: bool) -> None:  # noqa: FBT001 - what the signal brings
-        self.modified_changed.emit(not clean)
-
     def _push(self, change: TextChange, what: str) -> None:
         self.undo_stack.push(ChangeText(change, what, self._change, self._clock))
         self._timer.start(DEBOUNCE if what == TYPING else 0)
 
-    def _change(self, change: TextChange, *, anew: bool = False) -> None:
-        """Apply a change, for undo, redo and every edit; `anew`: nothing of the previous text is kept."""
-        if anew:
-            self._table, self._parsed_version = {}, -1
-        elif len(self._text) <= PARSED_AT_ONCE:
-            self._parse()  # the last valid TOML text is kept
+    def _change(self, change: TextChange) -> None:
+        """Apply a change, for undo, redo and every edit."""
         self._text = change.apply(self._text)
         self._version += 1
         self._timer.start(DEBOUNCE)
@@ -244,24 +220,14 @@ class RunDocument(QObject):
             self._timer.start(0)
             self.path_changed.emit()
 
-    def _parse(self) -> None:
-        if self._parsed_version == self._version:
-            return
-        self._parsed_version = self._version
-        try:
-            self._table, self._parse_error = parse(self._text), ""
-        except (ValueError, RecursionError) as error:
-            self._parse_error = str(error)
-
     def _check(self) -> None:
         self._checker.ask(CheckRequest(self._version, self._text, self._path, self.folder))
 
     def _take(self, outcome: CheckedDocument) -> None:
         if outcome.version != self._version or outcome.path != self._path:
             return  # a newer one is coming
-        if outcome.table is not None and self._parsed_version != self._version:
-            self._table, self._parse_error = dict(outcome.table), ""
-            self._parsed_version = self._version
+        if outcome.table is not None:
+            self._table = outcome.table
         self._newest = outcome
         self.checked.emit(outcome)
 

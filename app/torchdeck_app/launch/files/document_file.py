@@ -14,12 +14,12 @@ from torchdeck.config.toml.merge import Merge
 from torchdeck.contract.refusal import Refusal
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.files import run_file as disk_change
+from torchdeck_app.launch.files import run_file
 from torchdeck_app.launch.files.document_sources import (
     Beginning,
     RecentFiles,
-    begin_anew,
     begin_with,
+    unsaved_document,
     write_files,
 )
 from torchdeck_app.launch.files.run_file import (
@@ -133,7 +133,7 @@ class DocumentFile(QObject):
         """Begin with a text that is in no file."""
         self._label = name
         folder = self._drafts if path is None else path.parent
-        self._begin_by("creating a run file", lambda: begin_anew(text, path, folder, note))
+        self._begin_by("creating a run file", lambda: unsaved_document(text, path, folder, note))
 
     def write_and_open(self, contents: Mapping[Path, str]) -> None:
         """Write new files and open the first."""
@@ -150,10 +150,10 @@ class DocumentFile(QObject):
         self._loaded += 1
         self._document.load(begun, path)
         self._document.set_text(text, "restored edits")
-        self._take_base(disk_change.unseen(path, begun, newline) if has_file and path is not None else None)
+        self._take_base(run_file.unseen(path, begun, newline) if has_file and path is not None else None)
         self._settle("")
         if path is None:
-            call = partial(begin_anew, "", None, self._drafts, "")
+            call = partial(unsaved_document, "", None, self._drafts, "")
             self._run("creating the folder", call, lambda _made: self._document.check_now())
 
     def save(self) -> bool:
@@ -186,7 +186,7 @@ class DocumentFile(QObject):
         Raises:
             MergeError: they cannot be separated by key.
         """
-        return disk_change.merged(self._base, self._document.text, disk)
+        return run_file.merged(self._base, self._document.text, disk)
 
     def take_merged(self, text: str, disk: DiskText) -> None:
         """Put a merged text into the document, as one undo step."""
@@ -244,9 +244,9 @@ class DocumentFile(QObject):
             return
         newline, loaded = self._newline, self._loaded
 
-        call = partial(disk_change.write, path, text, newline)
+        call = partial(run_file.write, path, text, newline)
         if guarded:
-            call = partial(disk_change.write_unless_changed, path, text, newline, base)
+            call = partial(run_file.write_unless_changed, path, text, newline, base)
 
         self._is_saving = True
         self._run(f"saving {path.name}", call, lambda disk: self._saved(disk, loaded), self._saving_is_over)

@@ -40,7 +40,7 @@ def begin_with(path: Path) -> Beginning:
     return Beginning(make(path, path.parent), target, None, note)
 
 
-def begin_anew(text: str, path: Path | None, folder: Path, note: str) -> Beginning:
+def unsaved_document(text: str, path: Path | None, folder: Path, note: str) -> Beginning:
     """Begin with a text that is in no file yet; the base folder of its relative paths is created."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QTo
 from torchdeck_app.theme.icons import drawn, icon
 from torchdeck_app.theme.palette import ColourName
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import leave
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.steady_focus import leave
 
 Tone = Literal["note", "done", "warning", "error"]
 _SIGNS: dict[Tone, tuple[str, ColourName]] = {

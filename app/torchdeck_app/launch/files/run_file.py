@@ -77,7 +77,7 @@ def read_text(path: Path) -> DiskText:
     except FileNotFoundError:
         raise FileError(f"{path} does not exist: it was moved or deleted") from None
     except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror}): choose a file you may read") from error
+        raise FileError(f"{path} cannot be read ({error.strerror}): choose a file you can read") from error
     if b"\0" in content:
         raise FileError(f"{path} is not a text file: choose a run file or a script")
     stamp = Stamp(found.st_mtime_ns, len(content), found.st_ino)

@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck.config.keys import Key
-from torchdeck_app.launch.form.control import Control, SmallButton, ValueLine
+from torchdeck_app.launch.form.base_control import Control, SmallButton, ValueLine
 from torchdeck_app.launch.form.form_state import FieldState, Kind, words_of
 from torchdeck_app.launch.form.pair_table import PairsControl
 from torchdeck_app.launch.form.value_controls import ChoiceControl, LineControl, WordControl

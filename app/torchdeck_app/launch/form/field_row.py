@@ -22,8 +22,9 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.toml.document import KeyPath
-from torchdeck_app.launch.form.control import Control, SmallButton
+from torchdeck_app.launch.form.base_control import Control, SmallButton
 from torchdeck_app.launch.form.control_factory import is_wide, make_control, unit_of
+from torchdeck_app.launch.form.environment_field import INTERPRETER, EnvironmentSearch, InterpreterControl
 from torchdeck_app.launch.form.form_edits import adding, keys_of_many, label_of, removing
 from torchdeck_app.launch.form.form_state import FieldState, Kind, kind_of
 from torchdeck_app.theme.theme import Theme
@@ -55,6 +56,7 @@ class FieldRow(QWidget):
         parent: QWidget | None = None,
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
+        environments: EnvironmentSearch | None = None,
     ) -> None:
         """Args:
         theme: theme of the window.
@@ -62,10 +64,12 @@ class FieldRow(QWidget):
         folder: base of relative paths.
         parent: Qt parent.
         node_names: names in the node inventory.
+        environments: finds the Pythons that a run could use.
         """
         super().__init__(parent)
         self._theme = theme
         self._node_names = node_names
+        self._environments = environments
         self._folder = folder
         self._state: FieldState | None = None
         self._kind: Kind | None = None
@@ -164,6 +168,8 @@ class FieldRow(QWidget):
     def _make_control(self, kind: Kind, state: FieldState) -> Control:
         if kind is Kind.TABLES:
             return TablesControl(self._theme, state, self._make_inner)
+        if state.key.path == INTERPRETER and self._environments is not None:
+            return InterpreterControl(self._theme, state, self._folder, self._environments)
         return make_control(self._theme, kind, state, self._folder, self._node_names)
 
     def _make_inner(self, state: FieldState) -> FieldRow:

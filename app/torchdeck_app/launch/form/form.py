@@ -23,7 +23,8 @@ from torchdeck.config.problems import Problem, undotted
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.form.control import ValueLine
+from torchdeck_app.launch.form.base_control import ValueLine
+from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.field_row import (
     CONTROL,
     MARK,
@@ -59,11 +60,20 @@ class ConfigForm(QWidget):
         parent: QWidget | None = None,
         *,
         node_names: Callable[[], Sequence[str]] = tuple,
+        environments: EnvironmentSearch | None = None,
     ) -> None:
-        """Create a form of `document`; `node_names` returns the names in the node inventory."""
+        """Create a form of `document`.
+
+        Args:
+            theme: theme of the window.
+            document: the run file.
+            parent: Qt parent.
+            node_names: returns the names in the node inventory.
+            environments: finds the Pythons that a run could use.
+        """
         super().__init__(parent)
         self._theme = theme
-        self._node_names = node_names
+        self._node_names, self._environments = node_names, environments
         self._document = document
         self._checked: CheckedDocument | None = None
         self._wrong: Problem | None = None  # problem of the current text if it cannot be read
@@ -77,7 +87,7 @@ class ConfigForm(QWidget):
         self.kind_row.chosen.connect(self._offer_kind)
         self._lay_out()
         document.checked.connect(self._show)
-        document.opened.connect(self._begin_anew)
+        document.opened.connect(self._reset)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._focus_moved)
@@ -180,7 +190,7 @@ class ConfigForm(QWidget):
             for name, group in self.groups.items():
                 group.set_open(is_open=name in self._open)
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Reset search and choices for another document."""
         self._offered_kind, self._planned = "", ()
         self._checked = None
@@ -257,7 +267,13 @@ class ConfigForm(QWidget):
         (self._open.add if is_open else self._open.discard)(name)
 
     def _make_row(self, state: FieldState) -> FieldRow:
-        row = FieldRow(self._theme, state, lambda: self._document.folder, node_names=self._node_names)
+        row = FieldRow(
+            self._theme,
+            state,
+            lambda: self._document.folder,
+            node_names=self._node_names,
+            environments=self._environments,
+        )
         row.asked.connect(partial(self._edit, row))
         row.set_writable(writable=self._is_writable)
         return row

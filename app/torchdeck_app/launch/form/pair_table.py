@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
+from torchdeck_app.launch.form.base_control import Control, SmallButton, ValueLine
 from torchdeck_app.launch.form.codecs import ANYTHING, TEXT, Codec, UnreadableError
-from torchdeck_app.launch.form.control import Control, SmallButton, ValueLine
 from torchdeck_app.launch.form.form_edits import renaming, resetting, setting
 from torchdeck_app.launch.form.form_state import FieldState
 from torchdeck_app.theme.theme import Theme

@@ -9,8 +9,8 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
 from torchdeck.config.keys import Key
+from torchdeck_app.launch.form.base_control import Control, ValueLine
 from torchdeck_app.launch.form.codecs import Codec, UnreadableError, codec_of
-from torchdeck_app.launch.form.control import Control, ValueLine
 from torchdeck_app.launch.form.form_state import FieldState, words_of
 
 _DEFAULT = re.compile(r"Default: (.+?)(?:[.;:]\s|\.?$)")

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.plan.preview import Preview
-from torchdeck.runs.folders.directory import slug
+from torchdeck.runs.folders.run_directory import slug
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.command_text import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import VERDICT_SIGNS
+from torchdeck.plan.preview.memory_bars import VERDICT_SIGNS
 from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED
@@ -111,4 +111,4 @@ VERDICT_COLOURS: Mapping[str, ColourName] = {
     "does not fit": "bad",
     "unknown": "quiet",
 }
-"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.bars`."""
+"""Verdict → name of a palette colour. Its symbol is in `torchdeck.plan.preview.memory_bars`."""

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVB
 
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.fullness import fullness
-from torchdeck.plan.preview.bars import TERMS, VERDICT_SIGNS, by_family, family_of
+from torchdeck.plan.preview.memory_bars import TERMS, VERDICT_SIGNS, by_family, family_of
 from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS
@@ -299,7 +299,7 @@ class Segment:
     """Part of a bar, from `left` (inclusive) to `right` (exclusive)."""
 
     name: str
-    """Name from `torchdeck.plan.preview.bars.TERMS`."""
+    """Name from `torchdeck.plan.preview.memory_bars.TERMS`."""
     size: int
     """Bytes."""
     left: int

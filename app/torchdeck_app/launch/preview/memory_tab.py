@@ -14,12 +14,13 @@ from torchdeck.plan.memory.fullness import MemoryPreview, fullness, ranks_text
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import (
+from torchdeck.plan.preview.memory_bars import (
     TERMS,
     VERDICT_SIGNS,
     by_family,
     capacity_in_sight,
     facts,
+    largest_part,
     magnified,
     most_needed,
     scale_of,
@@ -40,6 +41,7 @@ _SOURCES = {
     "traced": "traced: one step of the model",
     "closed form": "estimated from [estimate]",
 }
+_BY_PROGRAM = "estimated from config.json and the program's arguments"
 _HINT = "Point at a part of a bar, or move with the arrow keys, for its size."
 _SHOWN = 24
 _SCRIPT = "a script chooses its own strategy: nothing of this is written into the run file"
@@ -82,8 +84,9 @@ class MemoryView(PreviewTab):
         if preview.plan.batch is None and preview.known.profile is None:
             said = " ".join(sentence(note) for note in preview.notes)
             return (
-                f"{said} The memory of a script is unknown before it runs. To see an estimate, describe "
-                "its model in an [estimate] table: layers, width, or the path of a Hugging Face config.json."
+                f"{said} The memory of a script is unknown before it runs. It is estimated if the script's "
+                "arguments name a model whose config.json is on this machine, or if an [estimate] table "
+                "describes the model."
             ).strip()
         return once_traced(preview, "Memory needed")
 
@@ -153,14 +156,15 @@ class MemoryView(PreviewTab):
         )
         kept = sum(group.state.values())
         self.state.show_number(size(kept), "stays between steps", f"{kept:,} bytes")
-        self.source.setText(_SOURCES.get(memory.source, memory.source))
+        by_program = self._preview is not None and self._preview.known.models
+        self.source.setText(_BY_PROGRAM if by_program else _SOURCES.get(memory.source, memory.source))
 
     def _show_suggestions(self, memory: MemoryPreview, *, can_apply: bool) -> None:
         short = memory.verdict == "does not fit"
         self._suggestions_panel.setVisible(bool(memory.suggestions) or short)
         self.suggestions.show_suggestions(memory.suggestions, can_apply=can_apply)
         self.nothing_helps.setVisible(short and not memory.suggestions)
-        most = next(iter(memory.decisive.terms), "nothing")
+        most, _ = largest_part(memory.decisive)
         self.nothing_helps.setText(f"No change that was tried makes it fit. The largest part is {most}.")
 
     def _show_strategies(self, rows: tuple[StrategyRow, ...]) -> None:

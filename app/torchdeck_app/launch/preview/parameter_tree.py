@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.plan.model_profile import TensorInfo
-from torchdeck.plan.preview.rank import HeldRows, TensorTable
+from torchdeck.plan.preview.rank_preview import HeldRows, TensorTable
 
 Ints = npt.NDArray[np.int64]
 T = TypeVar("T")

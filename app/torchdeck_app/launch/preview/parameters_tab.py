@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data import counted
+from torchdeck.plan.preview.data_share import counted
 from torchdeck.quantities import size
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameter_model import BAR, Column, ParameterModel
@@ -50,6 +50,8 @@ from torchdeck_app.widgets.panel import GRID, label
 
 _TYPED = 120
 """Milliseconds without a keystroke before a search starts."""
+_LEAST_HEIGHT = 26 * GRID
+"""Least height of the content in pixels: figures, search, and a few rows."""
 _OPENED = 300
 """Maximum number of found tensors that are shown with their modules expanded."""
 _ZERO = "ZeRO splits tensors without regard to rows, so a rank may hold parts of rows."
@@ -150,6 +152,7 @@ class ParametersView(PreviewTab):
 
     def _laid_out(self) -> QWidget:
         content = QWidget()
+        content.setMinimumHeight(_LEAST_HEIGHT)  # Qt's own is that of the narrowest width, and of all tabs
         column = QVBoxLayout(content)
         column.setContentsMargins(GRID, 2 * GRID, GRID, GRID)
         column.setSpacing(2 * GRID)

@@ -33,7 +33,8 @@ from torchdeck_app.launch.preview.preview_state import (
     notes_of,
     reason_of,
 )
-from torchdeck_app.launch.preview.preview_tab import line_label, wrapped_label
+from torchdeck_app.launch.preview.preview_tab import PreviewTab, line_label, wrapped_label
+from torchdeck_app.launch.preview.program_tab import ProgramView
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpLink
@@ -68,6 +69,7 @@ class PreviewPane(QWidget):
         self._behind: set[QWidget] = set()
         operations = service.operations
         self.placement = PlacementView(theme, operations, run_nodes=run_nodes)
+        self.program = ProgramView(theme)
         self.data = DataView(theme, operations)
         self.memory = MemoryView(theme, operations)
         self.parameters = ParametersView(theme, operations)
@@ -97,12 +99,14 @@ class PreviewPane(QWidget):
         tabs.setDocumentMode(True)
         for name, view in (
             ("&Placement", self.placement),
+            ("Pro&gram", self.program),
             ("&Data", self.data),
             ("&Memory", self.memory),
             ("P&arameters", self.parameters),
             ("C&ommands", self.commands),
         ):
             tabs.addTab(view, name)
+        tabs.setTabVisible(tabs.indexOf(self.program), False)  # noqa: FBT003 - Qt's
         return tabs
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
@@ -122,10 +126,12 @@ class PreviewPane(QWidget):
         self.strip.show_state(state)
         self.bar.show_state(state)
         self.placement.show_state(state)
+        if preview is not None:
+            self.tabs.setTabVisible(self.tabs.indexOf(self.program), preview.config.run.recipe is None)
         why = "" if state.error is None else str(state.error)
         if preview is not self._shown or why != self._why:
             self._shown, self._why = preview, why
-            self._behind = {self.data, self.memory, self.parameters, self.commands}
+            self._behind = {self.program, self.data, self.memory, self.parameters, self.commands}
         self._catch_up()
 
     def show_commands(self) -> None:
@@ -136,7 +142,7 @@ class PreviewPane(QWidget):
     def _catch_up(self) -> None:
         """Update the visible tab; the others follow when they are shown."""
         view = self.tabs.currentWidget()
-        if isinstance(view, DataView | MemoryView | ParametersView | CommandsView) and view in self._behind:
+        if view in self._behind and isinstance(view, PreviewTab | CommandsView):
             self._behind.remove(view)
             view.show_preview(self._shown, self._why)
 
@@ -200,12 +206,12 @@ class HeadlineStrip(QWidget):
                 part.setText(text)
                 part.setToolTip(plain_tip(answer.exact or text))
             cell[1].setAccessibleName(f"{answer.question}: {answer.value}, {answer.detail}")
-        lines = state.preview.arithmetic
+        lines = _step_lines(state.preview)
         texts = [*lines[: _LINES - 1], "; ".join(lines[_LINES - 1 :])]
         for at, line in enumerate(self.arithmetic):
             line.setText(texts[at] if at < len(texts) else "")
             line.setToolTip(plain_tip(line.text()))
-            line.setVisible(bool(lines))
+            line.setVisible(bool(lines) and (at < len(lines) or bool(state.preview.arithmetic)))
         self._colour()
 
     def _column(self, grid: QGridLayout, column: int) -> tuple[ElidedLabel, ElidedLabel, ElidedLabel]:
@@ -297,6 +303,13 @@ class MessageBar(QWidget):
     def _colour(self) -> None:
         for label in (self.text, self.whole):
             _colour(label, self._theme.palette.named(self.message.colour))
+
+
+def _step_lines(preview: Preview) -> tuple[str, ...]:
+    """Return the arithmetic of a step; of a script, its own settings in a line."""
+    if preview.arithmetic or preview.program is None or not preview.program.summary:
+        return preview.arithmetic
+    return (f"By its own arguments: {preview.program.summary}",)
 
 
 def _colour(label: QWidget, colour: str) -> None:

@@ -80,7 +80,7 @@ class PreviewService(QObject):
         """Return the last state emitted."""
         return self._state
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset for another document: the last one's preview stays at most until this one's is available."""
         self._documents += 1
         self._newest = None

@@ -11,7 +11,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.preview import Preview
-from torchdeck.trust.trust_list import Held, TrustError
+from torchdeck.trust.trusted_entry import TRUST_PAGE, Held
 from torchdeck_app.launch.preview.rank_grid_model import RankGridModel
 from torchdeck_app.theme.palette import ColourName
 
@@ -117,14 +117,14 @@ def message_of(state: PreviewState) -> Message:
 def _of_held(held: Held) -> Message:
     if not held.can_be_trusted:
         tip = "Try again when that is done"
-        return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", tip, TrustError.page)
+        return Message(f"✕ {held}", "bad", Action.REFRESH, "Try &again", tip, TRUST_PAGE)
     return Message(
         f"? Code in {held.folder} is not trusted yet, and was not run",
         "warn",
         Action.TRUST,
         "&Trust …",
         f"{held.folder}: from now on its code runs when a model is traced and in every rank",
-        TrustError.page,
+        TRUST_PAGE,
     )
 
 
@@ -157,5 +157,7 @@ def notes_of(state: PreviewState) -> tuple[str, ...]:
     """Return warnings and notes of the plan, warnings first; each once."""
     if state.preview is None:
         return ()
-    warnings = (f"⚠ {warning}" for warning in state.preview.plan.warnings)
+    program = state.preview.program
+    own = () if program is None else map(str, program.contradictions)
+    warnings = (f"⚠ {warning}" for warning in (*own, *state.preview.plan.warnings))
     return tuple(dict.fromkeys((*warnings, *state.preview.notes)))

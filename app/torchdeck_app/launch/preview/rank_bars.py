@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck.plan.preview.data import DataPreview, amount, deviation
+from torchdeck.plan.preview.data_share import DataPreview, amount, deviation
 from torchdeck.quantities import rate
 from torchdeck_app.launch.preview.data_cells import Cells, ranks_named, summed_up
 from torchdeck_app.theme.theme import Theme

@@ -18,7 +18,7 @@ from torchdeck.quantities import size
 
 @dataclass(frozen=True)
 class Need:
-    """Memory of a rank compared with its device."""
+    """Memory per rank compared with its device."""
 
     peak_bytes: int
     capacity_bytes: int | None

@@ -35,7 +35,7 @@ def cells(row: RunCheckpoint, now: float, verdicts: Verdicts, *, is_live: bool) 
     if row.script is not None:
         saved = row.script.saved
         about = "about " if saved.about and saved.step is not None else ""
-        when, name = ago(now - saved.changed), row.script.name
+        when, name = ago(now - saved.changed), "/".join(Path(saved.path).parts[-2:])
         now_state = state(row, now, verdicts, is_live=is_live)
         return f"{about}{step}", when, size(saved.size), "", now_state, saved.kind.trainer, name
     return (

@@ -11,7 +11,7 @@ from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
-from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, export_weights
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, export_weights
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
 from torchdeck.trainers.checkpoints.soundness import problems_of
 from torchdeck.use_cases.checkpoints import exchange_in_process, export_request

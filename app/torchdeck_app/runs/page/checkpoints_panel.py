@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
+from torchdeck.runs.foreign import why_no_start
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Cancel, Operations
@@ -31,9 +33,9 @@ from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import Choice, ask
 from torchdeck_app.widgets.help import ErrorLine, page_of
+from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
-from torchdeck_app.widgets.steady_focus import set_enabled
 
 T = TypeVar("T")
 _INTERVAL = 1.0
@@ -163,6 +165,8 @@ class CheckpointsView(RunPanel):
         damaged = "it is damaged" if verdict is not None and verdict.problems else ""
         incomplete = "" if row.info.complete else "it is not complete"
         resume = incomplete or damaged
+        if not resume and self._view is not None:
+            resume = why_no_start(self._view)
         if not resume and self._is_newest(row) and self._view is not None:
             resume = abilities(self._view).resume
         live = "its run is active and manages its checkpoints" if self._is_live else ""
@@ -188,7 +192,8 @@ class CheckpointsView(RunPanel):
         if self._is_newest(row):
             self.resume_asked.emit()
         else:
-            self.clone_asked.emit(row.info.path)
+            there = row.script.path_there if row.script is not None else ""
+            self.clone_asked.emit(Path(there) if there else row.info.path)
 
     def _verify(self, row: RunCheckpoint) -> None:
         path = row.info.path
@@ -310,7 +315,7 @@ class NoCheckpoints(EmptyState):
 
     def show_view(self, view: RunView) -> None:
         """Show the run's current state."""
-        if view.kind in ("script", "module"):
+        if view.kind in ("script", "module", WATCHED):
             self.set_sentence(_SCRIPT)
         else:
             self.set_sentence(_ENDED if view.is_over else _TO_COME)

@@ -23,9 +23,9 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import HelpLink
+from torchdeck_app.widgets.inputs import set_enabled
 from torchdeck_app.widgets.labels import ElidedLabel, PlainLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.steady_focus import set_enabled
 
 _NARROW = 75 * GRID
 """Pixels below which actions that the run's header offers too are hidden in favour of the headline."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
@@ -19,26 +18,26 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.quantities import duration, metric, size
+from torchdeck.contract.plan.launch_plan import WATCHED
+from torchdeck.quantities import metric
 from torchdeck.runs import reasons
 from torchdeck.runs.folders.origin import Origin
-from torchdeck.runs.links import LinkState
-from torchdeck.runs.state import RankView, RunState
+from torchdeck.runs.goodput.texts import energy, goodput_lines
+from torchdeck.runs.goodput.uses import Goodput, Use
 from torchdeck.runs.training_progress import TrainingProgress
-from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck.runs.unsaved import lost_at_stop, what_is_lost
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.abilities import RunCommand, abilities, is_unfollowed, last_known
+from torchdeck_app.runs.page.activity_texts import doing, facts, rank_lines
 from torchdeck_app.runs.page.node_links import CodeBars, NodeLinks
-from torchdeck_app.runs.rates import throughput_text
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.inputs import set_enabled, set_visible
 from torchdeck_app.widgets.labels import ElidedLabel, SteadyLabel, control_text, plain_tip
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.state_badge import StateBadge, look_of_run
-from torchdeck_app.widgets.steady_focus import set_enabled, set_visible
 
 _NARROW = 75 * GRID
 """Pixels below which buttons with an icon lose their text to leave room for the run's name."""
@@ -51,8 +50,15 @@ _TIPS = {
     RunCommand.STOP_NOW: "End every process at once (Ctrl+Shift+.)",
     RunCommand.RESUME: "Continue from the newest complete checkpoint (Ctrl+R)",
     RunCommand.ATTACH: "Enter the logins of its nodes, and follow it from here again (Ctrl+Shift+A)",
+    RunCommand.END_WATCH: "Leave the training alone, and keep what was read of it",
+    RunCommand.STACKS: "Show the current line of every rank, and which one blocks the others (Ctrl+Alt+K)",
+    RunCommand.PROFILE: "Record what ranks do for 5 s, for Perfetto; the run continues (Ctrl+Alt+P)",
     RunCommand.CLONE: "Open this run's configuration in Launch, to start another run (Ctrl+D)",
 }
+
+_AT_TIMES = (RunCommand.ATTACH, RunCommand.END_WATCH, RunCommand.STACKS, RunCommand.PROFILE)
+"""Buttons that are there only while they have a use."""
+_ALWAYS = (RunCommand.STOP, RunCommand.STOP_NOW, RunCommand.RESUME, RunCommand.CLONE)
 
 
 class RunHeader(QFrame):
@@ -85,13 +91,13 @@ class RunHeader(QFrame):
         self.origin.hide()
         self._origin_id = ""
         self._latest: tuple[RunSeen, Collection[str]] | None = None
+        self._goodput: Goodput | None = None
         self.origin.clicked.connect(lambda: self.origin_asked.emit(self._origin_id))
         self._loss = SteadyLabel()
         self._loss.setFont(font(Type.NUMBER))
         self._loss.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._loss_width = self._loss.fontMetrics().horizontalAdvance("8.888e-88") + 2
         self._loss_name = label("loss", role="secondary")
-        self._loss_name.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(GRID)
@@ -104,17 +110,9 @@ class RunHeader(QFrame):
         self._warnings.hide()
         self.links = NodeLinks(theme)
         self.code = CodeBars()
-        self.buttons = {
-            what: self._button(what)
-            for what in (
-                RunCommand.ATTACH,
-                RunCommand.STOP,
-                RunCommand.STOP_NOW,
-                RunCommand.RESUME,
-                RunCommand.CLONE,
-            )
-        }
-        self.buttons[RunCommand.ATTACH].hide()
+        self.buttons = {what: self._button(what) for what in (*_AT_TIMES, *_ALWAYS)}
+        for what in _AT_TIMES:
+            self.buttons[what].hide()
         self._lay_out()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._again.timeout.connect(self._say_age)
@@ -136,14 +134,13 @@ class RunHeader(QFrame):
             self._again.stop()
         self.links.show_links(seen.links, is_followed=view.controller_alive)
         self.code.show_sent(() if view.is_over or seen.is_gone else seen.sent_code)
-        text = facts(view, progress, time.time())
-        self._facts.setText(text)
-        self._facts.setToolTip(plain_tip(text))
+        self._show_facts()
         loss = progress.loss if progress is not None else None
         self._loss.setText("" if loss is None else metric(loss))
         needed = self._loss.fontMetrics().horizontalAdvance(self._loss.text())
         self._loss.setFixedWidth(max(self._loss_width, needed + 2))
         self._loss.setToolTip("" if loss is None else f"loss {loss!r}")
+        self._show_heldout(progress)
         self._loss_name.setVisible(loss is not None)
         self._show_progress(seen)
         self._show_origin(seen.origin)
@@ -151,6 +148,11 @@ class RunHeader(QFrame):
         self._warnings.setText("\n".join(warnings))
         self._warnings.setVisible(bool(warnings))
         self._enable(seen, under_way)
+
+    def show_goodput(self, found: Goodput | None) -> None:
+        """Show the share of the time that trained; None if it is unknown."""
+        self._goodput = found
+        self._show_facts()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
@@ -169,9 +171,27 @@ class RunHeader(QFrame):
         return self._doing.text()
 
     @property
+    def facts_shown(self) -> str:
+        """Return the facts below the activity."""
+        return self._facts.text()
+
+    @property
     def warnings(self) -> str:
         """Return the warnings, one per line; empty if there are none."""
         return self._warnings.text()
+
+    def _show_facts(self) -> None:
+        if self._latest is None:
+            return
+        seen, _ = self._latest
+        text, found = facts(seen.view, seen.progress, time.time()), self._goodput
+        tip = text
+        if found is not None:
+            short = f"goodput {100.0 * found.share(Use.PRODUCTIVE):.0f} %{energy(found)}"
+            text = f"{text}, {short}" if text else short
+            tip = "\n".join((tip, *goodput_lines(found)))
+        self._facts.setText(text)
+        self._facts.setToolTip(plain_tip(tip))
 
     def _say_doing(self, seen: RunSeen, under_way: Collection[str]) -> None:
         view = seen.view
@@ -186,6 +206,16 @@ class RunHeader(QFrame):
     def _say_age(self) -> None:
         if self._latest is not None and self.isVisible():
             self._say_doing(*self._latest)
+
+    def _show_heldout(self, progress: TrainingProgress | None) -> None:
+        """Write the held-out loss below the name of the number, which keeps its width while it changes."""
+        heldout = progress.heldout_loss if progress is not None else None
+        self._loss_name.setText("loss" if heldout is None else f"loss\nheld-out {metric(heldout)}")
+        self._loss_name.setToolTip("" if heldout is None else f"held-out loss {heldout!r}")
+        below = Qt.AlignmentFlag.AlignBottom if heldout is None else Qt.AlignmentFlag.AlignVCenter
+        self._loss_name.setAlignment(Qt.AlignmentFlag.AlignLeft | below)
+        wanted = self._loss_name.fontMetrics().horizontalAdvance("held-out 8.8888 ")
+        self._loss_name.setMinimumWidth(0 if heldout is None else wanted)
 
     def _show_progress(self, seen: RunSeen) -> None:
         step = seen.progress.step if seen.progress is not None else None
@@ -211,6 +241,12 @@ class RunHeader(QFrame):
         # without a run to attach to, the other widgets get the space
         attaches = not seen.is_gone and (not able.attach or RunCommand.ATTACH in under_way)
         set_visible(self.buttons[RunCommand.ATTACH], self, on=attaches)
+        is_watched = seen.view.kind == WATCHED
+        for what in (RunCommand.STOP, RunCommand.STOP_NOW, RunCommand.RESUME, RunCommand.CLONE):
+            set_visible(self.buttons[what], self, on=not seen.view.is_foreign)
+        set_visible(self.buttons[RunCommand.END_WATCH], self, on=is_watched and not seen.view.is_over)
+        for what in (RunCommand.STACKS, RunCommand.PROFILE):
+            set_visible(self.buttons[what], self, on=bool(seen.view.hangs))
         for what, button in self.buttons.items():
             why = "the run's directory was removed" if seen.is_gone else able.why_not(what)
             set_enabled(button, self, on=not why)
@@ -278,7 +314,7 @@ def _word(what: RunCommand) -> str:
 
 def _warnings(seen: RunSeen) -> list[str]:
     """Return the run's warnings; advice about unfollowed nodes appears once, worded for the window."""
-    warnings = list(seen.view.warnings)
+    warnings = [*seen.view.warnings, *seen.damaged_metrics]
     others = [each for each in warnings if reasons.UNFOLLOWED not in each]
     if not seen.is_left_alone or len(others) == len(warnings):
         return warnings
@@ -293,104 +329,13 @@ def _asked(view: RunView, under_way: Collection[str]) -> str:
     if RunCommand.ATTACH in under_way:
         return "attaching: connecting to its nodes"
     waiting = {*under_way, *view.requests_waiting}
-    for what in (RunCommand.STOP_NOW, RunCommand.STOP, RunCommand.RESUME):
+    for what in (
+        RunCommand.STOP_NOW,
+        RunCommand.STOP,
+        RunCommand.RESUME,
+        RunCommand.STACKS,
+        RunCommand.PROFILE,
+    ):
         if what in waiting:
             return f"{what.words}: waiting for the run to respond..."
     return ""
-
-
-# Current activity of a run in words.
-
-_PHASES = {
-    "": "starting",
-    "saving": "saving a checkpoint",
-    "evaluating": "evaluating held-out data",
-    "compiling": "compiling the model",
-    "loading": "loading model and data",
-    "stopping": "finishing the step and saving",
-    "done": "finishing",
-}
-_STATES = {
-    RunState.PENDING: "starting controller",
-    RunState.PREPARING: "preparing devices and code",
-    RunState.RESTARTING: "starting again",
-}
-_BEGINNING = frozenset(
-    {RunState.PENDING, RunState.PREPARING, RunState.STARTING, RunState.QUEUED, RunState.RESTARTING}
-)
-"""Phases in which the ranks may wait for code."""
-
-
-def doing(view: RunView, sent_code: Sequence[LinkState] = ()) -> str:
-    """Return the ranks' current activity as one phrase; for a run that is over, how it ended.
-
-    Args:
-        view: view of the run.
-        sent_code: links over which its code is being sent, for which the ranks wait.
-    """
-    if view.is_over:
-        return view.why
-    if sent_code and view.state in _BEGINNING:
-        return reasons.code_to_all(sent_code)
-    if view.state in (RunState.QUEUED, RunState.STOPPING):
-        return view.why or view.state.value.lower()
-    if view.state in _STATES:
-        return view.why or _STATES[view.state]
-    return _phases(view.ranks, view.world_size)
-
-
-def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
-    """Return the phase of most ranks, with their number if not all are in it."""
-    if not ranks:
-        return f"starting {world_size or ''} rank{'' if world_size == 1 else 's'}".replace("  ", " ")
-    phase, many = Counter(rank.phase for rank in ranks).most_common(1)[0]
-    words = _PHASES.get(phase, phase)
-    total = max(world_size or 0, len(ranks))
-    return words if many == total else f"{words} ({many} of {total} ranks)"
-
-
-def rank_lines(view: RunView, limit: int = 32) -> str:
-    """Return each rank's phase, step and memory, one per line, for a tooltip."""
-    lines = []
-    for rank in view.ranks[:limit]:
-        parts = [f"rank {rank.rank}: {_PHASES.get(rank.phase, rank.phase)}"]
-        parts += [] if rank.step is None else [f"step {rank.step:,}"]
-        parts += [] if rank.still is None or rank.still < 2 else [f"no progress for {duration(rank.still)}"]
-        parts += [] if rank.rss_bytes is None else [size(rank.rss_bytes)]
-        parts += [] if rank.pid is None else [f"pid {rank.pid}"]
-        lines.append(", ".join(parts))
-    if len(view.ranks) > limit:
-        lines.append(f"and {len(view.ranks) - limit:,} more ranks")
-    return "\n".join(lines)
-
-
-def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
-    """Return step, time left, throughput, elapsed time, attempt and size: `step 1,240 / 2,000 · 2 min 14 s
-    left · …`.
-    """
-    parts = []
-    if progress is not None and progress.step is not None:
-        total = "" if progress.total is None else f" / {progress.total:,}"
-        last = "" if view.followed_until is None else "last seen "
-        parts.append(f"{last}step {progress.step:,}{total}")
-    trains = view.followed_until is None and view.state is RunState.RUNNING
-    if progress is not None and progress.eta is not None and trains:
-        parts.append(f"{time_left(progress.eta)} left")
-    steps = trains or view.state is RunState.STOPPING  # else it belongs to an earlier attempt
-    if progress is not None and throughput_text(progress) and steps:
-        parts.append(throughput_text(progress))
-    if view.started is not None:
-        parts.append(_time_taken(view, view.started, now))
-    if view.attempt is not None and view.attempt > 1:
-        parts.append(f"attempt {view.attempt}")
-    if view.world_size is not None:
-        ranks = f"{view.world_size:,} rank{'' if view.world_size == 1 else 's'}"
-        parts.append(f"{ranks}, {view.strategy}" if view.strategy else ranks)
-    return "  ·  ".join(parts)
-
-
-def _time_taken(view: RunView, started: float, now: float) -> str:
-    if view.followed_until is not None:
-        return f"{duration(max(0.0, view.followed_until - started))} until then"
-    end = view.ended if view.ended is not None else now
-    return f"{duration(end - started)}{' taken' if view.is_over else ' so far'}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
@@ -42,6 +44,7 @@ class HeatMap(QWidget):
         self._matrix: Matrix | None = None
         self._image = QImage()
         self._range: tuple[float, float] | None = None
+        self._delaying: dict[int, int | None] = {}
         self._cursor: float | None = None
         self._pointer: QPointF | None = None
         self.setMouseTracking(True)
@@ -80,6 +83,12 @@ class HeatMap(QWidget):
             slow = [float(np.nanmedian(_stretch(matrix, straggler))) for straggler in matrix.found]
             self._range = stepped_range(low, max([high, *slow]), self._range, unit)
         self._colour()
+
+    def mark_delaying(self, ranks: Mapping[int, int | None]) -> None:
+        """Frame the rows of ranks that make the others wait: rank → first slow step; None: not known."""
+        if self._delaying != dict(ranks):
+            self._delaying = dict(ranks)
+            self.update()
 
     def set_cursor(self, x: float | None) -> None:
         """Show the cursor at x."""
@@ -127,6 +136,7 @@ class HeatMap(QWidget):
             return
         painter.drawImage(self.area, self._image)
         self._paint_slow(painter, matrix)
+        self._paint_delaying(painter, matrix)
         self._paint_ranks(painter, matrix)
         self._paint_x(painter, matrix)
         self._paint_scale(painter, matrix)
@@ -149,6 +159,22 @@ class HeatMap(QWidget):
             row = self._coloured(matrix.values[straggler.row : straggler.row + 1])
             painter.drawImage(QRectF(area.left(), y, area.width(), _SEEN), row)
 
+    def _paint_delaying(self, painter: QPainter, matrix: Matrix) -> None:
+        """Frame the rows from the first slow step on; high enough to be visible for any number of ranks."""
+        area, across = self.area, self._across(matrix)
+        tall = max(_SEEN, area.height() / len(matrix.ranks))
+        painter.setPen(QPen(self._theme.colour("bad"), 2))
+        for row, rank in enumerate(matrix.ranks):
+            if rank not in self._delaying:
+                continue
+            first = self._delaying[rank]
+            known = first is not None and matrix.asked.kind == "step"
+            left = max(area.left(), across.pixel(first or 0)) if known else area.left()
+            middle = area.top() + (row + 0.5) * area.height() / len(matrix.ranks)
+            if left < area.right():
+                frame = QRectF(left, middle - tall / 2, area.right() - left, tall)
+                painter.drawRect(frame.adjusted(1, 1, -1, -1))
+
     def _across(self, matrix: Matrix) -> Scale:
         return Scale(float(matrix.edges[0]), float(matrix.edges[-1]), self.area.left(), self.area.right())
 
@@ -159,6 +185,7 @@ class HeatMap(QWidget):
             step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if step * tall >= 16 or step == 512
         )
         slow = {straggler.row for straggler in matrix.found}
+        slow |= {row for row, rank in enumerate(matrix.ranks) if rank in self._delaying}
         right = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
         taken = [area.top() + (row + 0.5) * tall for row in slow]
         for row in [*slow, *range(0, count, stride)]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.page.stragglers import Straggler, stragglers
-from torchdeck_app.runs.plots.catalogue import Metric, catalogue
+from torchdeck_app.runs.plots.catalogue import LOSS, Metric, catalogue
 from torchdeck_app.runs.plots.exchange import Array, Moments
 from torchdeck_app.runs.plots.geometry import stepped_end
 from torchdeck_app.runs.plots.mapping import Mapping
@@ -128,7 +128,8 @@ class MatrixReader:
             for name in self._run.metrics.names()
             if len(self._run.metrics.ranks(name)) > min(most, 2) - 1
         ]
-        return tuple(metric for metric in catalogue(names, ()) if "/" not in metric.names[0])
+        found = catalogue(names, (), roles=self._run.roles)
+        return tuple(metric for metric in found if metric.key == LOSS or "/" not in metric.names[0])
 
     def _extent(self, kind: XKind) -> tuple[float, float] | None:
         mapping = self._run.mapping(kind)

@@ -48,13 +48,15 @@ class RankHeatMap(RunPanel):
         self._entered = False
         self._matrix: Matrix | None = None
         self._sentence = ""
+        self._delays = ""
+        """Sentence on ranks that make the others wait; empty if none do."""
         self._feed: Feed[Asked, Matrix] = Feed("ranks", MatrixReader(layout).answer, _LOOK_EVERY, self)
         self._feed.answered.connect(self._show)
         self._feed.failed.connect(lambda error: self._tell(f"The metrics cannot be read: {error}"))
         self._feed.follow(on=False)
         self.map = HeatMap(theme)
         self.map.pointed.connect(self._point)
-        self.map.told.connect(lambda text: self._tell(text or self._sentence))
+        self.map.told.connect(lambda text: self._tell(text or self._said))
         self._gather = QTimer(self, singleShot=True, interval=25)
         self._gather.timeout.connect(self._ask)
         self._choice = QComboBox()
@@ -113,6 +115,12 @@ class RankHeatMap(RunPanel):
     def show_view(self, view: RunView) -> None:
         """Show the run's changed state."""
         self._feed.set_interval(_LOOK_EVERY_ENDED if view.is_over else _LOOK_EVERY)
+        self.map.mark_delaying({rank: each.step for each in view.stragglers for rank in each.ranks})
+        delays = " ".join(f"{each.detail}." for each in view.stragglers)
+        if delays != self._delays:
+            self._delays = delays
+            self._arrange()
+            self._tell(self._said)
 
     def set_cursor(self, time: float | None) -> None:
         """Show the time cursor at unix `time`, or hide it; `cursor_moved` is not emitted."""
@@ -144,9 +152,14 @@ class RankHeatMap(RunPanel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
-        ways = QBoxLayout.Direction
-        self._row.setDirection(ways.TopToBottom if self.width() < _ONE_ROW else ways.LeftToRight)
+        self._arrange()
         self._gather.start()
+
+    def _arrange(self) -> None:
+        """Give the verdict a row of its own if it is long or the panel is narrow."""
+        ways = QBoxLayout.Direction
+        below = self.width() < _ONE_ROW or bool(self._delays)
+        self._row.setDirection(ways.TopToBottom if below else ways.LeftToRight)
 
     def _change(self, asked: Asked) -> None:
         if asked != self._asked:
@@ -171,7 +184,12 @@ class RankHeatMap(RunPanel):
             if matrix.ranks
             else ""
         )
-        self._tell(self._sentence)
+        self._tell(self._said)
+
+    @property
+    def _said(self) -> str:
+        """Return what is said while the pointer is elsewhere: waiting is a cost, a long step may be none."""
+        return self._delays or self._sentence
 
     def _fill(self, matrix: Matrix) -> None:
         with QSignalBlocker(self._choice):

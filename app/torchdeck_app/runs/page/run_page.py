@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failure import FailureReport, read_failure
-from torchdeck.runs.follower import SharedFollowers
+from torchdeck.runs.goodput.reading import read_goodput
 from torchdeck.runs.run_list import RunEntry
-from torchdeck.runs.timeline import Happening
+from torchdeck.runs.run_timeline import Happening
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.abilities import RunCommand, abilities
@@ -34,6 +35,8 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import ErrorLine
 from torchdeck_app.widgets.panel import GRID
 
+_MINUTE = 60.0
+"""Seconds between two looks at how the time of an active run was spent."""
 _MOST = 1 << 20
 """Maximum size in pixels accepted from a saved layout; Qt takes 32 bits."""
 _NARROWEST = 56 * GRID
@@ -63,8 +66,6 @@ class RunPage(QWidget):
         layout: RunLayout,
         commands: RunCommands,
         parent: QWidget | None = None,
-        *,
-        followers: SharedFollowers | None = None,
     ) -> None:
         super().__init__(parent)
         self._operations = operations
@@ -72,11 +73,12 @@ class RunPage(QWidget):
         self.run_layout = layout
         self._latest: RunSeen | None = None
         self._reported: tuple[Any, ...] | None = None
+        self._added_up: tuple[Any, ...] | None = None
         self._is_entered = False
         self._is_unread = False
         self._covers: bool | None = None
         """Whether the card takes the place of the plots; None before it was asked."""
-        self._watch = RunWatch(layout, self, followers=followers)
+        self._watch = RunWatch(layout, self)
         self.header = RunHeader(theme)
         self.card = FailureCard(theme)
         self.replay = ReplayBar(theme)
@@ -238,6 +240,7 @@ class RunPage(QWidget):
         self.replay.set_range(view.started, view.ended if view.is_over else None)
         self._arrange()
         self._report(view)
+        self._add_up(view)
         self.seen.emit(seen)
 
     def _show_header(self, seen: RunSeen) -> None:
@@ -256,6 +259,20 @@ class RunPage(QWidget):
             lambda _progress, _cancel: read_failure(self.run_layout, view),
             done=self._take_report,
             failed=lambda error: self.say_failed(f"The cause of the failure cannot be read: {error}"),
+        )
+
+    def _add_up(self, view: RunView) -> None:
+        """Add up how the run's time was spent: at each change of state, and once a minute."""
+        minute = 0 if view.is_over else int(time.monotonic() // _MINUTE)
+        spent = (view.state, view.attempt, view.finishes, minute)
+        if view.is_foreign or spent == self._added_up:
+            return
+        self._added_up = spent
+        self._operations.run(
+            "adding up how the run's time was spent",
+            lambda _progress, _cancel: read_goodput(self.run_layout, view),
+            done=self.header.show_goodput,
+            failed=lambda _error: self.header.show_goodput(None),
         )
 
     def _take_report(self, report: FailureReport | None) -> None:

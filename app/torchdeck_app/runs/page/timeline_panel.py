@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QPushButton, QV
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
-from torchdeck.runs.timeline import Happening, TimelineReader
+from torchdeck.runs.run_timeline import Happening, TimelineReader
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.runs.run_panel import RunPanel

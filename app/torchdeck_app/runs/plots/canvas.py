@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck_app.runs.plots import legend as readout
+from torchdeck_app.runs.plots import legend
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.geometry import plot_font, plot_width, stepped_log_range, stepped_range
@@ -174,7 +174,7 @@ class PlotCanvas(QWidget):
         painter.setFont(plot_font(Type.SMALL))
         cursor = self._cursor
         unit = self.plotted.unit
-        entries = readout.latest(data, unit) if cursor is None else readout.at(data, cursor, unit)
+        entries = legend.latest(data, unit) if cursor is None else legend.at(data, cursor, unit)
         title = plot_width(Type.BODY, self.plotted.title)
         self._row_says_all = paint_row(painter, entries, self.width(), title, palette)
         if self.hasFocus():
@@ -187,17 +187,17 @@ class PlotCanvas(QWidget):
                 painter, frame, cursor, entries, self._single(), palette, place=self._pointer is not None
             )
 
-    def _single(self) -> tuple[Curve, readout.Entry] | None:
+    def _single(self) -> tuple[Curve, legend.Entry] | None:
         """Return the series of a band nearest to the pointer, and its value there."""
         if self._pointer is None or self._cursor is None:
             return None
         return single_at(self._data, self._cursor, self.frame.up.value(self._pointer.y()), self.plotted.unit)
 
-    def _box_entries(self) -> list[readout.Entry]:
+    def _box_entries(self) -> list[legend.Entry]:
         """Return the entries of the box at the pointer; none if the title line shows them."""
         if self._pointer is None or self._cursor is None or self._dragged is not None:
             return []
-        entries = readout.at(self._data, self._cursor, self.plotted.unit)
+        entries = legend.at(self._data, self._cursor, self.plotted.unit)
         single = self._single()
         if single is None:
             return [] if self._row_says_all else entries

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from torchdeck.trainers.roles import Roles
+from torchdeck.trainers.metric_roles import ROLES, Roles
 from torchdeck_app.runs.plots.units import Unit
 
 Whose = Literal["rank", "node"]
 LOSS = "loss"
+OWN = "own:"
+"""Beginning of the key of a metric that is known only by its name."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,17 @@ _GPU: tuple[tuple[str, str, Unit], ...] = (
     ("power_w", "GPU power", "W"),
 )
 _GPU_NAME = re.compile(r"gpu(\d+)_(\w+)")
-_ROLES = Roles()
-"""Names of a script's metrics that are those of the table: `train/loss` is a loss."""
 
 
 _LOSS_TO_COME = Metric(LOSS, "Loss", "loss", "rank", ("loss",), ("train",), about="loss")
 
 
 def catalogue(
-    names: Iterable[str], system_names: Iterable[str], *, awaits_loss: bool = False
+    names: Iterable[str],
+    system_names: Iterable[str],
+    *,
+    awaits_loss: bool = False,
+    roles: Roles | None = None,
 ) -> tuple[Metric, ...]:
     """Return all possible plots in their default order.
 
@@ -80,21 +84,24 @@ def catalogue(
         system_names: the nodes' metrics.
         awaits_loss: reserve a place for the loss before any rank has logged, so that the layout does not
             jump.
+        roles: of the ranks' metrics: `train/loss` is a loss. Default: those of known programs.
     """
     left = set(names)
-    found = _known(_RANK, "rank", left)
+    found = _known(_RANK, "rank", left, roles or Roles())
     if awaits_loss and not found and not left:
         found = [_LOSS_TO_COME]
     own = [_own(name) for name in sorted(left)]
     system = set(system_names)
     gpus = _gpus(system)
-    return (*found, *own, *gpus, *_known(_NODE, "node", system))
+    return (*found, *own, *gpus, *_known(_NODE, "node", system, Roles()))
 
 
-def _known(table: Iterable[_Entry], whose: Whose, left: set[str]) -> list[Metric]:
+def _known(table: Iterable[_Entry], whose: Whose, left: set[str], roles: Roles) -> list[Metric]:
     made: list[Metric] = []
     for key, title, unit, names, labels in table:
-        actual = [name if name in left else _ROLES.choose(name, left) for name in names]
+        actual = [
+            roles.choose(name, left) if name in ROLES else name if name in left else None for name in names
+        ]
         there = [number for number, name in enumerate(actual) if name is not None]
         picked = tuple(name for name in actual if name is not None)
         if not there:
@@ -116,7 +123,7 @@ def _own(name: str) -> Metric:
     unit: Unit = "bytes" if name.endswith("_bytes") else "s" if name.endswith(("_seconds", "_time")) else ""
     single = re.match(r"(grad|weight)_(norm|mean|std|max|nonfinite)/", name) is not None
     return Metric(
-        f"own:{name}", name if "/" in name else title, unit, "rank", (name,), (name,), not single, name
+        f"{OWN}{name}", name if "/" in name else title, unit, "rank", (name,), (name,), not single, name
     )
 
 

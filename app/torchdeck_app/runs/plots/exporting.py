@@ -15,13 +15,14 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics import Owner, RunMetrics
 from torchdeck.metrics.owned_segment import rows_of
 from torchdeck_app.bridge.operations import Cancel, Operations
-from torchdeck_app.runs.plots import legend as readout
+from torchdeck_app.runs.plots import legend
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import PlotData
 from torchdeck_app.runs.plots.geometry import plot_font
 from torchdeck_app.runs.plots.legend import paint_row
 from torchdeck_app.runs.plots.painting import Frame, paint
+from torchdeck_app.runs.plots.run_reader import RunReader
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
@@ -148,8 +149,9 @@ def write_csv(
         OSError: the file cannot be written, or a metrics file cannot be read.
         CancelledError: it was cancelled.
     """
-    metrics = RunMetrics(layout.root)
-    metrics.refresh()
+    run = RunReader(layout)
+    run.refresh(None)
+    metrics, metric = run.metrics, run.own(metric)
     part = path.with_name(f".{path.name}.part")
     written = 0
     try:
@@ -197,4 +199,4 @@ def _paint(painter: QPainter, frame: Frame, data: PlotData, metric: Metric, pale
         QRectF(0, 0, 4000, 100), int(Qt.AlignmentFlag.AlignLeft), metric.title
     ).width()
     painter.setFont(plot_font(Type.SMALL))
-    paint_row(painter, readout.latest(data, metric.unit), frame.width, width, palette)
+    paint_row(painter, legend.latest(data, metric.unit), frame.width, width, palette)

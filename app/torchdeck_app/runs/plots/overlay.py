@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from torchdeck_app.runs.plots import legend as readout
+from torchdeck_app.runs.plots import legend
 from torchdeck_app.runs.plots.exchange import Array, Curve, PlotData
 from torchdeck_app.runs.plots.geometry import CENTRE, plot_metrics
 from torchdeck_app.runs.plots.legend import paint_place
@@ -91,8 +91,8 @@ def paint_cursor(
     painter: QPainter,
     frame: Frame,
     cursor: float,
-    entries: Sequence[readout.Entry],
-    single: tuple[Curve, readout.Entry] | None,
+    entries: Sequence[legend.Entry],
+    single: tuple[Curve, legend.Entry] | None,
     palette: Palette,
     *,
     place: bool,
@@ -133,14 +133,14 @@ def paint_cursor(
         paint_place(painter, x_text(frame.kind, cursor), x, area, palette)
 
 
-def single_at(data: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve, readout.Entry] | None:
+def single_at(data: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve, legend.Entry] | None:
     """Return the member of a band nearest to a point, as a curve, and its value at `x`."""
-    found = readout.nearest_member(data, x, y)
+    found = legend.nearest_member(data, x, y)
     if found is None:
         return None
     band, member = found
-    value = float(band.values[member][readout.nearest(band.x, x)])
-    entry = readout.Entry(band.members[member], -1, value_text(value, unit), value)
+    value = float(band.values[member][legend.nearest(band.x, x)])
+    entry = legend.Entry(band.members[member], -1, value_text(value, unit), value)
     return Curve("", -1, band.x, band.values[member].astype(np.float64), breaks=band.breaks), entry
 
 

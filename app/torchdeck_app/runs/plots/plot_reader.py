@@ -54,9 +54,10 @@ class PlotReader:
         if not rows and last is not None and (last.request, last.problems) == (request, problems):
             return last
         metrics = catalogue(
-            {name for run in self._runs for name in run.metrics.names()},
+            self._names_of_ranks(),
             {name for run in self._runs for name in run.metrics.system_names()},
             awaits_loss=not request.ended and any(run.metrics.system_names() for run in self._runs),
+            roles=self._runs[0].roles if len(self._runs) == 1 else None,
         )
         if request.node:
             metrics = tuple(metric for metric in metrics if self._has(metric, request.node))
@@ -82,6 +83,12 @@ class PlotReader:
             self._runs[0].nodes if len(self._runs) == 1 else (),
         )
         return self._last
+
+    def _names_of_ranks(self) -> set[str]:
+        """Return the ranks' metrics; of several runs by their roles, whatever each program calls them."""
+        if len(self._runs) == 1:
+            return set(self._runs[0].metrics.names())
+        return {name for run in self._runs for name in run.common_names()}
 
     def _has(self, metric: Metric, node: str) -> bool:
         """Return whether the metric has, or may have, data for a node."""
@@ -127,7 +134,10 @@ class PlotReader:
         parts: dict[str, list[RunPart]] = {metric.key: [] for metric, _ in wanted}
         for number, (run, mapping) in enumerate(zip(self._runs, mappings, strict=True)):
             label = self._names[number] if len(self._runs) > 1 else ""
-            for metric, span, windows in _read(run, mapping, wanted, request, kind, shown):
+            own = (
+                wanted if len(self._runs) == 1 else [(run.own(metric), columns) for metric, columns in wanted]
+            )
+            for metric, span, windows in _read(run, mapping, own, request, kind, shown):
                 part = RunPart(run, mapping, kind, metric, span, windows, request.smoothing, label, number)
                 parts[metric.key].append(part)
         return {key: merged(found) for key, found in parts.items()}

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as TypedMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.metrics import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
 from torchdeck.quantities import size
-from torchdeck_app.runs.plots.catalogue import Metric
+from torchdeck.runs.training_progress import roles_of_run
+from torchdeck.trainers.metric_roles import LOSS, ROLES, STEP_TIME, TOKENS, Roles
+from torchdeck_app.runs.plots.catalogue import OWN, Metric
 from torchdeck_app.runs.plots.exchange import Level
 from torchdeck_app.runs.plots.mapping import Mapping
 from torchdeck_app.runs.plots.x_axis import XKind, by_time
 from torchdeck_app.runs.rank_nodes import RankNodes
 
 _KNOTS = 4096
-_REFERENCE = ("loss", "step_time", "tokens_per_s")
-"""Metrics with one row per step, by preference."""
+_REFERENCE = (LOSS, STEP_TIME, TOKENS)
+"""Roles of metrics with one row per step, by preference."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,31 @@ class RunReader:
             return Mapping.of(series, Series.empty())
         return Mapping()
 
+    @cached_property
+    def roles(self) -> Roles:
+        """Return the roles of the run's metrics: what its run file names, and what is known of programs."""
+        return roles_of_run(self.layout)
+
+    def common_names(self) -> set[str]:
+        """Return the ranks' metrics by their roles, so that runs of different programs share plots."""
+        names = self.metrics.names()
+        by_role = {self.roles.choose(role, names): role for role in ROLES}
+        return {by_role.get(name, name) for name in names}
+
+    def own(self, metric: Metric) -> Metric:
+        """Return a plot of `common_names` with this run's own names."""
+        if metric.whose == "node" or metric.key.startswith(OWN):
+            return metric
+        names = self.metrics.names()
+        own = tuple(
+            (self.roles.choose(name, names) if name in ROLES else None) or name for name in metric.names
+        )
+        return replace(metric, names=own)
+
     def _reference(self) -> str | None:
         names = self.metrics.names()
-        for name in (*_REFERENCE, *names):
-            if name in names:
-                return name
-        return None
+        chosen = (self.roles.choose(role, names) for role in _REFERENCE)
+        return next((name for name in (*chosen, *names) if name is not None), None)
 
     def last_step(self, mapping: Mapping) -> float | None:
         """Return the greatest step of any metric; None without rows."""

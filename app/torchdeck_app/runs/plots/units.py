@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from torchdeck.quantities import brief, metric, size
-from torchdeck_app.runs.rates import rate_text
+from torchdeck.runs.training_progress import TrainingProgress
 
 Unit = Literal["", "bytes", "bytes/s", "s", "%", "tok/s", "smp/s", "loss", "°C", "W", "count"]
 
@@ -119,3 +119,40 @@ def plain(value: float) -> str:
         if size_of >= max(limit, 1e4):
             return f"{value / limit:.4g}{prefix}"
     return f"{value:.4g}"
+
+
+# Texts of training rates, in one format everywhere.
+
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def rate_text(value: float, what: str) -> str:
+    """Return a rate with three digits: `1.24k tok/s`, `940 smp/s`, `0.75 smp/s`.
+
+    Args:
+        value: rate per second.
+        what: `tok`, `smp` or `steps`.
+    """
+    if not math.isfinite(value):
+        return f"{metric(value)} {what}/s"
+    for limit, prefix in _PREFIXES:
+        if value >= limit * 0.9995:
+            return f"{_three(value / limit)}{prefix} {what}/s"
+    return f"{_three(value)} {what}/s"
+
+
+def throughput_text(progress: TrainingProgress) -> str:
+    """Return tokens per second, or samples, or steps, whichever is counted first; empty if none is."""
+    counts = (
+        (progress.tokens_per_s, "tok"),
+        (progress.samples_per_s, "smp"),
+        (progress.steps_per_s, "steps"),
+    )
+    return next((rate_text(value, what) for value, what in counts if value is not None), "")
+
+
+def _three(value: float) -> str:
+    """Return three digits, never with an exponent."""
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

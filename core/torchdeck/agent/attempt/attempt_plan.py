@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.agent.attempt.resume_points import AttemptError, check_point, point_folder
-from torchdeck.agent.attempt.script_resume import asked_arguments, continued, with_checkpoint
+from torchdeck.agent.attempt.resume_points import SCRIPT, AttemptError, check_point, point_folder
+from torchdeck.agent.attempt.script_resume import continued, continued_together, with_checkpoint
 from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.layout import RunLayout
@@ -28,7 +28,7 @@ class PreparedAttempt(NamedTuple):
     plan: LaunchPlan
     port: int
     resume: str
-    """Path of the checkpoint, empty to start afresh."""
+    """Path of the checkpoint, empty to start over."""
     resume_step: int | None
     from_scratch: str = ""
     """Why a script begins from the beginning although it saved a checkpoint; empty otherwise."""
@@ -52,6 +52,8 @@ def prepare_attempt(
     shipped: Path,
     damaged: Callable[[str, str], None],
     given: Given | None = None,
+    asked: Sequence[str] = (),
+    environment: str = "",
 ) -> PreparedAttempt:
     """Choose port and checkpoint, write attempts/<n>/plan.json.
 
@@ -62,20 +64,22 @@ def prepare_attempt(
         shipped: the folder of the runtime bundle, for the ranks' PYTHONPATH.
         damaged: called with (path, why) of every checkpoint that was skipped because of its hashes.
         given: port and checkpoint, if the leader has chosen them for all nodes.
+        asked: arguments with which a script continues, as `runs resume` was given them.
+        environment: folder of the environment of this node's ranks; empty if they use an existing Python.
 
     Raises:
         AttemptError: the requested checkpoint is not sound, or none of the existing ones is.
         OSError: the plan cannot be written, or no port is available.
     """
-    values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
-    values["code"] = code_folder(layout, plan)
+    values = {**slot_values(layout, number), "code": code_folder(layout, plan), "environment": environment}
     directory = Path(fill(plan.checkpoint.directory, values))
-    own = continued(layout, plan, number, asked_arguments(layout))
     if given is None:
+        own = continued(layout, plan, number, asked)
         policy = "never" if own.path else plan.checkpoint.resume
         resume, step = resume_from(policy, directory, values["run_id"], number, damaged)
         port = choose_port(plan)
     else:
+        own = continued_together(layout, plan, given.node, given.resume, asked)
         resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
         port = given.port
     values |= {"port": str(port), "resume": resume, "shipped": str(shipped), "node_path": _node_path()}
@@ -91,6 +95,11 @@ def prepare_attempt(
     return PreparedAttempt(number, filled, port, resume, step, "" if resume else own.from_scratch)
 
 
+def slot_values(layout: RunLayout, number: int) -> dict[str, str]:
+    """Return the slots that are known from the beginning of attempt `number`."""
+    return {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
+
+
 def _node_path() -> str:
     """Return the value of the slot `node_path`: an empty entry of a PYTHONPATH would be the working
     directory.
@@ -102,9 +111,7 @@ def _node_path() -> str:
 def code_folder(layout: RunLayout, plan: LaunchPlan) -> str:
     """The run's own copy of the user's code, which every attempt executes; raises AttemptError without it."""
     if plan.code.folder and not layout.code.is_dir():
-        raise AttemptError(
-            f"the run's own copy of the code is not there any more: {layout.code}; start a new run"
-        )
+        raise AttemptError(f"the run's own copy of the code no longer exists: {layout.code}; start a new run")
     return str(layout.code)
 
 
@@ -128,7 +135,7 @@ def describe_size(plan: LaunchPlan, full: LaunchPlan, node: str) -> dict[str, An
 def resume_from(
     policy: str, directory: Path, run_id: str, number: int, damaged: Callable[[str, str], None]
 ) -> tuple[str, int | None]:
-    """(path, step) of what attempt `number` resumes from; ("", None) to start afresh.
+    """(path, step) of what attempt `number` resumes from; ("", None) to start over.
 
     `policy` is for the first attempt; later ones continue with the newest that this run itself saved, else as
     the first did.
@@ -185,12 +192,12 @@ def free_port(address: str = LOOPBACK) -> int:
 
 
 def family_of(address: str) -> socket.AddressFamily:
-    """IPv6 where an address of that kind is written out, else IPv4."""
+    """IPv6 if the address is an IPv6 literal, else IPv4."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _given_checkpoint(given: Given, policy: str, directory: Path) -> tuple[str, int | None]:
-    if given.resume is None:
+    if given.resume is None or given.resume.source == SCRIPT:
         return "", None
     folder = point_folder(given.resume, policy, directory)
     check_point(folder, given.resume)

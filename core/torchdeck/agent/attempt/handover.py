@@ -1,8 +1,8 @@
 """Bootstrap payload of an agent, on standard input and nowhere else: token, leader's address, secrets.
 
-It is one line of JSON, `{"token": text, "lead": {"address", "port"} | null, "secrets": {name: value}}`, or
-empty if a run on one node has no secrets. It stays in memory: the shim hands it to the next
-agent.
+It is one line of JSON, `{"token": text, "lead": {"address", "port"} | null, "secrets": {name: value},
+"resume_args": [text]}`, the last only if there are any; or empty if a run on one node has no secrets. It
+stays in memory: the shim hands it to the next agent.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ class Handover(NamedTuple):
     leader: tuple[str, int] | None = None
     """Where the leader listens: (address, port); None at the leader itself, or on one node."""
     secrets: Mapping[str, str] = {}
+    resume_args: tuple[str, ...] = ()
+    """Arguments with which a script continues, as `runs resume ID -- ARGS` was given them."""
 
     def line(self) -> bytes:
-        """As it is handed on; nothing where there is nothing."""
+        """Return it as JSON for the next agent; empty if there is none."""
         if self == NOTHING:
             return b""
         leader = None if self.leader is None else {"address": self.leader[0], "port": self.leader[1]}
-        value = {"token": self.token, "lead": leader, "secrets": dict(self.secrets)}
+        value: dict[str, Any] = {"token": self.token, "lead": leader, "secrets": dict(self.secrets)}
+        if self.resume_args:
+            value["resume_args"] = list(self.resume_args)
         return json.dumps(value).encode() + b"\n"
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
@@ -67,19 +71,15 @@ class Handover(NamedTuple):
 NOTHING = Handover()
 
 
-def read_handover(*, required: bool = False) -> Handover:
+def read_handover() -> Handover:
     """Read standard input; return `NOTHING` if it is empty.
 
     Raises:
-        HandoverError: nothing arrives, not even its end; it is invalid, or does not end; or it is empty,
-            though `required`.
+        HandoverError: nothing arrives, not even its end; it is invalid, or does not end.
     """
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return NOTHING
-    line = _line(sys.stdin.fileno())
-    if required and not line:
-        raise HandoverError("standard input ended before the bootstrap payload came")
-    return handover_from(line)
+    return handover_from(_line(sys.stdin.fileno()))
 
 
 def _line(reading: int) -> bytes:
@@ -90,7 +90,7 @@ def _line(reading: int) -> bytes:
         if not select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
             if content:
                 raise HandoverError(f"the line on standard input did not end within {READ_LIMIT:.0f} s")
-            raise HandoverError(f"nothing came on standard input within {READ_LIMIT:.0f} s, not even its end")
+            raise HandoverError(f"standard input was silent for {READ_LIMIT:.0f} s and was not closed")
         piece = os.read(reading, LINE_LIMIT)
         content += piece
         if len(content) > LINE_LIMIT:
@@ -114,7 +114,10 @@ def handover_from(line: bytes) -> Handover:
     texts = isinstance(secrets, dict) and all(isinstance(text, str) for text in secrets.values())
     if not isinstance(token, str) or not texts:
         raise HandoverError("token is a text, and secrets an object of texts")
-    return Handover(token, None if leader is None else _address(leader), secrets)
+    arguments = value.get("resume_args", [])
+    if not isinstance(arguments, list) or not all(isinstance(text, str) for text in arguments):
+        raise HandoverError("resume_args is a list of texts")
+    return Handover(token, None if leader is None else _address(leader), secrets, tuple(arguments))
 
 
 def _address(leader: Any) -> tuple[str, int]:
@@ -174,7 +177,7 @@ class HandoverAsk:
 
 
 def remove_unread(inbox: Path) -> None:
-    """Remove the pipes of those who were killed while they asked; an agent that lives does so, too."""
+    """Remove the pipes of processes that were killed during a request; a live agent also does this."""
     for path in _pipes(inbox):
         with contextlib.suppress(OSError):
             try:

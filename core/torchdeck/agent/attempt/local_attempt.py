@@ -16,7 +16,7 @@ from torchdeck.agent.processes.shim import start_shim
 from torchdeck.agent.ranks.failures import read_tail
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, StoreStrangers, key_of
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
+from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.processes import (
     UMASK_VARIABLE,
@@ -24,6 +24,7 @@ from torchdeck.contract.processes import (
     descendants,
     without_run_variables,
 )
+from torchdeck.contract.rank_layout import AttemptNodeLayout
 
 LAUNCH_LIMIT = 60.0
 """Seconds from the shim's start until it must have started torchrun."""
@@ -195,7 +196,7 @@ class LocalAttempt:
         if self._read_holder_file():
             return [on.AttemptLaunched(node, self.number)]
         if self._holder_code() not in (None, 1):
-            return self._failed(node, f"the shim ended before torchrun was up (code {self._holder_code()})")
+            return self._failed(node, f"the shim ended before torchrun started (code {self._holder_code()})")
         if self._clock() - self._started > LAUNCH_LIMIT:
             return self._failed(node, f"the shim did not start torchrun within {LAUNCH_LIMIT:.0f} s")
         return []

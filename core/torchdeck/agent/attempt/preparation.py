@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, choose_port, prepare_attempt
+from torchdeck.agent.attempt.attempt_environment import environment_for
+from torchdeck.agent.attempt.attempt_plan import (
+    Given,
+    PreparedAttempt,
+    choose_port,
+    code_folder,
+    prepare_attempt,
+    slot_values,
+)
 from torchdeck.agent.attempt.resume_points import AttemptError, resume_points
+from torchdeck.agent.attempt.script_resume import script_points
+from torchdeck.agent.environments.making import Making
 from torchdeck.agent.gang.events import Offered, ResumePoint
 from torchdeck.agent.gpus import gone_devices
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
+
+if TYPE_CHECKING:
+    from torchdeck.agent.environments.make import Environment
 
 
 class Preparation:
@@ -22,6 +39,8 @@ class Preparation:
         done: the outcome is there: `prepared`, or `error` when that is None.
         damaged: (path, why) of checkpoints that were passed over.
         gone: devices that the driver lists no more.
+        making: progress of the ranks' environment.
+        environment: it, if the plan has one made.
     """
 
     def __init__(
@@ -32,9 +51,17 @@ class Preparation:
         shipped: Path,
         devices: Sequence[str] = (),
         given: Given | None = None,
+        asked: Sequence[str] = (),
+        name: str = "",
     ) -> None:
-        """Begin; `devices` are looked for again, by UUID or index."""
+        """Begin; `devices` are looked for again, by UUID or index; `name` is this node's.
+
+        `asked`: arguments with which a script continues, as `runs resume` was given them.
+        """
         self.number = number
+        self.making = Making()
+        self.environment: Environment | None = None
+        self._name = name
         self.gone: list[str] = []
         self._devices = tuple(devices)
         self.done = False
@@ -42,13 +69,15 @@ class Preparation:
         self.error = ""
         self.damaged: list[tuple[str, str]] = []
         self._arguments = (layout, plan, number, shipped)
-        self._given = given
+        self._given, self._asked = given, tuple(asked)
         threading.Thread(target=self._run, name="preparing", daemon=True).start()
 
     def _run(self) -> None:
         layout, plan, number, shipped = self._arguments
         try:
             self.gone = gone_devices(self._devices)
+            values = {**slot_values(layout, number), "code": code_folder(layout, plan)}
+            self.environment = environment_for(layout, plan, self._name, values, self.making)
             self.prepared = prepare_attempt(
                 layout,
                 plan,
@@ -56,9 +85,11 @@ class Preparation:
                 shipped,
                 lambda path, why: self.damaged.append((path, why)),
                 self._given,
+                self._asked,
+                "" if self.environment is None else self.environment.folder,
             )
-        except (AttemptError, OSError, ValueError) as error:
-            self.error = str(error)
+        except Exception as error:  # noqa: BLE001 - the run ends by it, and must say why
+            self.error = _reason(error)
         finally:
             self.done = True
 
@@ -71,11 +102,13 @@ class Vote:
         done: the answer is there.
         offered: it.
         damaged: (path, why) of checkpoints that were passed over.
+        making: progress of the ranks' environment.
     """
 
     def __init__(self, layout: RunLayout, plan: LaunchPlan, number: int, node: str) -> None:
         """Begin; `plan` is of the attempt's size, its slots empty."""
         self.number = number
+        self.making = Making()
         self.done = False
         self.offered = Offered(node, number, None, ())
         self.damaged: list[tuple[str, str]] = []
@@ -84,18 +117,30 @@ class Vote:
 
     def _run(self) -> None:
         try:
+            self._make_environment()  # before the vote: the ranks of all nodes then start together
             first = self._plan.nodes[0].name == self._node
             points = self._points(first=first)
             port = choose_port(self._plan) if first else None
             self.offered = self.offered._replace(port=port, points=points)
-        except (AttemptError, OSError, ValueError) as error:
-            self.offered = self.offered._replace(error=str(error))
+        except Exception as error:  # noqa: BLE001 - the run ends by it, and must say why
+            self.offered = self.offered._replace(error=_reason(error))
         finally:
             self.done = True
 
+    def _make_environment(self) -> None:
+        layout, plan = self._layout, self._plan
+        if plan.node(self._node).environment is None:
+            return
+        values = {**slot_values(layout, self.number), "code": code_folder(layout, plan)}
+        made = environment_for(layout, plan, self._node, values, self.making)
+        if made is not None:
+            os.close(made.lock)  # the preparation takes it again
+
     def _points(self, *, first: bool) -> tuple[ResumePoint, ...]:
+        if of_script := script_points(self._layout, self._plan, self._node, self.number):
+            return of_script
         checkpoint, root = self._plan.checkpoint, self._layout.root
-        values = {"run_id": root.name, "run_dir": str(root), "attempt": str(self.number)}
+        values = slot_values(self._layout, self.number)
         return resume_points(
             checkpoint.resume,
             Path(fill(checkpoint.directory, values)),
@@ -104,3 +149,12 @@ class Vote:
             lambda path, why: self.damaged.append((path, why)),
             first=first,
         )
+
+
+def _reason(error: Exception) -> str:
+    """Return why an attempt cannot be prepared; never empty. A defect's traceback is in the agent's log."""
+    if isinstance(error, (AttemptError, OSError, ValueError)) and str(error):
+        return str(error)
+    traceback.print_exception(error, file=sys.stderr)
+    sys.stderr.flush()
+    return f"an error of Torchdeck itself: {type(error).__name__}: {error}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.agent.gang.events import ResumePoint
+from torchdeck.trainers.checkpoints.folders import TRACKERS
 
 if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 OWN = "own"
 ASKED = "asked"
+SCRIPT = "script"
 
 
 class AttemptError(Exception):
@@ -85,6 +87,9 @@ def common_point(offers: Mapping[str, Sequence[ResumePoint]], policy: str = "aut
         if policy in ("auto", "never", ""):
             return None
         raise AttemptError(f"cannot resume: no node has a checkpoint {policy}: give the path of its folder")
+    of_script = {node: [each for each in points if each.source == SCRIPT] for node, points in offers.items()}
+    if any(of_script.values()):
+        return common_script_point(of_script)
     for point in _best_first(offers):
         of_each = [[own for own in points if own.everywhere == point] for points in offers.values()]
         here = {part for points in of_each for own in points for part in own.here}
@@ -95,9 +100,51 @@ def common_point(offers: Mapping[str, Sequence[ResumePoint]], policy: str = "aut
         for node, points in offers.items()
     )
     raise AttemptError(
-        f"cannot resume: no checkpoint is there on every node ({has}). Copy a node's missing part back, or "
-        'start afresh with checkpoint.resume = "never"; checkpoint.replicas = 1 keeps copies on other nodes'
+        f"cannot resume: no checkpoint exists on every node ({has}). Copy a node's missing part back, or "
+        'start over with checkpoint.resume = "never"; checkpoint.replicas = 1 keeps copies on other nodes'
     )
+
+
+def common_script_point(offers: Mapping[str, Sequence[ResumePoint]]) -> ResumePoint:
+    """The newest checkpoint of a script that is complete on every node: each of them reads all of it.
+
+    Args:
+        offers: by node, in order of node rank; newest first. `here` is empty if the run did not save it there
+            itself: it was copied to that node.
+
+    Raises:
+        AttemptError: there is none.
+    """
+    saved = [point for points in offers.values() for point in points if point.here or not point.name]
+    saved.sort(key=lambda each: -each.created)
+    for point in saved:
+        if all(any(_is_same(point, each) for each in points) for points in offers.values()):
+            return point.everywhere
+    if not saved:
+        raise AttemptError("cannot resume: no node has a checkpoint that this run saved")
+    newest = saved[0]
+    missing = [node for node, points in offers.items() if not any(_is_same(newest, each) for each in points)]
+    has = "; ".join(
+        f"{node} has {', '.join(_shown(point) for point in points[:3]) or 'none'}"
+        for node, points in offers.items()
+    )
+    raise AttemptError(
+        f"cannot resume: no checkpoint of the script is complete on every node ({has}). Copy "
+        f"{_shown(newest)}{_beside(newest)} to the same folder on {', '.join(missing)}, save to a disk that "
+        "all nodes share, or let the trainer save on each node (Hugging Face: --save_on_each_node true); "
+        "`torchdeck runs clone` starts over"
+    )
+
+
+def _beside(point: ResumePoint) -> str:
+    """Name the file next to a script's checkpoint without which it is not complete."""
+    name = next((tracker for kind, tracker in TRACKERS.items() if kind.value == point.save), "")
+    return f" and the file {name} next to it" if name else ""
+
+
+def _is_same(one: ResumePoint, other: ResumePoint) -> bool:
+    """Each node has its own time of the save, if disks are not shared."""
+    return (one.name, one.step) == (other.name, other.step)
 
 
 def _best_first(offers: Mapping[str, Sequence[ResumePoint]]) -> list[ResumePoint]:
@@ -107,7 +154,7 @@ def _best_first(offers: Mapping[str, Sequence[ResumePoint]]) -> list[ResumePoint
 
 
 def point_folder(point: ResumePoint, policy: str, directory: Path) -> Path:
-    """Where the checkpoint lies on this node."""
+    """Path of the checkpoint on this node."""
     base = directory if point.source == OWN else Path(policy)
     return base / point.name if point.name else base
 
@@ -176,7 +223,7 @@ def _point(source: str, info: CheckpointInfo) -> ResumePoint:
 
 
 def _of_parts(point: ResumePoint, manifest: Manifest) -> ResumePoint:
-    """`point` with where its files lie, if that is on several nodes."""
+    """Return `point` with the nodes of its files, if there are several."""
     if manifest.node is None:
         return point
     content = dataclasses.replace(manifest, node=None).render()

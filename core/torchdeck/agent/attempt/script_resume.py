@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.attempt.resume_points import AttemptError
+from torchdeck.agent.attempt.resume_points import SCRIPT, AttemptError
+from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.plan.slots import UnknownSlotError, fill
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
+from torchdeck.trainers.checkpoints.checkpoint_search import find_checkpoints, look_at
 from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind
-from torchdeck.trainers.checkpoints.search import look_at
+from torchdeck.trainers.checkpoints.places import checkpoint_places
 from torchdeck.trainers.resume import (
     RESUME_VARIABLE,
-    SEVERAL_NODES,
     ResumeBy,
     ResumeRule,
-    rule_of_checkpoint,
     written,
 )
+from torchdeck.trainers.resume_rules import rule_of_checkpoint
 
 SCRIPTS = ("script", "module")
+UNKNOWN_STEP = -1
 
 
 class Continued(NamedTuple):
@@ -45,6 +47,10 @@ class _Saved(NamedTuple):
     step: int | None
     kind: CheckpointKind
     other: str = ""
+    changed: float = 0.0
+    about: bool = False
+    is_copied: bool = False
+    """It appeared on this node after the run began, and not by its ranks."""
 
 
 def continued(layout: RunLayout, plan: LaunchPlan, number: int, asked: Sequence[str] = ()) -> Continued:
@@ -62,35 +68,100 @@ def continued(layout: RunLayout, plan: LaunchPlan, number: int, asked: Sequence[
     """
     if plan.kind not in SCRIPTS:
         return Continued()
-    if len(plan.nodes) > 1:
-        by_itself = plan.checkpoint.resume_by == ResumeBy.AGAIN or number == 1
-        return Continued(from_scratch="" if by_itself else SEVERAL_NODES)
-    saved = _newest_own(layout, plan.nodes[0].name) if number > 1 else None
-    is_own = saved is not None
-    if saved is None and plan.checkpoint.resume not in ("auto", "never", ""):
-        saved = _asked(Path(plan.checkpoint.resume))
+    node = plan.nodes[0].name
+    own = _complete(_own(layout, node)) if number > 1 else []
+    asked_for = None if own else _asked(plan)
+    saved = own[0] if own else asked_for
     if saved is None:
         return Continued()
     if saved.other:
+        return Continued(from_scratch=_is_another_runs(saved), is_another_runs=True)
+    how = _by_rule(plan, node, saved, tuple(map(written, asked)))
+    if how.from_scratch and not own:
+        raise AttemptError(f"cannot resume: {how.from_scratch}")
+    return how
+
+
+def script_points(layout: RunLayout, plan: LaunchPlan, node: str, number: int) -> tuple[ResumePoint, ...]:
+    """Return the checkpoints that the script of a plan on several nodes can continue from here, newest first.
+
+    Raises:
+        AttemptError: checkpoint.resume names a checkpoint that is not complete, or another run may have saved
+            the newest one.
+    """
+    if plan.kind not in SCRIPTS:
+        return ()
+    own = _complete([*_own(layout, node), *_copied(layout, plan, node)]) if number > 1 else []
+    if own and own[0].other:
+        raise AttemptError(f"cannot resume: {_is_another_runs(own[0])}")
+    if not own:
+        asked = _asked(plan)
+        return () if asked is None else (_point(asked)._replace(name=""),)
+    return tuple(map(_point, own))
+
+
+def continued_together(
+    layout: RunLayout,
+    plan: LaunchPlan,
+    node: str,
+    point: ResumePoint | None,
+    asked: Sequence[str] = (),
+) -> Continued:
+    """Return how the script of a plan on several nodes begins an attempt here, from what all have.
+
+    Raises:
+        AttemptError: it is not complete here, or the script would take a newer one by itself.
+    """
+    if point is None or point.source != SCRIPT:
+        return Continued()
+    if not point.name:
+        saved = _asked(plan)
+        found = [] if saved is None else [saved]
+    else:
+        found = _complete([*_own(layout, node), *_copied(layout, plan, node)])
+    same = [saved for saved in found if not point.name or _point(saved)[:3] == point[:3]]
+    if not same:
+        raise AttemptError(f"cannot resume: {point.name or plan.checkpoint.resume} is not complete here")
+    how = _by_rule(plan, node, same[0], tuple(map(written, asked)))
+    if how.rule is not None and not how.rule.names_checkpoint and found[0] != same[0]:
+        newest, chosen = Path(found[0].path), Path(same[0].path).name
+        raise AttemptError(
+            f"cannot resume: the script uses the newest checkpoint that it finds, but {newest} is not "
+            f"complete on every node: copy it to the others, or remove it to continue from {chosen}"
+        )
+    return how
+
+
+def how_it_continues(plan: LaunchPlan, node: str, kind: CheckpointKind) -> ResumeRule | None:
+    """Return how a script continues from a checkpoint of this kind on a node; None if unknown."""
+    if plan.checkpoint.resume_args:
+        return ResumeRule(ResumeBy.ARGUMENTS, plan.checkpoint.resume_args)
+    command = plan.node(node).command
+    return _known(plan) or rule_of_checkpoint(kind, command, inside="inside" in plan.slots)
+
+
+def _by_rule(plan: LaunchPlan, node: str, saved: _Saved, asked: tuple[str, ...]) -> Continued:
+    rule = ResumeRule(ResumeBy.ARGUMENTS, asked) if asked else how_it_continues(plan, node, saved.kind)
+    if rule is None:
         name = Path(saved.path).name
         return Continued(
-            from_scratch=f"run {saved.other} works in the same folder and may have saved {name}: "
-            "give each run an output folder of its own by an argument",
-            is_another_runs=True,
+            from_scratch=f"it is unknown how the script continues from {name}: set run.resume_args"
         )
-    arguments = tuple(map(written, asked)) or plan.checkpoint.resume_args
-    if arguments:
-        rule: ResumeRule | None = ResumeRule(ResumeBy.ARGUMENTS, arguments)
-    else:
-        rule = _known(plan) or rule_of_checkpoint(
-            saved.kind, plan.nodes[0].command, inside="inside" in plan.slots
-        )
-    if rule is None:
-        why = f"how it continues from {Path(saved.path).name} is not known: set run.resume_args"
-        if not is_own:
-            raise AttemptError(f"cannot resume: {why}")
-        return Continued(from_scratch=why)
     return Continued(saved.path, saved.step, rule)
+
+
+def _is_another_runs(saved: _Saved) -> str:
+    return (
+        f"run {saved.other} uses the same folder and may have saved {Path(saved.path).name}: "
+        "give each run its own output folder with an argument"
+    )
+
+
+def _point(saved: _Saved) -> ResumePoint:
+    step = UNKNOWN_STEP if saved.step is None or saved.about else saved.step
+    here = () if saved.is_copied else ("saved",)
+    name, kind = Path(saved.path).name, saved.kind.value
+    return ResumePoint(SCRIPT, name, step, save=kind, here=here, created=saved.changed)
 
 
 def _known(plan: LaunchPlan) -> ResumeRule | None:
@@ -99,28 +170,51 @@ def _known(plan: LaunchPlan) -> ResumeRule | None:
     return ResumeRule(ResumeBy(by)) if by in (ResumeBy.AGAIN, ResumeBy.INSIDE) else None
 
 
-def asked_arguments(layout: RunLayout) -> tuple[str, ...]:
-    """Return the arguments given with the last `runs resume ID -- ARGS`, if the run's own journal is here."""
-    given: tuple[str, ...] = ()
-    for event in read_journal(layout.journal):
-        arguments = event.fields.get("arguments")
-        if event.name == "resumed" and isinstance(arguments, list) and arguments:
-            given = tuple(map(str, arguments))
-    return given
+def _own(layout: RunLayout, node: str) -> list[_Saved]:
+    """All that a node's ranks saved in this run, as its journal has it; newest first."""
+    known = journaled_checkpoints(read_journal(layout.node(node).journal)).values()
+    return [
+        _Saved(saved.path, saved.step, saved.kind, saved.other, saved.changed, saved.about)
+        for saved in sorted(known, key=lambda saved: saved.changed, reverse=True)
+    ]
 
 
-def _newest_own(layout: RunLayout, node: str) -> _Saved | None:
-    """The newest that this run saved and that is still complete."""
-    known = journaled_checkpoints(read_journal(layout.node(node).journal))
-    for saved in sorted(known.values(), key=lambda saved: saved.changed, reverse=True):
-        found = look_at(Path(saved.path))
-        if found is not None and not found.incomplete:
-            return _Saved(saved.path, saved.step, saved.kind, saved.other)
-    return None
+def _copied(layout: RunLayout, plan: LaunchPlan, node: str) -> list[_Saved]:
+    """Return what lies where the ranks save, since the run began, and was not journaled: it was copied."""
+    first = layout.attempt(1)
+    begun = next((path for path in (first.node(node).plan, first.plan) if path.exists()), None)
+    if begun is None:
+        return []
+    values = {"run_id": layout.root.name, "run_dir": str(layout.root), "code": str(layout.code)}
+    folder = Path(fill(plan.node(node).working_dir, values))
+    command = [_filled(word, values) for word in plan.node(node).command]
+    known, since = {saved.path for saved in _own(layout, node)}, begun.stat().st_mtime
+    places = checkpoint_places(folder, command, [layout.checkpoints, layout.code])
+    return [
+        _Saved(found.path, found.step, found.kind, changed=found.changed, is_copied=True)
+        for found in find_checkpoints(places, [layout.home.root])
+        if found.path not in known and found.changed >= since
+    ]
 
 
-def _asked(path: Path) -> _Saved | None:
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    try:
+        return fill(word, values)
+    except UnknownSlotError:  # known once the attempt is prepared, and no folder
+        return word
+
+
+def _complete(saved: Sequence[_Saved]) -> list[_Saved]:
+    """Those that are still there and complete."""
+    looked = [(each, look_at(Path(each.path))) for each in saved]
+    return [each for each, found in looked if found is not None and not found.incomplete]
+
+
+def _asked(plan: LaunchPlan) -> _Saved | None:
     """The checkpoint that checkpoint.resume names; None if it is one of Torchdeck's own."""
+    if plan.checkpoint.resume in ("auto", "never", ""):
+        return None
+    path = Path(plan.checkpoint.resume)
     if (path / "manifest.json").is_file():
         return None
     found = look_at(path)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang.events import CRASHES, EXIT_DELAY, Failure, LeasesHeld, NodeClean
+from torchdeck.agent.gang.events import (
+    CRASHES,
+    EXIT_DELAY,
+    Failure,
+    LeasesHeld,
+    NodeClean,
+    ProfileAsked,
+    StacksAsked,
+)
+from torchdeck.agent.gang.hangs import Hangs
+from torchdeck.agent.gang.stragglers import Stragglers
 from torchdeck.contract.plan.elastic import Place
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import Outcome, StopKind
@@ -45,8 +55,10 @@ class AttemptState:
         """Why the attempt is ended for a restart."""
         self.hung: int | None = None
         """The rank that is stalled then."""
+        self.hangs = Hangs()
+        self.stragglers = Stragglers()
         self.gone: Place | None = None
-        """A place whose device is not there any more."""
+        """A place whose device is gone."""
         self.gone_why = ""
         self.failed_node: str | None = None
         """The first whose torchrun failed."""
@@ -57,12 +69,25 @@ class AttemptState:
         """Those of `nodes` whose torchrun is not known to be gone."""
         return [node for node in nodes if node not in self.codes]
 
+    def asked(
+        self, event: StacksAsked | ProfileAsked, nodes: Sequence[str], silent: Container[str]
+    ) -> list[do.Command]:
+        """A person asks for the stacks of all ranks, with the next examination, or for a profile of some.
+
+        Nodes that answer profile their ranks; none while no attempt runs.
+        """
+        if isinstance(event, StacksAsked):
+            self.hangs.ask(event.request)
+            return []
+        answering = [node for node in self.alive(nodes) if node in self.launched and node not in silent]
+        return [] if self.ending else [do.Profile(node, self.number, *event) for node in answering]
+
     def is_running(self, nodes: Sequence[str], *, cooperative: bool) -> bool:
         """Ranks make progress; of a script, which need not say so, all are up."""
         return self.progressed or (not cooperative and self.up >= set(nodes))
 
     def torchrun_gone(self, node: str, code: int | None, *, completed: bool) -> bool:
-        """A node's torchrun is gone; False where that was known."""
+        """Record that a node's torchrun is gone; False if already known."""
         if node in self.codes:
             return False
         self.codes[node] = code
@@ -72,7 +97,7 @@ class AttemptState:
         return True
 
     def node_clean(self, event: NodeClean) -> bool:
-        """Nothing is left on a node; False where that was known, or its torchrun is not known to be gone."""
+        """Record that nothing is left on a node; False if already known, or if its torchrun may still run."""
         if event.node not in self.codes or event.node in self.clean:
             return False
         self.clean.add(event.node)
@@ -101,7 +126,7 @@ class AttemptState:
 
     @property
     def never_ran(self) -> bool:
-        """No rank of it was started, as far as any node has said."""
+        """Whether no node has reported a started rank."""
         return not self.up and not self.progressed
 
     def give_up(self, nodes: Sequence[str]) -> None:
@@ -210,7 +235,8 @@ class Escalation:
         alive = attempt.alive(nodes)
         if not alive or attempt.ending is Ending.KILL:
             return Step([], deadline)  # only the sweep is left, which has a limit of its own
-        polls = attempt.progressed if self._policy.cooperative_stop else attempt.saves_on_stop
+        saves = attempt.saves_on_stop or attempt.asked_to_save
+        polls = attempt.progressed if self._policy.cooperative_stop else saves
         if kind is StopKind.GRACEFUL and polls and attempt.ending is None:
             attempt.ending, attempt.asked_to_save = Ending.STOP_FILE, True
             return Step([do.TouchStop(attempt.number)], now + self._policy.stop_grace)

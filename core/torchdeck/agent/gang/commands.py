@@ -50,7 +50,7 @@ class LaunchAttempt(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """Say what the node can begin an attempt with; answer with Offered. Ends what is left of earlier ones."""
+    """Ask the node what it can start an attempt with (answer: Offered). Ends leftovers of earlier ones."""
 
     node: str
     attempt: int
@@ -112,6 +112,89 @@ class AnnounceRunning(NamedTuple):
     attempt: int
 
 
+class Examine(NamedTuple):
+    """Collect the evidence on the node's ranks, into the examination's folder."""
+
+    node: str
+    attempt: int
+    examination: str
+
+
+class Profile(NamedTuple):
+    """Profile those of `ranks` that are on the node, into the profile's folder."""
+
+    node: str
+    attempt: int
+    profile: str
+    ranks: tuple[int, ...]
+    seconds: float
+
+
+class AnnounceHang(NamedTuple):
+    """Journal that the ranks hang, and why."""
+
+    attempt: int
+    rank: int
+    """The one to blame, else the one that is stalled for longest."""
+    phase: str
+    step: int | None
+    still: float
+    limit: float
+    detail: str
+    kind: str
+    ranks: tuple[int, ...]
+    """All that are to blame alike."""
+    place: str
+    examination: str
+
+
+class AnnounceExamined(NamedTuple):
+    """Journal that a person's request for stacks is answered."""
+
+    attempt: int
+    examination: str
+    request: str
+    detail: str
+    kind: str
+    ranks: tuple[int, ...]
+    """All that were examined."""
+
+
+class AnnounceHangOver(NamedTuple):
+    """Journal that ranks make progress again."""
+
+    ranks: tuple[int, ...]
+
+
+class AnnounceStraggler(NamedTuple):
+    """Journal that ranks make the others wait."""
+
+    attempt: int
+    ranks: tuple[int, ...]
+    share: float
+    """Share of each step that the others wait, from 0 to 1."""
+    since: float
+    """Seconds since the epoch."""
+    step: int | None
+    detail: str
+    differs: tuple[str, ...]
+    """Differences of the first of them, one sentence each."""
+
+
+class AnnounceStragglerOver(NamedTuple):
+    """Journal that ranks do not make the others wait any more."""
+
+    attempt: int
+    ranks: tuple[int, ...]
+
+
+class AnnounceSavesOnStop(NamedTuple):
+    """Journal whether a script's trainer saves and ends when it is asked to stop."""
+
+    attempt: int
+    saves: bool
+
+
 class AnnounceStopping(NamedTuple):
     """Journal the intent to stop, before anything is done about it."""
 
@@ -154,6 +237,10 @@ class EndAttempt(NamedTuple):
     outcome: Outcome
     failure: Failure | None
     killed: int
+    step: int = 0
+    """Most steps that a rank has reported; 0: none did."""
+    saved: bool = False
+    """A checkpoint was saved in it."""
 
 
 class AnnounceRestart(NamedTuple):
@@ -169,7 +256,7 @@ class AnnounceRestart(NamedTuple):
     why: str = ""
     """Why it is given up."""
     world_size: int | None = None
-    """Ranks of the next attempt, where that is news."""
+    """Ranks of the next attempt, if they change."""
     instead: str = ""
     """The spare node that takes its place."""
     skipped: tuple[str, ...] = ()
@@ -209,6 +296,14 @@ Command = (
     | CloseAttempt
     | Depart
     | AnnounceRunning
+    | Examine
+    | Profile
+    | AnnounceHang
+    | AnnounceExamined
+    | AnnounceStraggler
+    | AnnounceStragglerOver
+    | AnnounceHangOver
+    | AnnounceSavesOnStop
     | AnnounceStopping
     | TouchStop
     | Terminate

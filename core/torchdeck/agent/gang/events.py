@@ -6,6 +6,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from torchdeck.agent.doctor.evidence import RankEvidence
+from torchdeck.agent.doctor.rank_facts import StragglerReport
 from torchdeck.contract.plan.elastic import Place
 from torchdeck.contract.run_states import StopCause, StopKind
 
@@ -44,16 +46,20 @@ class ResumePoint(NamedTuple):
     """A checkpoint that a node can resume from, in words that hold on every node."""
 
     source: str
-    """`own` in the run's checkpoint directory, `asked` where checkpoint.resume says."""
+    """`own` in the run's checkpoint directory, `asked` where checkpoint.resume says, `script` where a script
+    saved it."""
     name: str
     """The folder's name there; empty: what checkpoint.resume names is the checkpoint itself."""
     step: int
+    """-1: unknown, of a script's."""
     save: str = ""
-    """Id of the save if its files lie on several nodes; empty if it lies in one folder."""
+    """Id of the save if its files lie on several nodes; empty if it lies in one folder. Of a script's: its
+    kind.
+    """
     parts: tuple[str, ...] = ()
     """The nodes, by their names in its manifest, that wrote its files."""
     here: tuple[str, ...] = ()
-    """Those of them whose files lie on this node; said by a node of itself alone."""
+    """Those with files on this node; each node reports only its own."""
     created: float = 0.0
     """Unix time of that save."""
 
@@ -61,7 +67,7 @@ class ResumePoint(NamedTuple):
     def has_plain_name(self) -> bool:
         """It names a folder in a place that all nodes know, and leads nowhere else."""
         is_folder = not {"/", "\0"} & set(self.name) and self.name not in (".", "..")
-        return is_folder and self.source in ("own", "asked")
+        return is_folder and self.source in ("own", "asked", "script")
 
     @property
     def everywhere(self) -> ResumePoint:
@@ -198,7 +204,7 @@ class NodeClean(NamedTuple):
 
 
 class HolderLost(NamedTuple):
-    """torchrun's parent was killed; torchrun may live on."""
+    """torchrun's parent was killed; torchrun may still run."""
 
     node: str
     attempt: int
@@ -219,11 +225,53 @@ class CheckpointSaved(NamedTuple):
     step: int
 
 
+class StacksAsked(NamedTuple):
+    """A person wants to know what the ranks do."""
+
+    request: str
+
+
+class ProfileAsked(NamedTuple):
+    """A person wants a profile of some ranks."""
+
+    request: str
+    ranks: tuple[int, ...]
+    seconds: float
+
+
+class RanksLate(NamedTuple):
+    """The ranks of the node that make no progress for too long are others than before."""
+
+    node: str
+    attempt: int
+    ranks: tuple[int, ...]
+
+
+class Examined(NamedTuple):
+    """The node's evidence on its ranks; the answer to Examine."""
+
+    node: str
+    attempt: int
+    examination: str
+    ranks: tuple[RankEvidence, ...]
+
+
+class Arrived(NamedTuple):
+    """Ranks of the node have reported when they reached their collectives."""
+
+    node: str
+    attempt: int
+    reports: tuple[StragglerReport, ...]
+    error: float = 0.0
+    """Seconds by which the times may be wrong on the leader's clock."""
+
+
 class HangFlagged(NamedTuple):
-    """A rank makes no progress."""
+    """The ranks hang: the verdict was made, here or by an earlier leader."""
 
     attempt: int
-    rank: int
+    rank: int | None
+    """The one to blame; None: none alone."""
     detail: str
 
 
@@ -250,6 +298,11 @@ Event = (
     | HolderLost
     | StopRequested
     | CheckpointSaved
+    | StacksAsked
+    | ProfileAsked
+    | RanksLate
+    | Examined
+    | Arrived
     | HangFlagged
     | Tick
 )

@@ -64,7 +64,7 @@ class Gang:
         if isinstance(event, on.StopRequested):
             return self._stop(event, now)
         if isinstance(event, on.Tick):
-            return self._tick(now)
+            return [*self._tick(now), *self._examine(now)]
         if isinstance(event, (on.NodeReady, on.LeasesGranted, on.LeasesHeld)):
             return self._prepare(event, now)
         if isinstance(event, on.CheckpointSaved):
@@ -72,6 +72,8 @@ class Gang:
             return []
         if isinstance(event, (on.NodeSilent, on.NodeBack, on.NodeLost)):
             return self._silence(event, now)
+        if isinstance(event, (on.StacksAsked, on.ProfileAsked)):
+            return self._attempt.asked(event, self._nodes, self._silent)
         if isinstance(event, on.Offered):
             return []
         if event.attempt != self.number or not self.phase.has_attempt:
@@ -79,8 +81,9 @@ class Gang:
         return self._attempt_event(event, now)
 
     def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
-        """Go on where the journal of an earlier agent of this run ends."""
+        """Continue after the journal of an earlier agent of this run."""
         self.number = recovered.attempt
+        self._began = now - recovered.seconds
         self._recovery.resume(recovered)
         self._nodes = self._recovery.roster.nodes
         self._ready_barrier.change(self._nodes)
@@ -90,6 +93,9 @@ class Gang:
             self._attempt = AttemptState(recovered.attempt)
             self._attempt.launched = set(self._nodes)
             self._attempt.progressed = self._attempt.announced = recovered.running
+            self._attempt.hangs.resume(recovered)
+            self._attempt.saves_on_stop = recovered.saves_on_stop
+            self._attempt.asked_to_save = recovered.asked_to_save
             self.phase = GangPhase.RUNNING if recovered.running else GangPhase.STARTING
             if self.intent is not None:
                 return self._end_attempt(StopKind.NOW if recovered.signalled else self.intent.kind, now)
@@ -165,9 +171,14 @@ class Gang:
         if isinstance(event, on.HolderLost):
             return [do.RetakeLeases(event.node)]
         if isinstance(event, on.SavesOnStop):
-            attempt.saves_on_stop = event.saves
+            known, attempt.saves_on_stop = attempt.saves_on_stop, event.saves
+            return [] if known is event.saves else [do.AnnounceSavesOnStop(self.number, event.saves)]
         if isinstance(event, on.PortLost):
             attempt.port_lost = True
+        elif isinstance(event, on.Arrived):
+            return attempt.stragglers.arrived(event, self._recovery.places)
+        elif isinstance(event, (on.RanksLate, on.Examined)):
+            return self._suspicion(event, now)
         elif isinstance(event, on.HangFlagged):
             return self._hang(event, now)
         elif isinstance(event, on.LaunchFailed):
@@ -205,10 +216,31 @@ class Gang:
         self._recovery.running()
         return [do.AnnounceRunning(self.number)]
 
+    def _suspicion(self, event: on.RanksLate | on.Examined, now: float) -> list[do.Command]:
+        hangs = self._attempt.hangs
+        if isinstance(event, on.Examined):
+            hangs.examined(event.node, event.examination, event.ranks)
+            return self._examine(now)
+        over = hangs.late(event.node, event.ranks)
+        return [do.AnnounceHangOver(over)] if over else self._examine(now)
+
+    def _examine(self, now: float) -> list[do.Command]:
+        """Begin an examination if ranks are late; make the verdict once the evidence is there."""
+        attempt = self._attempt
+        if attempt.ending is not None or not self.phase.has_attempt:
+            return []
+        judged = attempt.hangs.judged(self._recovery.places, now)
+        if judged is not None:
+            flagged = judged.flagged(self.number)
+            return [*judged.announced(self.number), *(self._hang(flagged, now) if flagged else ())]
+        alive = [node for node in attempt.alive(self._nodes) if node not in self._silent]
+        name = attempt.hangs.examine(alive, now)
+        return [do.Examine(node, self.number, name) for node in alive] if name else []
+
     def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
         if self._policy.on_hang == "stop":
             return self._stop(on.StopRequested(StopKind.NOW, StopCause.HANG, None, event.detail), now)
-        if self._policy.on_hang != "restart" or self._attempt.ending is not None:
+        if self._policy.on_hang not in ("restart", "exclude") or self._attempt.ending is not None:
             return []
         self._attempt.hang, self._attempt.hung = event.detail, event.rank
         return self._end_attempt(StopKind.NOW, now)
@@ -243,7 +275,7 @@ class Gang:
         return self._node_lost(event.node, now) if isinstance(event, on.NodeLost) else []
 
     def _node_lost(self, node: str, now: float) -> list[do.Command]:
-        """Go on as if its torchrun were gone, and nothing left there."""
+        """Continue as if its torchrun were gone, and nothing left there."""
         attempt = self._attempt
         self._recovery.heard(node, there=False)
         if node not in self._nodes or self.phase is GangPhase.WAITING:
@@ -320,7 +352,7 @@ class Gang:
         cooperative = self._policy.cooperative_stop or attempt.asked_to_save
         outcome = attempt.outcome(stopped=self.intent is not None, cooperative=cooperative)
         failure = attempt.failure_of(outcome)
-        ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
+        ended = do.EndAttempt(self.number, outcome, failure, attempt.killed, *self._recovery.progress)
         return [ended, *self._go_on(outcome, failure, now)]
 
     def _go_on(self, outcome: Outcome, failure: on.Failure | None, now: float) -> list[do.Command]:

@@ -13,6 +13,10 @@ from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopK
 ENDS = ("finished", "node_finished")
 """The last event of a life: of the run, or of a node that does not lead."""
 
+LOOP_SECONDS = 600.0
+"""Shorter attempts that report no step at all count as fruitless; a longer one may have trained without
+reporting."""
+
 
 class Launching(NamedTuple):
     """How an attempt on several nodes was begun, as its leader journaled it."""
@@ -32,6 +36,8 @@ class RecoveredState(NamedTuple):
     open: bool = False
     """The attempt has started and has not been journaled as ended."""
     running: bool = False
+    quiet: bool = False
+    """Nothing has come of the watched training for a while."""
     signalled: bool = False
     """SIGTERM or worse has been sent in this attempt."""
     outcome: Outcome | None = None
@@ -62,13 +68,33 @@ class RecoveredState(NamedTuple):
     exited: frozenset[int] = frozenset()
     """Ranks of the open attempt whose exit is journaled."""
     hung: frozenset[int] = frozenset()
-    """Ranks of the open attempt that stand flagged."""
+    """Flagged ranks of the open attempt."""
     hang: tuple[int, str] | None = None
     """(rank, detail) of the first hang in the open attempt, over or not."""
+    examination: int = 0
+    """Number of the last examination of the open attempt that is journaled."""
     stopped_at: float | None = None
     """Unix time of the open attempt's first signal or stop."""
     started: float | None = None
     """Unix time of this life's first attempt."""
+    began: float = 0.0
+    """Unix time of the last attempt."""
+    seconds: float = 0.0
+    """Its duration; of an open one, until the agent took over."""
+    step: int = 0
+    """Most steps that a rank of the last attempt has reported, once it ended."""
+    saved: bool = False
+    """A checkpoint was saved in the last attempt."""
+    fruitless: int = 0
+    """Attempts in a row, before the last restart, without a new step or checkpoint."""
+    reached: int = 0
+    """Most steps of all attempts before the last restart."""
+    traceback: str = ""
+    """Traceback of the failed attempt before the last restart."""
+    saves_on_stop: bool = False
+    """The open attempt's script saves and ends when it is asked to stop."""
+    asked_to_save: bool = False
+    """The open attempt's script was asked to save and end."""
     launching: Launching | None = None
     """The open attempt of several nodes, at the leader; its own part is open once its torchrun was up."""
 
@@ -124,19 +150,26 @@ def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
         return recovered._replace(open=False)
     if event.name == "running":
         return recovered._replace(running=True, ran=True)
+    if event.name in ("quiet", "quiet_over"):
+        return recovered._replace(quiet=event.name == "quiet")
     if event.name == "signalled":
         return recovered._replace(signalled=True, stopped_at=recovered.stopped_at or event.time)
     if event.name == "rank_exited":
         return recovered._replace(exited=recovered.exited | _rank(fields))
-    if event.name == "hang":
-        return _hang(recovered, fields)
+    if event.name in ("hang", "examined"):
+        recovered = _examined(recovered, fields)
+        return _hang(recovered, fields) if event.name == "hang" else recovered
     if event.name == "hang_over":
         return recovered._replace(hung=recovered.hung - _rank(fields))
     if event.name == "stopping":
         kind = StopKind.read(fields.get("kind"), StopKind.NOW)
         why = StopCause.read(fields.get("why"), StopCause.USER)
         stop = (kind, why, str(fields.get("detail") or ""))
-        return recovered._replace(stop=stop if recovered.stop is None else (stop[0], *recovered.stop[1:]))
+        asked = recovered.asked_to_save or (kind is StopKind.GRACEFUL and recovered.saves_on_stop)
+        stop = stop if recovered.stop is None else (stop[0], *recovered.stop[1:])
+        return recovered._replace(stop=stop, asked_to_save=asked)
+    if event.name == "saves_on_stop":
+        return recovered._replace(saves_on_stop=fields.get("saves") is True)
     if event.name == "attempt_ended":
         failure = _failure(fields.get("first_failure"))
         return recovered._replace(
@@ -145,6 +178,9 @@ def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
             launching=None,
             outcome=Outcome.read(fields.get("outcome"), Outcome.FAILED),
             failure=failure,
+            seconds=max(0.0, event.time - recovered.began),
+            step=_whole(fields.get("step")),
+            saved=fields.get("saved") is True,
         )
     if event.name == "restarting":
         return _restarting(recovered, fields)
@@ -157,7 +193,7 @@ def _step(recovered: RecoveredState, event: Event) -> RecoveredState:
     if event.name == "checkpoint":
         step = fields.get("step")  # unknown of some that a program wrote by itself
         seen = (str(fields.get("path")), step if isinstance(step, int) else -1)
-        return recovered._replace(checkpoints=recovered.checkpoints | {seen}, suspect=None)
+        return recovered._replace(checkpoints=recovered.checkpoints | {seen}, suspect=None, saved=True)
     return recovered
 
 
@@ -196,13 +232,21 @@ def _attempt_started(recovered: RecoveredState, event: Event) -> RecoveredState:
         exited=frozenset(),
         hung=frozenset(),
         hang=None,
+        examination=0,
         stopped_at=None,
         started=recovered.started or event.time,
+        began=event.time,
+        step=0,
+        saved=False,
+        saves_on_stop=False,
+        asked_to_save=False,
     )
 
 
 def _restarting(recovered: RecoveredState, fields: Mapping[str, Any]) -> RecoveredState:
     reason, given_up = StartReason.read(fields.get("reason"), StartReason.RESTART), _given_up(fields)
+    failure = recovered.failure
+    recovered = recovered._replace(traceback="" if failure is None else failure.traceback or "")
     if reason is StartReason.PORT:
         return recovered._replace(restart_reason=reason, port_retries=recovered.port_retries + 1)
     if reason is StartReason.NEVER_RAN:
@@ -210,11 +254,43 @@ def _restarting(recovered: RecoveredState, fields: Mapping[str, Any]) -> Recover
     recovered = recovered._replace(never_ran=0)
     if reason in (StartReason.SMALLER, StartReason.REPLACED) and given_up:
         left_out = (*recovered.left_out, *given_up)
-        return recovered._replace(restart_reason=reason, restarts=0, suspect=None, left_out=left_out)
-    suspect = _place(fields.get("suspect"))
+        return recovered._replace(
+            restart_reason=reason, restarts=0, suspect=None, left_out=left_out, fruitless=0
+        )
+    suspect, recovered = _place(fields.get("suspect")), _counted(recovered)
     return recovered._replace(
         restart_reason=StartReason.RESTART, restarts=recovered.restarts + 1, suspect=suspect
     )
+
+
+def fruitless_attempts(before: int, reached: int, step: int, seconds: float, *, saved: bool) -> int:
+    """Return how many attempts in a row brought nothing, now that another one has failed.
+
+    Args:
+        before: such attempts until then.
+        reached: most steps of the attempts before it.
+        step: most steps that it reported itself; 0: none.
+        seconds: that it took.
+        saved: it saved a checkpoint.
+    """
+    brought = saved or step > reached
+    unknown = not step and not reached and seconds > LOOP_SECONDS
+    return 0 if brought or unknown else before + 1
+
+
+def _counted(recovered: RecoveredState) -> RecoveredState:
+    """Count the failed attempt, as `Recovery` does."""
+    before, reached, step = recovered.fruitless, recovered.reached, recovered.step
+    return recovered._replace(
+        fruitless=fruitless_attempts(before, reached, step, recovered.seconds, saved=recovered.saved),
+        reached=max(reached, step),
+        step=0,
+        saved=False,
+    )
+
+
+def _whole(value: object) -> int:
+    return value if type(value) is int else 0
 
 
 def _given_up(fields: Mapping[str, Any]) -> tuple[Place, ...]:
@@ -231,6 +307,12 @@ def _hang(recovered: RecoveredState, fields: Mapping[str, Any]) -> RecoveredStat
         return recovered
     first = (rank, str(fields.get("detail") or ""))
     return recovered._replace(hung=recovered.hung | {rank}, hang=recovered.hang or first)
+
+
+def _examined(recovered: RecoveredState, fields: Mapping[str, Any]) -> RecoveredState:
+    name = str(fields.get("examination"))
+    number = int(name) if name.isdecimal() and name.isascii() and len(name) < 10 else 0
+    return recovered._replace(examination=max(recovered.examination, number))
 
 
 def _place(value: object) -> Place | None:

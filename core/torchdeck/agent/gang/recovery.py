@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.gang.attempt_state import AttemptState
 from torchdeck.agent.gang.events import Failure
-from torchdeck.agent.gang.recovered_state import RecoveredState
+from torchdeck.agent.gang.recovered_state import RecoveredState, fruitless_attempts
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
 from torchdeck.contract.run_states import StartReason
@@ -22,8 +22,6 @@ it for `launch.node_grace`, and none counts against max_restarts."""
 
 CRASH_LOOP = 3
 """Attempts in a row without a new step or checkpoint after which a run is not restarted."""
-LOOP_SECONDS = 600.0
-"""Shorter attempts that report no step at all count too; a longer one may have trained without reporting."""
 
 
 class Restart(NamedTuple):
@@ -64,8 +62,7 @@ class Recovery:
         self._never_ran = 0
         self._ran = False
         self._fruitless = 0
-        """Attempts in a row, the last ones, without a new step or checkpoint; an agent that takes over counts
-        from 0."""
+        """Attempts in a row, the last ones, without a new step or checkpoint."""
         self._reached = 0
         """Most steps that an attempt before this one has reported."""
         self._step = 0
@@ -81,13 +78,19 @@ class Recovery:
         ranks, asked = self.roster.world_size, self._elastic.full.world_size
         return "all ranks finished" if ranks == asked else f"all ranks finished, {ranks} in place of {asked}"
 
+    @property
+    def places(self) -> list[str]:
+        """The node of each rank, by the plan."""
+        return [place.node for place in self.roster.places]
+
     def resume(self, recovered: RecoveredState) -> None:
-        """Go on where the journal ends."""
+        """Continue after the end of the journal."""
         self._restarts, self._port_retries = recovered.restarts, recovered.port_retries
         self._never_ran = recovered.never_ran
         self._ran, self._suspect = recovered.ran, recovered.suspect
-        if recovered.failure is not None:
-            self._traceback = recovered.failure.traceback or ""
+        self._traceback = recovered.traceback
+        self._fruitless, self._reached = recovered.fruitless, recovered.reached
+        self._step, self._saved = recovered.step, recovered.saved
         self.left_out = recovered.left_out
         self.roster = self._elastic.without(self.left_out) or self._elastic.full
 
@@ -99,6 +102,11 @@ class Recovery:
         """There is progress since the last failure."""
         self._suspect = None
         self._saved = True
+
+    @property
+    def progress(self) -> tuple[int, bool]:
+        """Return the most steps that a rank of the current attempt has reported, and whether it has saved."""
+        return self._step, self._saved
 
     def step(self, step: int) -> None:
         """A rank of the current attempt has reported a step."""
@@ -146,9 +154,12 @@ class Recovery:
 
     def _count(self, seconds: float) -> None:
         """Whether the attempt that has failed brought anything; the next one begins to count."""
-        brought = self._saved or self._step > self._reached
-        unknown = not self._step and not self._reached and seconds > LOOP_SECONDS
-        self._fruitless = 0 if brought or unknown else self._fruitless + 1
+        self._fruitless = fruitless_attempts(
+            self._fruitless, self._reached, self._step, seconds, saved=self._saved
+        )
+        self._begin_count()
+
+    def _begin_count(self) -> None:
         self._reached = max(self._reached, self._step)
         self._step, self._saved = 0, False
 
@@ -164,7 +175,7 @@ class Recovery:
 
     def _at_least(self) -> str:
         if self._elastic.shrinks:
-            return f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
+            return f"; it already ran on the minimum number of ranks, {self.roster.world_size}"
         return "; no spare node is left"
 
     def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
@@ -190,9 +201,11 @@ class Recovery:
         return failure.signal is None and (not self._ran or failure.explained)
 
     def _why(self, attempt: AttemptState, suspect: Place | None, *, used_up: bool) -> str:
-        """Why it is not tried again with `suspect`; empty where it is."""
+        """Return why it is not retried with `suspect`; empty if it is."""
         if attempt.gone is not None:
             return attempt.gone_why
+        if suspect is not None and attempt.hung is not None and self._policy.on_hang == "exclude":
+            return 'it hung, and launch.on_hang = "exclude" leaves it out'
         if suspect is not None and suspect == self._suspect:
             return "it failed twice with no new checkpoint in between"
         if not used_up:
@@ -204,7 +217,7 @@ class Recovery:
         return f"it failed, and the {tries} at this size that launch.max_restarts allows are used up"
 
     def _do_without(self, suspect: Place, why: str) -> Restart | None:
-        """Go on without `suspect`; None at the minimum."""
+        """Continue without `suspect`; None at the minimum."""
         before, skipped = self.roster, list[str]()
         while True:
             left_out = (*self.left_out, suspect, *(Place(node, None) for node in skipped))
@@ -218,6 +231,7 @@ class Recovery:
             skipped += away
         self.roster, self.left_out = roster, left_out
         self._restarts, self._never_ran, self._suspect, self._fruitless = 0, 0, None, 0
+        self._begin_count()
         if roster.world_size < before.world_size:
             size = roster.world_size
             return Restart(StartReason.SMALLER, suspect, why, size, skipped=tuple(skipped))

@@ -85,7 +85,7 @@ class Channel:
     def flush(self) -> None:
         """Write what the other side takes now. Raises ChannelError."""
         if len(self._outgoing) > BACKLOG_LIMIT:
-            raise ChannelError(f"{self._claimed or 'someone'} reads nothing")
+            raise ChannelError(f"{self._claimed or 'a peer'} does not read")
         try:
             while self._outgoing:
                 del self._outgoing[: self._socket.send(self._outgoing)]
@@ -115,7 +115,7 @@ class Channel:
         if len(self._incoming) > (LINE_LIMIT if self.ready else GREETING_LIMIT):
             raise ChannelError("a line is too long")
         if not self.ready and time.monotonic() - self._since > HANDSHAKE_LIMIT:
-            raise ChannelError(f"it did not prove who it is within {HANDSHAKE_LIMIT:.0f} s")
+            raise ChannelError(f"it did not authenticate within {HANDSHAKE_LIMIT:.0f} s")
         if gone and not found:
             raise ChannelError("the other side closed the connection")
         return found
@@ -278,7 +278,7 @@ class Exchange:
         """The other side's greeting; returns what it has not heard."""
         who, peer, heard = greeting.get("who"), greeting.get("peer"), greeting.get("heard")
         if not isinstance(who, str) or type(heard) is not int:
-            raise ValueError("it does not say who it is and what it heard")
+            raise ValueError("its hello message is invalid")
         if who != self._peer:
             self._peer, self._heard = who, 0
         known = heard if peer == self._incarnation else 0

@@ -14,9 +14,8 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.leader.channel import FOLLOWER, Channel, ChannelError, Entry, Exchange
-from torchdeck.agent.leader.leaderless import Leaderless
-from torchdeck.agent.leader.messages import MessageError, command_from_json, to_json
-from torchdeck.agent.leader.silence import NodeNews, SilenceWatch
+from torchdeck.agent.leader.gang_messages import MessageError, command_from_json, to_json
+from torchdeck.agent.leader.silence import Leaderless, NodeNews, SilenceWatch
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.run_states import GangPhase
@@ -90,12 +89,12 @@ class Follower:
         return [] if self._channel is None else [(self._channel.fileno(), self._channel.awaits)]
 
     def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:  # noqa: ARG002 - the leader's has it
-        """Go on where an earlier agent of this node ended; the leader says what is to be done."""
+        """Continue after an earlier agent of this node; the leader sends the commands."""
         self.number, self._running = recovered.attempt, recovered.open
         return []
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
-        """Tell the leader; returns what is to be done here where there is none."""
+        """Report to the leader; return the commands for this node if there is no leader."""
         self._now = now
         if isinstance(event, (on.Tick, on.NodeReady)):
             return []
@@ -107,6 +106,8 @@ class Follower:
             self._exited = event
         elif isinstance(event, on.NodeClean):
             self._running = False
+        elif isinstance(event, on.Arrived):
+            self._exchange.forget("Arrived")
         value = self._exchange.tell(getattr(event, "attempt", self.number), to_json(event))
         if self.phase is GangPhase.FOLLOWING:
             self._send(value)
@@ -127,7 +128,7 @@ class Follower:
             else:
                 self._journal.append(f"lead_{news.what}", seconds=seconds)
         if self._channel is not None and time.monotonic() - self._channel.heard > self._stale:
-            self._drop(f"the leader said nothing for {self._stale:.0f} s")
+            self._drop(f"the leader was silent for {self._stale:.0f} s")
         leaderless = self._leaderless
         if leaderless is not None and not self._silence.lost and not leaderless.ends_something:
             self._leaderless = None  # the leader decides again

@@ -15,8 +15,8 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.leader.channel import ChannelError, Exchange
+from torchdeck.agent.leader.gang_messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.leader.listener import Listener
-from torchdeck.agent.leader.messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.leader.prepare_phase import PreparePhase
 from torchdeck.agent.leader.silence import NodeNews, Silence, SilenceWatch
 from torchdeck.contract.journal import JournalWriter
@@ -76,7 +76,7 @@ class Leader:
         return self._listener.descriptors
 
     def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
-        """Go on where the journal of an earlier lead of this run ends; returns what is to be done here."""
+        """Continue after the journal of an earlier leader of this run; return the commands for this node."""
         commands = self._gang.resume(recovered, now)
         here: list[do.Command] = []
         if recovered.launching is not None:
@@ -171,6 +171,8 @@ class Leader:
         """
         if getattr(event, "node", node) != node:
             raise MessageError(f"node {node} speaks for another")
+        if isinstance(event, on.Arrived):
+            return on_our_clock(event, self._clocks[node].best)
         if isinstance(event, on.NodeClean) and event.failure is not None and event.failure.time:
             offset = self._clocks[node].best
             if offset is not None:
@@ -298,12 +300,24 @@ class Leader:
             self._listener.send(node, message)
 
 
+def on_our_clock(event: on.Arrived, offset: Offset | None) -> on.Arrived:
+    """Return arrivals by our clock; without reports as long as the other clock is not known."""
+    if offset is None:
+        return event._replace(reports=())
+    shift = round(offset.seconds * 1e6)
+    reports = tuple(
+        report._replace(arrivals=report.arrivals._replace(begin=report.arrivals.begin - shift))
+        for report in event.reports
+    )
+    return event._replace(reports=reports, error=offset.error)
+
+
 # How far other nodes' clocks are from this one's, by questions and answers. Pure.
 
 KEPT = 16
 """Measurements that count; clocks drift."""
 NEWS = 0.010
-"""Seconds by which an offset must change beyond its error to be said again."""
+"""Change of an offset in seconds, beyond its error, from which it is reported again."""
 
 
 class Offset(NamedTuple):
@@ -330,7 +344,7 @@ class ClockWatch:
         return min(self._measured, key=lambda offset: offset.error, default=None)
 
     def add(self, offset: Offset) -> Offset | None:
-        """Take in a measurement; returns the best where that is news."""
+        """Add a measurement; return the best one if it changed."""
         self._measured = [*self._measured[-KEPT + 1 :], offset]
         best, said = self.best, self._said
         if best is None:

@@ -39,7 +39,7 @@ def listen(address: str, port: int) -> socket.socket:
         if found.errno != errno.EADDRINUSE or port == 0 or time.monotonic() > limit:
             raise ListenError(
                 f"the leading node cannot listen on {address} port {port or '(any)'} for the agents of the "
-                f"other nodes: {found.strerror or found}; give it an address of its own for training"
+                f"other nodes: {found.strerror or found}; give it its own training_address"
             )
         time.sleep(BIND_DELAY)
     return found
@@ -141,7 +141,7 @@ class Listener:
             return
         victim = self._pending.add(channel, address)
         if victim is not None:
-            self._turn_away(victim, "too many connections have not said who they are", now)
+            self._turn_away(victim, "too many connections are not authenticated yet", now)
 
     def _pause(self, error: OSError, now: float) -> None:
         """No descriptor or memory is left: a stranger's connection goes, and the next wait a moment."""

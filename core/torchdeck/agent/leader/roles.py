@@ -29,14 +29,12 @@ def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter,
         JoinError: no token was handed over, a follower does not know its leader, or the leader cannot listen.
     """
     if not handover.token:
-        raise JoinError(
-            f"the agent of {name} was handed no token, and the run has {len(plan.all_nodes)} nodes"
-        )
+        raise JoinError(f"the agent of {name} got no token, but the run has {len(plan.all_nodes)} nodes")
     token, now = handover.token.encode(), time.monotonic()
     first = plan.nodes[0]
     if name != first.name:
         if handover.leader is None:
-            raise JoinError(f"the agent of {name} was not told where the leader listens")
+            raise JoinError(f"the agent of {name} got no address of the leader")
         return Follower(plan, name, journal, layout.root.name, token, handover.leader, now)
     before, said = _port_before(layout.node(name).journal)
     try:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from torchdeck.contract.run_states import TextEnum
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.recovered_state import RecoveredState
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
+from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StopCause, StopKind, TextEnum
 
 
 class NodeNews(TextEnum):
@@ -87,3 +94,94 @@ class SilenceWatch:
             if node not in self._lost
         ]
         return min(times, default=None)
+
+
+# A follower without a leader ends its ranks, or waits for their end, and leaves. Pure.
+#
+# So does one that the leader has given up: the others have continued without it, or the run is over.
+
+WHY = "the leading node has been silent for longer than launch.node_grace"
+
+
+class Leaderless:
+    """This node as a gang of its own, which starts nothing any more."""
+
+    def __init__(
+        self, node: str, policy: Policy, number: int, now: float, *, running: bool, leaving: str = ""
+    ) -> None:
+        """Take over from the leader.
+
+        Args:
+            node: this one.
+            policy: of the run.
+            number: of the attempt.
+            now: monotonic seconds.
+            running: torchrun of the attempt has been started and nothing says that all is over.
+            leaving: why the leader wants the node to go; empty if it is the leader that is away.
+        """
+        if leaving:
+            policy = dataclasses.replace(policy, unattended="stop", node_grace=0.0)
+        self._why, self._leaves = leaving or WHY, bool(leaving)
+        self._node, self._policy, self._number = node, policy, number
+        self._gang = Gang([node], dataclasses.replace(policy, max_restarts=0, on_hang="watch"))
+        self._running = running
+        self._asked = False
+        """To end: the leader is not waited for any more."""
+        # once it had a part in an attempt, the leader may come back and begin another
+        self._patience = policy.node_grace * (1 + NEVER_RAN_RETRIES * (policy.max_restarts > 0))
+        """Seconds for the lead to come back once nothing runs here: it would wait for this node as long."""
+        self._depart_at: float | None = None if running else now + self._patience * (number > 0)
+
+    @property
+    def deadline(self) -> float | None:
+        return self._gang.deadline if self._depart_at is None else self._depart_at
+
+    @property
+    def ends_something(self) -> bool:
+        """Whether ranks are being ended, or the node leaves: that continues even if the leader is back."""
+        return self._leaves or (self._depart_at is None and self._policy.unattended == "stop")
+
+    def begin(self, now: float, exited: on.TorchrunExited | None = None) -> list[do.Command]:
+        """Return the commands to run at once; `exited` is the known exit of torchrun, if any."""
+        if not self._running:
+            return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
+        commands = self._gang.resume(RecoveredState(attempt=self._number, open=True, running=True), now)
+        if self._policy.unattended == "stop":
+            stop = on.StopRequested(StopKind.NOW, StopCause.LEADER, None, self._why)
+            commands += self._gang.handle(stop, now)
+        else:
+            commands.append(do.GoAlone(self._node, self._number))
+        if exited is not None:
+            commands += self._gang.handle(exited, now)
+        return self._translated(commands, now)
+
+    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+        """Take in what happens on this node."""
+        if isinstance(event, on.StopRequested):
+            self._asked = True
+            if self._depart_at is not None:
+                self._depart_at = now
+        return self._translated(self._gang.handle(event, now), now) if self._running else []
+
+    def tick(self, now: float) -> list[do.Command]:
+        """Return the commands that are due by time alone."""
+        if self._depart_at is not None:
+            may_return = not self._leaves and not self._asked
+            return [do.Depart(self._why, may_return)] if now >= self._depart_at else []
+        return self._translated(self._gang.handle(on.Tick(), now), now)
+
+    def _translated(self, commands: list[do.Command], now: float) -> list[do.Command]:
+        found: list[do.Command] = []
+        for command in commands:
+            if isinstance(command, do.EndAttempt):
+                found.append(do.CloseAttempt(command.attempt, command.outcome))
+            elif isinstance(command, do.Finish):
+                self._depart_at = now + self._patience * (not self._asked)
+                found += self._lease([])
+            elif not isinstance(command, (do.AnnounceStopping, do.AnnounceRunning, do.AnnounceSavesOnStop)):
+                found.append(command)
+        return found
+
+    def _lease(self, commands: list[do.Command]) -> list[do.Command]:
+        """Nothing runs here: the devices are free for others."""
+        return [*commands, do.ReleaseLeases(self._node)]

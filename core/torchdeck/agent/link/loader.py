@@ -1,4 +1,4 @@
-"""The first that runs on a node: sees to it that the shipped folder is there, and becomes the link server.
+"""The first code that runs on a node: installs the runtime bundle if needed, and becomes the link server.
 
 Sent as text over standard input, so it imports nothing of Torchdeck before it has checked what is there. What
 it writes to standard output begins with a line that the controller chose; what a login prints before that is
@@ -55,8 +55,8 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
         _say(writing, {"failed": str(error)})
         return 2
     _use(folder)
-    from torchdeck.agent.link.order import LinkOrder
     from torchdeck.agent.link.server import serve
+    from torchdeck.agent.link.start_order import LinkOrder
 
     return serve(LinkOrder.from_json(order, home), reading, writing)
 
@@ -139,7 +139,7 @@ def write(folder: Path, content: Mapping[str, bytes], wanted: str) -> None:
     finally:
         shutil.rmtree(made, ignore_errors=True)
     if folder_hash(folder) != wanted:
-        raise LoaderError(f"{folder} is not what was written into it: is its disk sound?")
+        raise LoaderError(f"{folder} differs from what was written: is its disk faulty?")
 
 
 def unpack(archive: bytes) -> dict[str, bytes]:
@@ -249,7 +249,7 @@ def _move(made: Path, folder: Path, wanted: str) -> None:
         with contextlib.suppress(OSError):
             folder.rename(damaged / folder.name)
         shutil.rmtree(damaged, ignore_errors=True)
-    raise LoaderError(f"{folder} cannot be put in its place: something else writes there")
+    raise LoaderError(f"{folder} cannot be installed: another process writes there")
 
 
 def _say(writing: int, value: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from torchdeck.contract.byte_size import size
 
 
 class NotPlainError(Exception):
-    """Something else than a plain file or folder lies where one should; the message says what and where."""
+    """There is something else than a plain file or folder at a path; the message names both."""
 
 
 class Opened(NamedTuple):
@@ -102,7 +102,7 @@ class Have(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Have:
-        """From a frame's head. Raises ValueError where it is none."""
+        """Parse a frame's head. Raises ValueError if it is invalid."""
         size, texts = value.get("size"), [value.get(name, "") for name in cls._fields[1:]]
         if not isinstance(size, int) or size < 0 or not all(isinstance(text, str) for text in texts):
             raise ValueError("what the other end has of a file is no size and digests")
@@ -234,7 +234,7 @@ class GrowingFile:
         return self._watch.look() or self._cut is not None or self._waits
 
     def resume(self, theirs: Have) -> None:
-        """Go on from what the other end has.
+        """Continue from what the other end has.
 
         Raises:
             NotPlainError: there is a link in the file's place.
@@ -289,7 +289,7 @@ class GrowingFile:
         return Put(at, data)
 
     def _check(self, descriptor: int, found: os.stat_result, at: int) -> None:
-        """Go back to where the file is not any more what was sent."""
+        """Go back to the first byte that differs from what was sent."""
         if found.st_ino != self._inode:
             self._inode = found.st_ino
             self._go_to(0, b"", at, found.st_size)
@@ -300,7 +300,7 @@ class GrowingFile:
             self._go_to(begin + same if same else 0, self._tail[:same], at, found.st_size)
 
     def _go_to(self, offset: int, tail: bytes, theirs: int, size: int) -> None:
-        """Send from `offset` on, before which `tail` lies, to an end that has `theirs` bytes."""
+        """Send from `offset` on, which `tail` precedes, to a peer that has `theirs` bytes."""
         self.offset = offset
         self._tail = tail
         if size < theirs or offset == 0 < theirs:

@@ -10,8 +10,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout, NodeLayout, RankLayout, RunLayout
+from torchdeck.contract.doctor.rank_profile import is_profile_name
+from torchdeck.contract.layout import AttemptLayout, NodeLayout, RunLayout
+from torchdeck.contract.metrics.checksums import CHECKSUMS_SUFFIX
 from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX
+from torchdeck.contract.rank_layout import AttemptNodeLayout, ExaminationLayout, RankLayout
 
 
 class Way(enum.Enum):
@@ -60,6 +63,7 @@ _HERE = RunLayout(Path())
 _NODE = NodeLayout(Path())
 _ATTEMPT = AttemptLayout(Path())
 _ATTEMPT_NODE = AttemptNodeLayout(Path())
+_EXAMINATION = ExaminationLayout(Path())
 _RANK = RankLayout(Path())
 
 _NODE_FILES = {
@@ -83,13 +87,21 @@ _RANK_FILES = {
     str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE, 64),
     str(_RANK.progress): Mirrored(Way.RECORD, Level.STATE, 64 * _KIB),
     str(_RANK.script): Mirrored(Way.REPLACED, Level.STATE, 64 * _KIB),
+    str(_RANK.inside): Mirrored(Way.REPLACED, Level.STATE, 64 * _KIB),
     str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK, 16 * _GIB),
+    str(_RANK.stacks): Mirrored(Way.APPENDED, Level.LOGS, 64 * _MIB),
     str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK, 64 * _GIB),
 }
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,120}", re.ASCII)
+_EVIDENCE = re.compile(
+    r"(?:0|[1-9][0-9]{0,6})(?P<kind>|\.answer|\.flight_recorder|\.gpus|\.nccl_ras)\.json", re.ASCII
+)
+_PROFILED = re.compile(
+    r"(?:0|[1-9][0-9]{0,6})(?:(?P<large>\.trace\.json\.gz|\.speedscope\.json)|(?:\.refused|\.failed)?\.json)",
+    re.ASCII,
+)
 _LONGEST = 512
-_SEGMENT_LIMIT = 64 * _GIB
 
 
 def mirrored(path: str, node: str) -> Mirrored | None:
@@ -129,6 +141,10 @@ def _of_attempt(rest: list[str], node: str) -> Mirrored | None:
         return _ATTEMPT_FILES.get(rest[0])
     if rest[:2] == [_HERE.nodes.name, node]:
         return _ATTEMPT_NODE_FILES.get(rest[2]) if len(rest) == 3 else None
+    if rest[0] == _ATTEMPT.examinations.name:
+        return _of_examination(rest[1:])
+    if rest[0] == _ATTEMPT.profile("").root.name:
+        return _of_profile(rest[1:])
     if rest[0] != _ATTEMPT.ranks.name or len(rest) < 3 or not _NUMBER.fullmatch(rest[1]):
         return None
     if len(rest) == 4 and rest[2] == _RANK.metrics.name:
@@ -136,7 +152,35 @@ def _of_attempt(rest: list[str], node: str) -> Mirrored | None:
     return _RANK_FILES.get(rest[2]) if len(rest) == 3 else None
 
 
+def _of_examination(rest: list[str]) -> Mirrored | None:
+    if len(rest) != 2 or not _SEGMENT.fullmatch(rest[0]):
+        return None
+    if rest[1] == _EXAMINATION.verdict.name:
+        return Mirrored(Way.REPLACED, Level.STATE, 64 * _KIB)
+    match = _EVIDENCE.fullmatch(rest[1])
+    if match is None:
+        return None
+    kind = match["kind"]
+    return Mirrored(Way.REPLACED, Level.BULK if kind else Level.LOGS, (64 if kind else 4) * _MIB)
+
+
+def _of_profile(rest: list[str]) -> Mirrored | None:
+    if len(rest) != 2 or not is_profile_name(rest[0]):
+        return None
+    match = _PROFILED.fullmatch(rest[1])
+    if match is None:
+        return None
+    large = match["large"] is not None
+    return Mirrored(Way.REPLACED, Level.BULK if large else Level.LOGS, _GIB if large else 64 * _KIB)
+
+
 def _segment(name: str, level: Level) -> Mirrored | None:
-    stem = name[: -len(SEGMENT_SUFFIX)]
-    whole = name.endswith(SEGMENT_SUFFIX) and _SEGMENT.fullmatch(stem)
-    return Mirrored(Way.ROWS, level, _SEGMENT_LIMIT) if whole else None
+    """A metrics segment, or the file with its checksums."""
+    stem, dot, suffix = name.rpartition(".")
+    if not _SEGMENT.fullmatch(stem):
+        return None
+    kinds = {
+        SEGMENT_SUFFIX: Mirrored(Way.ROWS, level, 64 * _GIB),
+        CHECKSUMS_SUFFIX: Mirrored(Way.APPENDED, level, _GIB),
+    }
+    return kinds.get(dot + suffix)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from torchdeck.agent.attempt.handover import HandoverAsk, remove_unread
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.agent_start import AgentStart
-from torchdeck.agent.link.flow import Outgoing, Window
-from torchdeck.agent.link.order import LinkOrder
-from torchdeck.agent.link.sources import Sources
+from torchdeck.agent.link.files_to_send import Sources
+from torchdeck.agent.link.flow_control import Outgoing, Window
+from torchdeck.agent.link.start_order import LinkOrder
 from torchdeck.agent.snapshots.receive import Receiver
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
@@ -74,7 +74,6 @@ class LinkServer:
                 self._outgoing.flush()
         finally:
             self._asking.close()
-            self._agent.close()
 
     def _hello(self) -> None:
         self._send(
@@ -210,7 +209,7 @@ def serve(order: LinkOrder, reading: int, writing: int) -> int:
 
 
 class CodeRequests:
-    """Feeds what is asked with `code` to a `Receiver`; a transfer that was cut begins with `first` again."""
+    """Feeds requests with `code` to a `Receiver`; an interrupted transfer starts again with `first`."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -298,7 +297,6 @@ class Requests:
         self._shared = shared
         self.handlers: dict[LinkRequest, Callable[[Frame], Answer]] = {
             LinkRequest.PLAN: self._plan,
-            LinkRequest.PREPARE_AGENT: self._prepare_agent,
             LinkRequest.START_AGENT: self._start_agent,
             LinkRequest.AGENT_LOG: lambda _frame: ({}, self._agent.log()),
             LinkRequest.DELIVER: self._deliver,
@@ -334,19 +332,10 @@ class Requests:
             raise RequestError(f"{self._layout.plan} is there already, and is another plan")
         return {}, b""
 
-    def _prepare_agent(self, frame: Frame) -> Answer:
-        if not self._is_started():
-            self._agent.prepare(frame.number("life"))
-        return {}, b""
-
-    def _is_started(self) -> bool:
-        """Whether there is an agent already. Raises RequestError."""
+    def _start_agent(self, frame: Frame) -> Answer:
         if not self._layout.plan.is_file():
             raise RequestError(f"there is no {self._layout.plan}: the plan comes before the agent")
-        return self._agent.exit_code() is None and self._agent.starting()
-
-    def _start_agent(self, frame: Frame) -> Answer:
-        if self._is_started():
+        if self._agent.exit_code() is None and self._agent.starting():
             return {"pid": 0}, b""  # asked twice
         return {"pid": self._agent.start(frame.body, frame.number("life"))}, b""
 
@@ -365,5 +354,5 @@ class Requests:
 
 
 def pong(frame: Frame) -> dict[str, Any]:
-    """This node's clock, for who asked at the time `t`."""
+    """Return this node's clock, in answer to a request sent at `t`."""
     return {"t": frame.time("t"), "node_time": time.time()}

@@ -9,18 +9,22 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from torchdeck.agent.environments.state import uv_facts
 from torchdeck.agent.gpus import gpu_facts
-from torchdeck.agent.probe import network, pythons, run_folders, run_stop, runs, system
-from torchdeck.agent.probe import run_folders as files
+from torchdeck.agent.inbox import is_request_name
+from torchdeck.agent.probe import network, pythons, run_folders, runs, system
+from torchdeck.agent.probe.disk_speed import disk_speed
 from torchdeck.agent.probe.environments import environments
 from torchdeck.agent.probe.network import Listener, reach
+from torchdeck.agent.probe.run_folders import lives_here, lives_on_a_sharing_node
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.supervisor_process import set_process_title
-from torchdeck.contract.layout import HOME_VARIABLE, Home
+from torchdeck.contract.layout import HOME_VARIABLE, RUN_ID, Home
 from torchdeck.contract.node_requests import ProbeRequest
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -28,7 +32,7 @@ VERSION = 1
 CLEAN_GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL for orphans."""
 CLEAN_LIMIT = 10.0
-"""Seconds after SIGKILL until what still lives is given up."""
+"""Seconds after SIGKILL until processes that are still alive are given up."""
 
 
 def serve(questions: TextIO, answers: TextIO) -> None:
@@ -43,13 +47,15 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         ProbeRequest.LISTEN: listen,
         ProbeRequest.REACH: reached,
         ProbeRequest.SEEN: seen,
-        ProbeRequest.RUNS: lambda question: files.runs_of(_home(question)),
+        ProbeRequest.RUNS: lambda question: run_folders.runs_of(_home(question)),
         ProbeRequest.RUN_FOLDERS: lambda question: run_folders.run_folders(_home(question), question),
         ProbeRequest.REMOVE_RUNS: lambda question: run_folders.remove_runs(_home(question), question),
-        ProbeRequest.STOP_RUN: lambda question: run_stop.stop_run(_home(question), question),
-        ProbeRequest.TREE: files.tree,
-        ProbeRequest.READ: files.read,
-        ProbeRequest.DIGEST: files.digest,
+        ProbeRequest.STOP_RUN: lambda question: stop_run(_home(question), question),
+        ProbeRequest.TREE: run_folders.tree,
+        ProbeRequest.READ: run_folders.read,
+        ProbeRequest.DIGEST: run_folders.digest,
+        ProbeRequest.CHECKPOINT_PROBLEMS: run_folders.checkpoint_problems,
+        ProbeRequest.DISK_SPEED: disk_speed,
         ProbeRequest.FREE_PORT: free_port,
         ProbeRequest.TRIAL: trial.start,
         ProbeRequest.TRIAL_LOOK: trial.look,
@@ -99,11 +105,15 @@ def facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "disks": system.disk_facts([str(home), *map(str, question.get("folders", ()))]),
         "gpu": gpu_facts(),
         "pythons": [chosen, *(_further(str(chosen["executable"])) if question.get("others") else ())],
+        "uv": asdict(uv_facts(Home(home))),
         "interfaces": known,
         "routes": [network.route_to(str(peer), known) for peer in question.get("peers", ())],
         "own_name": network.own_name(),
         ProbeRequest.RUNS: runs.running(),
         "kills_after_logout": system.kills_after_logout(),
+        "limits": system.process_limits(),
+        "infiniband": system.infiniband_devices(),
+        "variables": system.communication_variables(os.environ),
     }
 
 
@@ -203,7 +213,7 @@ def _further(chosen: str) -> Iterator[dict[str, Any]]:
 
 
 def _home(question: Mapping[str, Any]) -> Path:
-    """TORCHDECK_HOME on this node: as the node inventory says, the environment, or where it is by default."""
+    """TORCHDECK_HOME on this node: from the node inventory, the environment, or the default."""
     named = question.get("home") or os.environ.get(HOME_VARIABLE)
     if named:
         return Path(str(named)).expanduser()
@@ -250,9 +260,9 @@ def _seen(path: Path) -> dict[str, Any]:
 
 
 class Marks:
-    """Those of one conversation; all are removed at its end.
+    """Folders of one session; all are removed at its end.
 
-    A folder that is not there yet stands for the nearest around it that is, as it would be made in that.
+    A missing folder stands for its nearest existing parent, in which it would be created.
     """
 
     def __init__(self) -> None:
@@ -272,7 +282,7 @@ class Marks:
             # listed, as a network file system remembers for a while that a file was not there
             found = set(os.listdir(folder))  # noqa: PTH208 - names are enough
         except OSError:
-            # of os.path: a folder that may not be entered shows nothing, and is no error
+            # of os.path: a folder without permission to enter it yields nothing, not an error
             found = {name for name in names if os.path.exists(folder / name)}  # noqa: PTH110
         return {"seen": [name for name in names if name in found]}
 
@@ -286,3 +296,32 @@ class Marks:
 
 def _place(question: Mapping[str, Any]) -> Path:
     return nearest(Path(str(question["folder"])).expanduser())
+
+
+def stop_run(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Pass a stop request to the run's agent, if a process of the run is alive on this node.
+
+    Args:
+        home: TORCHDECK_HOME here.
+        question: `run_id`, `node` (its name in the plan), and `request`: the name of the request's file. The
+            name says all of it. Without it this only looks.
+
+    Returns:
+        `lives`: what of the run lives here, as a sentence; empty if nothing does.
+
+    Raises:
+        ValueError: one of them is no such name.
+        OSError: the request cannot be written.
+    """
+    run_id, node, name = (str(question.get(key) or "") for key in ("run_id", "node", "request"))
+    if RUN_ID.fullmatch(run_id) is None or Path(node).name != node or node in ("", ".."):
+        raise ValueError(f"{run_id!r} is no run's id, or {node!r} no node's name")
+    if name and not is_request_name(name):
+        raise ValueError(f"{name!r} is no name of a stop request")
+    layout = Home(home).run(run_id)
+    lives = lives_here(run_id, layout.root)
+    if lives and name and layout.root.is_dir():
+        inbox = layout.node(node).inbox
+        inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (inbox / name).touch(mode=0o600)
+    return {"lives": lives or lives_on_a_sharing_node(layout.root)}

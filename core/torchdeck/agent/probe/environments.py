@@ -11,7 +11,7 @@ from torchdeck.agent.probe.pythons import facts_of
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 
 MOST = 16
-"""Environments that are told, those with torch first."""
+"""Environments that are reported, those with torch first."""
 MOST_LOOKED = 4_000
 """Names that are looked at."""
 _CONFIG_LIMIT = 64 * 1024

@@ -22,7 +22,7 @@ _SIOCGIFADDR = 0x8915
 
 
 def interfaces(limit: float = 3.0) -> list[dict[str, Any]]:
-    """Each interface with its addresses, whether it is up, and its speed in Mbit/s where the kernel knows."""
+    """Each interface with its addresses, whether it is up, and its speed in Mbit/s if known."""
     addresses = _by_ip(limit)
     if addresses is None:
         addresses = {name: _first_address(name) for _, name in socket.if_nameindex()}
@@ -76,7 +76,7 @@ def own_name(limit: float = NAME_LIMIT) -> dict[str, Any]:
 
 
 def _by_ip(limit: float) -> dict[str, list[str]] | None:
-    """As iproute2 says it; None where it is not there or too old for JSON."""
+    """Reported by iproute2; None if it is missing or too old for JSON."""
     program = shutil.which("ip")
     if program is None:
         return None
@@ -246,7 +246,7 @@ def _reach(peer: Mapping[str, Any], word: str, limit: float, size: int) -> dict[
                 bandwidth = count * CHUNK / _timed(send)
             return {"ok": True, "latency": latency, "bandwidth": bandwidth, "error": ""}
     except TimeoutError:
-        return _no(f"no answer within {limit:g} s: a firewall that drops what comes?")
+        return _no(f"no answer within {limit:g} s: a firewall that drops packets?")
     except (OSError, ValueError) as error:
         return _no(str(error))
 
@@ -271,7 +271,7 @@ def _exactly(line: socket.socket, size: int) -> bytes:
     while len(content) < size:
         more = line.recv(size - len(content))
         if not more:
-            raise ValueError("the other side closed the connection: something else listens there?")
+            raise ValueError("the other side closed the connection: another program listens there?")
         content += more
     return content
 

@@ -57,14 +57,37 @@ def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:
 def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
     """Return what the Python at `path` has, found by asking it for its package paths."""
     try:
+        return facts_of(path, *ask_paths(path, limit))
+    except NotAPythonError as error:
+        return {**facts_of(path, "", ()), "error": f"it cannot be asked: {error}"}
+
+
+class NotAPythonError(Exception):
+    """A program is no working Python; the message says why."""
+
+
+def ask_paths(path: str, limit: float = LIMIT) -> tuple[str, list[str]]:
+    """Return version and package paths of the Python at `path`. Raises NotAPythonError."""
+    try:
         # from /, as -c puts the working directory on the module path
         answer = subprocess.run(
-            [path, "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=True, cwd="/"
+            [path, "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=False, cwd="/"
         )
+    except FileNotFoundError:
+        raise NotAPythonError("there is no such file") from None
+    except PermissionError:
+        raise NotAPythonError("it is not executable") from None
+    except subprocess.TimeoutExpired:
+        raise NotAPythonError(f"it did not answer within {limit:g} s") from None
+    except (OSError, ValueError) as error:
+        raise NotAPythonError(f"it could not be started: {error}") from error
+    try:
         version, folders = json.loads(answer.stdout.splitlines()[-1])
-        return facts_of(path, str(version), folders)
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError, RecursionError) as error:
-        return {**facts_of(path, "", ()), "error": f"it cannot be asked: {error}"}
+        return str(version), [str(folder) for folder in folders]
+    except (ValueError, TypeError, IndexError, RecursionError):
+        last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        why = f"it is not a working Python (exit code {answer.returncode}: {last[:200]})"
+        raise NotAPythonError(why) from None
 
 
 def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
@@ -83,7 +106,7 @@ def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
     try:
         found = dict(json.loads(answer.stdout.splitlines()[-1]))
     except (ValueError, TypeError, IndexError, RecursionError):
-        return {"error": "importing torch printed something else than what was asked"}
+        return {"error": "importing torch printed unexpected output"}
     return {**found, "error": ""}
 
 
@@ -91,7 +114,7 @@ def versions(folders: Iterable[str]) -> dict[str, str | None]:
     """Versions of the packages in `folders` by the names of their metadata, as the first folder has them."""
     found: dict[str, str | None] = dict.fromkeys((*PACKAGES, "nccl"))
     for folder in folders:
-        for name, version in _installed(folder):
+        for name, version in installed(folder):
             key = "nccl" if name.startswith("nvidia_nccl_cu") else name
             if key in found and found[key] is None:
                 found[key] = version
@@ -131,7 +154,7 @@ def facts_of(executable: str, version: str, folders: Iterable[str]) -> dict[str,
     }
 
 
-def _installed(folder: str) -> Iterator[tuple[str, str]]:
+def installed(folder: str) -> Iterator[tuple[str, str]]:
     """(normalised name, version) of each distribution whose metadata lies in `folder`."""
     try:
         names = [entry.name for entry in Path(folder).iterdir()]

@@ -83,7 +83,7 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_own(folder: Path) -> bool:
-    """The journal of a run, not that of one node, is written where it was started."""
+    """The journal of a run, unlike a node's, is written on the machine that started it."""
     try:
         return RunLayout(folder).journal.exists()
     except OSError:  # it cannot be read: unknown here
@@ -96,17 +96,17 @@ def _size(folder: Path) -> int:
 
 
 def lives_here(run_id: str, folder: Path) -> str:
-    """Describe what of the run lives on this node, as a sentence; empty if nothing does."""
+    """Describe the run's live processes on this node, as a sentence; empty if there are none."""
     pids = [pid for run in running() if run["run_id"] == run_id for pid in run["processes"]]
     if pids:
-        return f"processes of the run live there: pid {', '.join(map(str, sorted(pids)))}"
-    return "the run's agent lives there" if is_supervised(folder) else ""
+        return f"processes of the run are alive there: pid {', '.join(map(str, sorted(pids)))}"
+    return "the run's agent is alive there" if is_supervised(folder) else ""
 
 
 def lives_on_a_sharing_node(folder: Path) -> str:
-    """That the run's agent lives on a node that shares the home, as a sentence; empty if none does."""
+    """Describe the run's live agent on a node that shares the home, as a sentence; empty if there is none."""
     shared = is_supervised_anywhere(folder)
-    return "the run's agent lives on another node that has the same home" if shared else ""
+    return "the run's agent is alive on another node with the same home" if shared else ""
 
 
 def _remove(home: Path, folder: Path) -> None:
@@ -146,6 +146,8 @@ def _is_plain(folder: Path) -> bool:
 
 PIECE = 1 << 20
 """Bytes of one answer at most."""
+PROBLEMS = 1000
+"""Lines of one answer at most."""
 ENTRIES = 30_000
 """Files that one answer lists at most; it must stay below what the other side takes."""
 
@@ -162,12 +164,17 @@ def runs_of(home: Path) -> dict[str, Any]:
 def tree(question: Mapping[str, Any]) -> dict[str, Any]:
     """Plain files below `folder`: `[path, size, mtime_ns]` each, without what is in the folders `without`.
 
+    If `folder` is a plain file itself, it is the one, by its name.
     Links are not followed; `links` says how many there are, `cut` whether there are more files than fit.
     """
     folder = str(Path(str(question["folder"])).expanduser())
     without = {os.path.join(folder, str(name)) for name in question.get("without", ())}  # noqa: PTH118 - names are bytes' texts
     files: list[list[Any]] = []
     links = 0
+    with contextlib.suppress(OSError):
+        own = Path(folder).lstat()
+        if stat.S_ISREG(own.st_mode):
+            files.append([Path(folder).name, own.st_size, own.st_mtime_ns])
     for path, status in below(folder, without):
         if stat.S_ISLNK(status.st_mode):
             links += 1
@@ -199,6 +206,13 @@ def digest(question: Mapping[str, Any]) -> dict[str, Any]:
         while data := file.read(PIECE):
             found.update(data)
     return {"sha256": found.hexdigest()}
+
+
+def checkpoint_problems(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Problems of the checkpoint of a script at `path`, a line each; it is read whole."""
+    from torchdeck.trainers.checkpoints.soundness import problems_of
+
+    return {"problems": problems_of(Path(str(question["path"])))[:PROBLEMS]}
 
 
 def below(folder: str, without: Collection[str] = ()) -> Iterator[tuple[str, os.stat_result]]:

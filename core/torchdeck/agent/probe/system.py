@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.machine import machine_memory
-from torchdeck.contract.inodes import inodes_left
+from torchdeck.contract.free_space import inodes_left
+from torchdeck.contract.node_requests import COMMUNICATION_PREFIXES
 from torchdeck.contract.processes import PROC
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -21,6 +22,12 @@ BF16_FLAGS = ("avx512f", "avx512_bf16", "amx_bf16", "avx_ne_convert")
 """Flags of /proc/cpuinfo on x86: with any of them torch's kernels compute bf16 about as fast as fp32, or
 faster.
 """
+INFINIBAND = Path("/sys/class/infiniband")
+NCCL_FILES = (Path("/etc/nccl.conf"), Path("~/.nccl.conf"))
+"""The later one wins."""
+_LONGEST_FILE = 64 * 1024
+_LONGEST_VALUE = 1024
+_MOST_VARIABLES = 200
 LOGIND = Path("/etc/systemd")
 LINGER = Path("/var/lib/systemd/linger")
 SYSTEMD = Path("/run/systemd/system")
@@ -99,6 +106,43 @@ def main_memory(cgroup: Path = CGROUP) -> tuple[int, int]:
     return total, free
 
 
+def process_limits() -> dict[str, dict[str, int | None]]:
+    """Soft and hard limits of a process of this session, as ranks inherit them; None: no limit."""
+    import resource
+
+    kinds = {"open_files": resource.RLIMIT_NOFILE, "locked_memory": resource.RLIMIT_MEMLOCK}
+    return {
+        name: {
+            side: None if value == resource.RLIM_INFINITY else value
+            for side, value in zip(("soft", "hard"), resource.getrlimit(kind), strict=True)
+        }
+        for name, kind in kinds.items()
+    }
+
+
+def infiniband_devices(folder: Path = INFINIBAND) -> list[str]:
+    """Names of InfiniBand and RoCE devices, as the kernel lists them."""
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []
+
+
+def communication_variables(environ: Mapping[str, str], files: Iterable[Path] = NCCL_FILES) -> dict[str, str]:
+    """Variables of NCCL, gloo and torch in `environ`, and what NCCL's own files set besides.
+
+    NCCL reads `/etc/nccl.conf` and `~/.nccl.conf`; a variable of the environment wins.
+    """
+    found: dict[str, str] = {}
+    for file in files:
+        for line in _read(file.expanduser())[:_LONGEST_FILE].splitlines():
+            name, equals, value = line.partition("=")
+            if equals and name.strip().startswith("NCCL_"):
+                found[name.strip()] = value.strip()
+    found.update((name, value) for name, value in environ.items() if name.startswith(COMMUNICATION_PREFIXES))
+    return {name: value[:_LONGEST_VALUE] for name, value in sorted(found.items())[:_MOST_VARIABLES]}
+
+
 def disk_facts(folders: Iterable[str]) -> list[dict[str, Any]]:
     """Bytes in all and free where each of `folders` is, or would be made, and whether it may be written."""
     found = []
@@ -120,7 +164,7 @@ def disk_facts(folders: Iterable[str]) -> list[dict[str, Any]]:
 
 def nearest(folder: Path) -> Path:
     """`folder`, or the nearest around it that is there, as far as this user may look."""
-    # of os.path: Path.exists raises where a folder on the way may not be entered
+    # of os.path: Path.exists raises if a folder on the path cannot be entered
     return next(
         place
         for place in (folder, *folder.parents)

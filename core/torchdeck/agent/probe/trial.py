@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.agent.processes.ending import OrphanCleanup
 from torchdeck.contract.processes import RUN_ID_VARIABLE, without_run_variables
 
@@ -22,7 +22,7 @@ GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL; nothing in a trial is worth more."""
 GIVE_UP = 5.0
 SAID_LIMIT = 256 * 1024
-"""Bytes of output that are kept for the next look."""
+"""Bytes of output that one look reads."""
 ERRORS = 3000
 """Bytes of the end of standard error that are reported."""
 
@@ -34,19 +34,19 @@ class Trial:
     """
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: ChildProcess | None = None
         self._folder = Path()
         self._run_id = ""
-        self._said = b""
-        self._lock = threading.Lock()
+        self._seen = 0
+        """Bytes of its output that were returned."""
         self._ended = threading.Event()
 
     def start(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Start this Python with `arguments`, `@` in them the folder with `files` (name → text).
 
         Args:
-            question: also `run_id`, `env` (set over this environment), and `seconds` until all of it is
-                ended, whoever is still there to ask for that.
+            question: also `python` (default: this one), `run_id`, `env` (set over this environment), and
+                `seconds` until all of it is ended, whoever is still there to ask for that.
         """
         self.end({})
         self._run_id = str(question["run_id"])
@@ -59,28 +59,19 @@ class Trial:
             **question.get("env", {}),
             RUN_ID_VARIABLE: self._run_id,
         }
-        self._said, self._ended = b"", threading.Event()
-        with (self._folder / "stderr").open("wb") as errors:
-            self._child = subprocess.Popen(
-                [sys.executable, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environ,
-                cwd=self._folder,
-                start_new_session=True,
-            )
-        threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
+        self._seen, self._ended = 0, threading.Event()
+        argv = [str(question.get("python", sys.executable)), *arguments]
+        with (self._folder / "stdout").open("wb") as output, (self._folder / "stderr").open("wb") as errors:
+            self._child = ChildProcess(argv, stdout=output, stderr=errors, env=environ, cwd=str(self._folder))
         until = time.monotonic() + float(question["seconds"])
         threading.Thread(target=self._guard, args=(until, self._ended), daemon=True).start()
-        return {"pid": self._child.pid}
+        return {}
 
     def look(self, _question: Mapping[str, Any]) -> dict[str, Any]:
         """`lines` since the last look, and the child's exit `code` (None while it runs) and last `errors`."""
-        code = None if self._child is None else self._child.poll()
-        with self._lock:
-            whole, newline, rest = self._said.rpartition(b"\n")
-            self._said = rest
+        code = None if self._child is None else self._child.exit_code()
+        whole, newline, _ = self._output().rpartition(b"\n")
+        self._seen += len(whole + newline)
         lines = (whole + newline).decode("utf-8", "replace").splitlines()
         return {"lines": lines, "code": code, "errors": "" if code is None else self._errors()}
 
@@ -92,10 +83,9 @@ class Trial:
             return {"left": 0}
         sweep = OrphanCleanup(self._run_id, None, GRACE, GIVE_UP, time.monotonic())
         while (left := sweep.step(time.monotonic())) is None:
-            child.poll()
             time.sleep(0.02)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(GIVE_UP)
+        if left == 0:  # else the kernel holds it, and it would be waited for
+            child.end()
         shutil.rmtree(self._folder, ignore_errors=True)
         return {"left": left}
 
@@ -104,13 +94,12 @@ class Trial:
             return (self._folder / "stderr").read_bytes()[-ERRORS:].decode("utf-8", "replace")
         return ""
 
-    def _read(self, child: subprocess.Popen[bytes]) -> None:
-        if child.stdout is None:
-            return
-        with child.stdout as stream:
-            while content := os.read(stream.fileno(), 65536):
-                with self._lock:
-                    self._said = (self._said + content)[-SAID_LIMIT:]
+    def _output(self) -> bytes:
+        """Return what it has printed since the last look."""
+        with contextlib.suppress(OSError), (self._folder / "stdout").open("rb") as output:
+            output.seek(self._seen)
+            return output.read(SAID_LIMIT)
+        return b""
 
     def _guard(self, until: float, ended: threading.Event) -> None:
         """End it when its time is over: who asked may be cut off."""

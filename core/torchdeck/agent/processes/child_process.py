@@ -37,6 +37,7 @@ class ChildProcess:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         umask: int = -1,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         """Raises OSError if it cannot be started."""
         self._process = subprocess.Popen(
@@ -47,6 +48,7 @@ class ChildProcess:
             env=env,
             cwd=cwd,
             umask=umask,
+            pass_fds=pass_fds,
             start_new_session=True,
         )
         self.stdin, self.stdout, self.stderr = (

@@ -38,7 +38,7 @@ class DetachedProcess:
         self._code: int | None = None
 
     def exit_code(self) -> int | None:
-        """Its exit code (negative for a signal), or None while it lives; never waits."""
+        """Return its exit code (negative for a signal), or None while it is alive; never waits."""
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -50,7 +50,7 @@ class DetachedProcess:
         return self._code
 
     def end(self, limit: float) -> None:
-        """SIGKILL, where it lives, and up to `limit` seconds for it to be gone."""
+        """Send SIGKILL if it is alive, and wait up to `limit` seconds for its end."""
         if self.exit_code() is None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)

@@ -7,7 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
+from torchdeck.agent.ranks.failures import read_number
 from torchdeck.contract.processes import PROC, ProcessIdentity, descendants, processes_of_run, read_stat
 
 
@@ -131,11 +133,17 @@ class TorchrunTree:
             self.processes = {process for process in self.processes if process.is_alive()}
             self.processes.update(descendants(torchrun.pid))
 
-    def ranks(self) -> dict[int, int]:
-        """Return rank → process of those that have torchrun's variable RANK; the first of several."""
+    def ranks(self, spawned: Path) -> dict[int, int]:
+        """Return rank → process; the first of several.
+
+        Args:
+            spawned: folder in which processes write their rank, if they have no variable RANK from the start.
+        """
         found: dict[int, int] = {}
         for process in sorted(self.processes):
             rank = _rank_of(process.pid)
+            if rank is None:
+                rank = read_number(spawned / str(process.pid))
             if rank is not None and process.is_alive():
                 found.setdefault(rank, process.pid)
         return dict(sorted(found.items()))

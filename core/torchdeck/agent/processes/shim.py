@@ -34,7 +34,7 @@ FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""
 LAST_DELAY = 30.0
 YOUNG = 60.0
-"""Seconds an agent must live for the delay to be reset."""
+"""Seconds that an agent must run for the delay to be reset."""
 GIVE_UP = 20
 """Agents that may die young in a row once torchrun is gone; nothing is left to be watched then."""
 
@@ -67,7 +67,7 @@ class AgentKeeper:
         return self._node.run.plan.exists()
 
     def look(self) -> float:
-        """Start an agent if none lives; seconds until the next look (an agent's death wakes it earlier)."""
+        """Start an agent if none is alive; return the seconds until the next check, unless an agent exits."""
         if self.descriptor >= 0:
             if not select.select([self.descriptor], [], [], 0)[0]:
                 return 3600.0

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.gang.events import CRASHES, EXIT_DELAY, Failure
+from torchdeck.agent.ranks.fatal_stack import fatal_stack, without_fatal
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.bounded_file import read_bounded
-from torchdeck.contract.layout import AttemptLayout, RankLayout
+from torchdeck.contract.layout import AttemptLayout
+from torchdeck.contract.rank_layout import RankLayout
 
 CLOCK_STEP = 0.02
 """Seconds by which a file's time may lie before its writing: the kernel's clock for files ticks."""
@@ -61,6 +63,12 @@ _UNCAUGHT = re.compile(r"^\[rank\d+\]: ?" + re.escape(_HEAD), re.MULTILINE)
 """By that prefix it is not one that the script caught and continued after (torch.distributed's
 excepthook).
 """
+_OF_TORCH = re.compile(r"^(\[rank\d+\]:)?\[[WIE]\d* |.*\d(it|s)/(s|it)[\],]")
+"""torch's own log lines and progress bars are no last words."""
+_FATAL_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+"""Those that faulthandler handles."""
+LINE_LIMIT = 500
+"""Characters of a printed line in a message."""
 _OF_ABORT = ("terminate called", "what():")
 """How the C++ runtime begins its lines when it aborts a process."""
 _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
@@ -115,9 +123,26 @@ def rank_failure(rank: RankLayout, number: int, ahead: float = 0.0) -> Failure |
         return None
     sig = signal_of(code)
     by_itself = sig is None or _aborted_at_exit(rank, sig)
-    message, traceback = _words(rank) if by_itself else ("", None)
+    message, traceback = _words(rank) if by_itself else _crash(rank, code)
+    if by_itself and not message and traceback is None:
+        message = _last_printed(rank, code)
     ended = _ended(rank, by_itself=by_itself) - ahead
     return Failure(number, code, sig, message or how_it_ended(code), traceback, ended, FILE_ERROR)
+
+
+def _crash(rank: RankLayout, code: int) -> tuple[str, str | None]:
+    """(message, stack) of a rank that a signal ended, if faulthandler has written where."""
+    stack = None if signal_of(code) not in _FATAL_SIGNALS else fatal_stack(read_tail(rank.stderr))
+    if stack is None or not stack.frames:
+        return "", None
+    return f"{how_it_ended(code)} in {stack.place}", stack.traceback
+
+
+def _last_printed(rank: RankLayout, code: int) -> str:
+    """The exit code and the last line on standard error, where Python prints the text of sys.exit("text")."""
+    lines = map(str.strip, reversed(read_tail(rank.stderr).splitlines()))
+    last = next((line for line in lines if line and not _OF_TORCH.match(line)), "")
+    return f"exit code {code} after printing: {last[:LINE_LIMIT]}" if last else ""
 
 
 def _ended(rank: RankLayout, *, by_itself: bool) -> float:
@@ -136,7 +161,7 @@ def _aborted_at_exit(rank: RankLayout, sig: int) -> bool:
     """Whether a rank that ended by an exception was aborted on its way out: gloo's threads still ran then."""
     if sig != signal.SIGABRT:
         return False
-    text = _PREFIX.sub("", read_tail(rank.stderr))
+    text = _PREFIX.sub("", without_fatal(read_tail(rank.stderr)))
     _, found, after = text.rpartition(last_traceback(text) or "\0")
     return bool(found) and all(
         not line or line.startswith(_OF_ABORT) for line in map(str.strip, after.splitlines())
@@ -175,10 +200,10 @@ def how_it_ended(code: int) -> str:
     except ValueError:
         return f"ended by signal {number}"
     hints = {
-        signal.SIGKILL: " (killed by someone, or by the kernel because memory ran out: see dmesg)",
+        signal.SIGKILL: " (killed by another process, or by the kernel because memory ran out: see dmesg)",
         signal.SIGBUS: " (often /dev/shm or a disk that is full under a mapped file)",
         signal.SIGSEGV: " (crashed in native code)",
-        signal.SIGABRT: " (aborted: stderr.log says why)",
+        signal.SIGABRT: " (aborted: see stderr.log)",
     }
     return f"ended by {known.name}{hints.get(known, '')}"
 

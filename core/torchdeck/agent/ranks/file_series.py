@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -16,12 +17,12 @@ from torchdeck.agent.ranks.script_book import ScriptBook
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.contract.layout import FORMAT_VERSION, AttemptLayout
-from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import WATCHED, LaunchPlan
 from torchdeck.contract.processes import descendants
 from torchdeck.trainers.arguments import Arguments, read_arguments
-from torchdeck.trainers.files.finding import Found, Walk, found_at, held_open
 from torchdeck.trainers.files.growing import FileReader
 from torchdeck.trainers.files.json_lines import JsonLines
+from torchdeck.trainers.files.metric_file_search import Found, Walk, found_at, held_open
 from torchdeck.trainers.files.trainer_state import TrainerState
 from torchdeck.trainers.reading import Reading
 
@@ -38,7 +39,7 @@ OPEN_INTERVAL = 5.0
 FIRST_SECONDS = 2.0
 """Seconds for the first walk, which notes what was there before."""
 LAST_SECONDS = 3.0
-"""Seconds for what is left once the ranks have ended."""
+"""Seconds for the remaining files after the ranks have ended."""
 STOP_LIMIT = 2.0
 """Seconds for a look to end."""
 SHORT = 4096
@@ -50,7 +51,7 @@ MOST_FILES = 512
 
 
 class Report(NamedTuple):
-    """A reading, and where it comes from."""
+    """A reading with its source."""
 
     rank: int
     reading: Reading
@@ -85,7 +86,8 @@ class FileSeries:
         own, home = plan.node(node), attempt.run.home
         working_dir = Path(own.working_dir)
         self._arguments = read_arguments(own.command, working_dir, own.env)
-        self._ranks = ranks
+        self._is_watched = plan.kind == WATCHED
+        """Another launcher's training: its processes may be unknown."""
         self._noted = attempt.node(node).trainer_files
         self._since = _began(attempt, node)
         folders = [working_dir, *self._arguments.folders, attempt.run.code, attempt.run.checkpoints]
@@ -96,6 +98,8 @@ class FileSeries:
         self._followed: dict[Path, Followed] = {}
         self._left_out: set[Path] = set()
         self._holders: dict[Path, int] = {}
+        self._caught_up: set[Path] = set()
+        """Files whose rows of the time before they were found are read."""
         self._reports: deque[Report] = deque(maxlen=10_000)
         self._ending = False
         self._walked = self._walk_due = self._open_due = 0.0
@@ -127,6 +131,8 @@ class FileSeries:
             while not complete and monotonic() < until:
                 found, complete = self._walk.look(until)
                 self._follow(found)
+            for each in self._followed.values():
+                each.reader.limit = LAST_SECONDS
             while self._read(until) and monotonic() < until:
                 pass
             for rows in self._rows.values():
@@ -175,10 +181,9 @@ class FileSeries:
     def _note(self) -> None:
         """Note for the next agent what the files do not tell."""
         ranks = {str(path): rank for path, rank in self._holders.items()}
+        known = {"v": FORMAT_VERSION, "sizes": self._sizes, "tails": self._tails, "ranks": ranks}
         if self._noted.parent.is_dir():
-            write_json(
-                self._noted, {"v": FORMAT_VERSION, "sizes": self._sizes, "ranks": ranks}, durable=False
-            )
+            write_json(self._noted, known, durable=False)
 
     def _look_at_open_files(self) -> None:
         for rank, pid in dict(self.pids).items():
@@ -216,7 +221,7 @@ class FileSeries:
         """Return the rank that writes a file: by its name, who holds it open, or the first of all."""
         rank = found.kind.rank
         if rank is None:
-            unknown = 0 if self.pids or self._ending else None
+            unknown = 0 if self.pids or self._ending or self._is_watched else None
             rank = self._holders.get(found.path, unknown)
         return rank if rank in self._rows else None
 
@@ -237,9 +242,13 @@ class FileSeries:
         more = False
         for each in list(self._followed.values()):
             for reading in each.reader.read():
+                if reading.time is None and each.found.path not in self._caught_up:
+                    reading = replace(reading, time=each.found.changed)
                 written = self._rows[each.rank].write(reading, each.found)
                 self._reports.append(Report(each.rank, written, each.found.kind.origin))
             more = more or each.reader.more
+            if not each.reader.more:
+                self._caught_up.add(each.found.path)
             if monotonic() >= until:
                 return True
         return more

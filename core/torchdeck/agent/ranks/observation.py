@@ -1,6 +1,4 @@
-"""Observation of the run by the agent: ranks, hangs, printed numbers, checkpoints, disk. Journals what is
-new.
-"""
+"""Observation of the run by the agent: ranks, hangs, printed numbers, checkpoints, disk; journals news."""
 
 from __future__ import annotations
 
@@ -10,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
+from torchdeck.agent.doctor.arrival_watch import gpus_of_ranks
+from torchdeck.agent.doctor.node_doctor import NodeDoctor
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.housekeeping import Housekeeping, Syncer
@@ -17,18 +17,18 @@ from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.ranks.file_series import FileSeries
-from torchdeck.agent.ranks.hang import HangWatch
 from torchdeck.agent.ranks.printed_series import PrintedSeries
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
 from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.contract.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW, LogLengths, whole_rows
-from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.launch_plan import WATCHED, LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.contract.run_states import StopCause, StopKind
-from torchdeck.trainers.roles import Roles
+from torchdeck.trainers.metric_roles import Roles
 
 STOP_THREADS = 2.0
 """Seconds for the threads to end."""
@@ -50,7 +50,8 @@ class Observation:
         self._directory = Path(fill(plan.checkpoint.directory, values))
         self._checkpoints = CheckpointWatch(self._directory, layout.root.name, frozenset())
         self._trainer_checkpoints = TrainerCheckpoints(layout, node, journal)
-        self._hangs = HangWatch(plan.policy.hang_after)
+        self.doctor: NodeDoctor | None = None
+        """Doctor of the attempt that is watched; None without one."""
         self._watch: RankWatch | None = None
         self._files: FileSeries | None = None
         self._attempt = 0
@@ -128,16 +129,18 @@ class Observation:
             raise PlanFormatError(f"{path}: {error}") from error
 
     def begin(self, attempt: int, plan: LaunchPlan, recovered: RecoveredState) -> None:
-        """Watch the ranks that `plan` gives to `attempt`, of which `past` is journaled already."""
+        """Watch the ranks of `attempt` in `plan`; `past` is already journaled."""
         self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
         layout = self._layout.attempt(attempt)
         self._attempt = attempt
-        self._watch = RankWatch(layout, self._ranks, self._clock, Roles(plan.metric_names))
+        roles, watched = Roles(plan.metric_names), _watched_ranks(plan)
+        self._watch = RankWatch(layout, self._ranks, self._clock, roles, watched)
         self._journaled = set(recovered.exited)
         self._trained.clear()
         self._up_told = False
         self._saves_told = False
-        self._hangs = HangWatch(self._plan.policy.hang_after, recovered.hung)
+        environ, gpus = plan.node(self._node).env if self._ranks else {}, gpus_of_ranks(plan, self._node)
+        self.doctor = NodeDoctor(layout, self._plan.policy.hang_after, self._clock, environ, gpus)
         stdout = self._plan.stdout
         followed = self._ranks if stdout.enabled else []
         self._printed = PrintedNumbers(
@@ -177,6 +180,9 @@ class Observation:
         if 0 in watch.inside and watch.inside[0].state.saves_on_stop != self._saves_told:
             self._saves_told = not self._saves_told
             events.append(on.SavesOnStop(self._attempt, self._saves_told))
+        examined = None if self.doctor is None else self.doctor.poll(watch.exits)
+        if examined is not None:
+            events.append(on.Examined(self._node, self._attempt, *examined))
         return events
 
     def reached(self) -> list[on.Event]:
@@ -188,7 +194,7 @@ class Observation:
     def look_closely(self) -> list[on.Event]:
         """Once a second: hangs, checkpoints, disk."""
         self._note_log_times()
-        return [*self.look_at_checkpoints(), *self._look_for_hangs(), *self._look_at_disk()]
+        return [*self.look_at_checkpoints(), *self._look_at_ranks(), *self._look_at_disk()]
 
     def parse(self, *, closely: bool) -> None:
         """Numbers that the ranks print: once a second (`closely`), and more often while some wait."""
@@ -215,6 +221,9 @@ class Observation:
             book.write(now=True)
         events = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
         self._watch = None
+        if self.doctor is not None:
+            self.doctor.close()
+            self.doctor = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
         return events
 
@@ -247,15 +256,15 @@ class Observation:
         else:
             self._times_fail = False
 
-    def _look_for_hangs(self) -> list[on.Event]:
-        if self._watch is None:
+    def _look_at_ranks(self) -> list[on.Event]:
+        """Return what ranks report on their collectives, and which make no progress."""
+        if self._watch is None or self.doctor is None:
             return []
-        hangs, over = self._hangs.look(self._watch.standings())
-        for rank in over:
-            self._journal.append("hang_over", rank=rank)
-        for hang in hangs:
-            self._journal.append("hang", attempt=self._attempt, **hang._asdict())
-        return [on.HangFlagged(self._attempt, hang.rank, hang.detail) for hang in hangs]
+        standings = self._watch.standings()
+        late = self.doctor.look(standings)
+        arrived = self.doctor.arrived(standings, self._house.gpus)
+        found: list[on.Event] = [] if late is None else [on.RanksLate(self._node, self._attempt, late)]
+        return [*found, on.Arrived(self._node, self._attempt, arrived)] if arrived else found
 
     def _look_at_disk(self) -> list[on.Event]:
         low = self._house.low
@@ -269,6 +278,12 @@ class Observation:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
         cause = StopCause.INODES if low.inodes else StopCause.DISK
         return [on.StopRequested(StopKind.GRACEFUL, cause, None, low.text)]
+
+
+def _watched_ranks(plan: LaunchPlan) -> dict[int, int]:
+    """Return rank → process of a training that is only watched, 0 if unknown; empty for a run of ours."""
+    pid = 0 if plan.watched is None else plan.watched.pid
+    return {0: pid} if plan.kind == WATCHED else {}
 
 
 # Notes how long a rank's logs are, so that a reader knows when a line was printed. No one else does.
@@ -326,7 +341,7 @@ def _written(path: Path) -> tuple[int, float]:
 LOOK_BUDGET = 0.05
 """Seconds of parsing per look, shared by the ranks."""
 END_BUDGET = 0.5
-"""Seconds for what is left to be parsed once the ranks have ended."""
+"""Seconds for parsing the remaining output after the ranks have ended."""
 LAST_BUDGET = 5.0
 """Seconds for the last lines after that, which take milliseconds unless the machine is very busy."""
 PATIENCE = 10.0
@@ -348,7 +363,7 @@ class PrintedNumbers:
         return bool(self._behind)
 
     def look(self, budget: float = LOOK_BUDGET) -> list[int]:
-        """Parse what was printed; ranks of which lines are left out for the first time."""
+        """Parse new output; return ranks whose lines are skipped for the first time."""
         begun = monotonic()
         self._follow(begun, begun + budget)
         late = {rank for rank, since in self._behind.items() if begun - since >= PATIENCE}

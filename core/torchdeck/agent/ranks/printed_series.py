@@ -11,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 
 from torchdeck.agent.ranks.script_book import ScriptBook
-from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.log_times import LogClock
 from torchdeck.contract.metrics.segment_format import (
     SEGMENT_SUFFIX,
@@ -21,12 +20,13 @@ from torchdeck.contract.metrics.segment_format import (
     SegmentError,
     decode_header,
 )
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.writer import MetricsWriter
 from torchdeck.trainers.reading import Reading
-from torchdeck.trainers.text.bars import find_bar
 from torchdeck.trainers.text.line import LINE_LIMIT
 from torchdeck.trainers.text.lines import UNENDED_LIMIT, split_lines
-from torchdeck.trainers.text.output import OutputReader, Printed
+from torchdeck.trainers.text.progress_bars import find_bar
+from torchdeck.trainers.text.rank_output import OutputReader, Printed
 from torchdeck.trainers.text.user_patterns import LineParser
 
 OFFSET_KEY = "_offset"
@@ -46,7 +46,7 @@ class PrintedSeries:
     """One rank's stdout and stderr."""
 
     def __init__(self, rank: RankLayout, patterns: Sequence[str], book: ScriptBook | None = None) -> None:
-        """Follow both logs from where the rows of an earlier agent end.
+        """Follow both logs from the last row of an earlier agent.
 
         Args:
             rank: files of the rank.
@@ -118,12 +118,12 @@ class PrintedSeries:
 
     @property
     def _epoch_steps(self) -> float | None:
-        """Steps of an epoch, if a file or a callback reports both at once."""
+        """Steps of an epoch, if a file reports both at once; callbacks report more steps than epochs."""
         if self._book is None:
             return None
         state = self._book.state
         origin = state.origins.get("step")
-        if origin is None or origin != state.origins.get("epoch") or origin.layer in _OWN_LAYERS:
+        if origin is None or origin != state.origins.get("epoch") or origin.layer != "file":
             return None
         return state.step / state.epoch if state.step and state.epoch else None
 

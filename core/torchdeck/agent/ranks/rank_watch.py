@@ -5,31 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.agent.doctor.stalls import Standing
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.ranks.failures import read_exit, read_number
-from torchdeck.agent.ranks.hang import Standing
 from torchdeck.agent.ranks.script_book import ScriptBook
-from torchdeck.contract.layout import AttemptLayout, RankLayout
+from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
+from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state
 from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, StepTimes, read_progress
+from torchdeck.contract.metrics.script_state import COUNTED
 from torchdeck.contract.metrics.segment_format import (
     HEADER_LIMIT,
     SEGMENT_SUFFIX,
+    VALUE_BYTES,
     SegmentError,
     SegmentHeader,
     decode_header,
 )
 from torchdeck.contract.processes import PROC
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.contract.run_states import RankPhase
+from torchdeck.trainers.metric_roles import Roles
 from torchdeck.trainers.reading import Reading
-from torchdeck.trainers.roles import Roles
 
-_UNTRAINED_PHASES = frozenset((RankPhase.STARTING, RankPhase.LOADING, RankPhase.COMPILING))
+_UNTRAINED_PHASES = frozenset((RankPhase.STARTING, RankPhase.LOADING, RankPhase.COMPILING, RankPhase.RUNNING))
 """Phases of a rank that need not have trained yet."""
+STARTED = 20.0
+"""Seconds after which a process is past its start, whatever its heartbeat says."""
 
 
 class RankState(NamedTuple):
@@ -56,8 +62,22 @@ class RankWatch:
     """
 
     def __init__(
-        self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock, roles: Roles | None = None
+        self,
+        attempt: AttemptLayout,
+        ranks: Sequence[int],
+        clock: OwnClock,
+        roles: Roles | None = None,
+        watched: Mapping[int, int] | None = None,
     ) -> None:
+        """Watch.
+
+        Args:
+            attempt: its folder.
+            ranks: of this node.
+            clock: of the agent.
+            roles: names of metrics.
+            watched: rank → process that no rank shim of ours started; 0 if it is unknown.
+        """
         self.exits: dict[int, int] = {}
         self.states: dict[int, RankState] = {}
         self._clock = clock
@@ -65,10 +85,12 @@ class RankWatch:
         self.inside = {rank: InsideWatch(layout.inside) for rank, layout in self._ranks.items()}
         self.scripts = {rank: ScriptBook(layout.script, roles) for rank, layout in self._ranks.items()}
         self._rows = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
+        self._running: set[int] = set()
+        """Ranks whose program was seen past its imports; a later import is no new start."""
         self._slow: dict[int, float | None] = {}
         self._watched: set[int] = set()
-        self._holders: dict[int, int] = {}
-        self._pids: dict[int, int] = {}
+        self._holders: dict[int, int] = dict(watched or {})
+        self._pids: dict[int, int] = dict(watched or {})
 
     @property
     def all_up(self) -> bool:
@@ -107,32 +129,37 @@ class RankWatch:
                 if pid is None:
                     continue
                 self._holders[rank] = pid
+            self.inside[rank].look()
             progress = read_progress(layout.progress)
             if progress is not None:
                 self._from_progress(rank, progress)
             else:
-                self._from_metrics(rank)
-            self.inside[rank].look()
+                self._from_metrics(rank, is_counted=self._take_counted(rank, layout))
             if rank not in self.exits and (code := read_exit(layout.exit)) is not None:
                 self.exits[rank] = code
                 new.append((rank, code))
         return sorted(new, key=lambda item: _changed(self._ranks[item[0]]))
 
     def standings(self) -> dict[int, Standing]:
-        """Living ranks, for the hang watch."""
+        """Living ranks, for the doctor."""
         return {
-            rank: Standing(
-                rank,
-                state.phase,
-                state.step,
-                state.still,
-                self._slow.get(rank),
-                rank in self._watched,
-                state.pid,
-            )
-            for rank, state in self.states.items()
-            if rank not in self.exits
+            rank: self._standing(rank, state) for rank, state in self.states.items() if rank not in self.exits
         }
+
+    def _standing(self, rank: int, state: RankState) -> Standing:
+        beat = read_rank_heartbeat(self._ranks[rank].heartbeat)
+        return Standing(
+            rank,
+            state.phase,
+            state.step,
+            state.time,
+            self._slow.get(rank),
+            rank in self._watched,
+            state.pid if state.pid is not None else None if beat is None else beat.pid,
+            beat,
+            0.0 if beat is None else self._clock.since(beat.monotonic),
+            _length(self._ranks[rank].stdout) + _length(self._ranks[rank].stderr),
+        )
 
     def _from_progress(self, rank: int, progress: Progress) -> None:
         still = self._clock.since(progress.monotonic)
@@ -147,20 +174,35 @@ class RankWatch:
                 step=progress.step, total=progress.total, time=progress.time, phase=progress.phase
             )
             self.scripts[rank].take(reading, "inside", trainer)
-            self._take_row(rank)
+            self._take_row(rank, is_counted=True)
             self.scripts[rank].write()
 
-    def _from_metrics(self, rank: int) -> None:
+    def _take_counted(self, rank: int, layout: RankLayout) -> bool:
+        """Merge the steps that were counted inside a program without phases of its own; return whether its
+        trainer's callback counted them.
+        """
+        counted = read_progress(layout.counted)
+        if counted is None:
+            return False
+        reading = Reading(step=counted.step, total=counted.total, time=counted.time, phase=counted.phase)
+        state = self.inside[rank].state
+        if state.trainer and not state.counted:
+            self.scripts[rank].take(reading, "inside", state.trainer)
+            return True
+        self.scripts[rank].take(reading, COUNTED, "counted optimizer steps")
+        return False
+
+    def _from_metrics(self, rank: int, *, is_counted: bool) -> None:
         rows, script = self._rows[rank], self.scripts[rank]
-        newest = self._take_row(rank)
+        newest = self._take_row(rank, is_counted=is_counted)
         script.write()
         pid = self._child(rank)
         known = script.state
         if newest is None and known.time is None:
             begun = _changed(self._ranks[rank])
-            self.states[rank] = RankState(
-                RankPhase.STARTING, 0, None, begun, self._clock.since_wall(begun), pid
-            )
+            still = self._clock.since_wall(begun)
+            phase = RankPhase.RUNNING if pid and self._is_running(rank, still) else RankPhase.STARTING
+            self.states[rank] = RankState(phase, 0, None, begun, still, pid)
             return
         time = max(known.time or 0.0, newest.time if newest is not None else 0.0)
         step = known.step if known.step is not None else newest.step if newest is not None else 0
@@ -171,8 +213,11 @@ class RankWatch:
         # one row says nothing of the rhythm in which rows come
         self._mark(rank, watched=rows.times.slow_step is not None and phase in WATCHED_PHASES)
 
-    def _take_row(self, rank: int) -> ScriptStep | None:
-        """Merge the newest row that the program itself logged; return the newest of all."""
+    def _take_row(self, rank: int, *, is_counted: bool) -> ScriptStep | None:
+        """Merge the newest row that the program itself logged; return the newest of all.
+
+        If the trainer's callback `is_counted`, it reports each step: a row is of an earlier one.
+        """
         newest = self._rows[rank].look()
         trainer = self.inside[rank].state.trainer
         origin = {"log": "torchdeck.log", "inside": trainer}.get(
@@ -180,9 +225,20 @@ class RankWatch:
         )
         if newest is not None and origin and newest.step >= 0:
             named = dict.fromkeys(newest.table.keys, 0.0)
-            reading = Reading(named, step=newest.step, time=newest.time)
+            step = None if is_counted and newest.table.source == "inside" else newest.step
+            reading = Reading(named, step=step, time=newest.time)
             self.scripts[rank].take(reading, newest.table.source, origin)
+        if trainer and self._rows[rank].epoch is not None:
+            self.scripts[rank].take(Reading(epoch=self._rows[rank].epoch), "inside", trainer)
         return newest
+
+    def _is_running(self, rank: int, age: float) -> bool:
+        """Return whether a rank of this age in seconds, which reports nothing, executes its program."""
+        if rank not in self._running:
+            beat = read_rank_heartbeat(self._ranks[rank].heartbeat)
+            if age > STARTED or (beat is not None and beat.place and beat.activity != "importing"):
+                self._running.add(rank)
+        return rank in self._running
 
     def _mark(self, rank: int, *, watched: bool) -> None:
         (self._watched.add if watched else self._watched.discard)(rank)
@@ -222,9 +278,16 @@ class InsideWatch:
             return
 
 
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _changed(rank: RankLayout) -> float:
-    """Unix time of the rank's exit, or of its start while it lives."""
-    for path in (rank.exit, rank.holder):
+    """Unix time of the rank's exit, or of its start while it is alive."""
+    for path in (rank.exit, rank.holder, rank.root):
         with contextlib.suppress(OSError):
             return path.stat().st_mtime
     return 0.0
@@ -233,6 +296,9 @@ def _changed(rank: RankLayout) -> float:
 # How far a script is that reports no progress: the newest row of the metrics its rank logged or printed.
 
 _ROW = struct.Struct("<qd")
+_VALUE = struct.Struct("<d")
+EPOCH = "epoch"
+"""Metric in which callbacks report how many epochs are completed."""
 
 
 class ScriptStep(NamedTuple):
@@ -250,11 +316,13 @@ class ScriptProgress:
 
     Attributes:
         times: seconds between the rows that were seen to come; a script has no other rhythm to compare with.
+        epoch: the last one that a callback in the trainer reported; None if none did.
     """
 
     def __init__(self, folder: Path) -> None:
         self.times = StepTimes()
         self.newest: ScriptStep | None = None
+        self.epoch: float | None = None
         self._folder = folder
         self._tables: dict[str, SegmentHeader] = {}
         self._sizes: dict[str, int] = {}
@@ -288,6 +356,10 @@ class ScriptProgress:
                 step, time = _ROW.unpack(os.pread(descriptor, _ROW.size, last))
                 if time > 0 and (self.newest is None or (time, step) >= (self.newest.time, self.newest.step)):
                     self.newest = ScriptStep(step, time, table)
+                if table.source == "inside" and EPOCH in table.keys:
+                    column = last + _ROW.size + VALUE_BYTES * table.keys.index(EPOCH)
+                    (epoch,) = _VALUE.unpack(os.pread(descriptor, VALUE_BYTES, column))
+                    self.epoch = epoch if epoch >= 0 else self.epoch
         except (OSError, SegmentError, struct.error):
             return
         finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.contract.metrics.script_state import (
+    COUNTED,
     LAYERS,
     ORIGIN_LIMIT,
     Origin,
@@ -20,8 +21,8 @@ from torchdeck.contract.metrics.script_state import (
     write_script_state,
 )
 from torchdeck.contract.run_states import RankPhase
+from torchdeck.trainers.metric_roles import LOSS, Roles
 from torchdeck.trainers.reading import Reading
-from torchdeck.trainers.roles import LOSS, Roles
 
 PACE_SECONDS = 300.0
 """Age of the oldest step from which the rate is computed."""
@@ -46,6 +47,7 @@ class ScriptBook:
 
     A step and a total are the most trusted layer's. A less trusted layer that is further, such as a progress
     bar beside a file that is written at each save only, counts for the step unless its total contradicts.
+    Counted optimizer steps count only if no other layer knows a step.
     """
 
     def __init__(self, path: Path, roles: Roles | None = None) -> None:
@@ -123,6 +125,8 @@ class ScriptBook:
         for claim in claims:
             if claim.step is None or (total is not None and not _agrees(claim, total)):
                 continue
+            if claim.origin.layer == COUNTED and step is not None:
+                continue
             if step is None or claim.step > (step.step or 0):
                 step = claim
         if total is not None:
@@ -139,16 +143,21 @@ class ScriptBook:
             origins=origins,
         )
         if (state.step, state.phase) != (old.step, old.phase):
+            if (step is not None and step.origin.layer == COUNTED) != _is_counted(old):
+                self._steps.clear()  # counted steps begin at 0 in each process
             state = dataclasses.replace(state, time=max(at, old.time or 0.0), rate=self._rate(state.step, at))
         self._state = state
 
     def _rate(self, step: int | None, at: float) -> float | None:
-        if step is None:
+        if not step:
+            # the time of the first step, or of loading a checkpoint, says nothing of the next ones
             return None
         steps = self._steps
         if steps and step < steps[-1][1]:
             steps.clear()
-        if len(steps) < 2 or at - steps[-2][0] >= PACE_INTERVAL:
+        if len(steps) == 1 and at <= steps[0][0]:  # many at once, as of a file that was there before: no pace
+            steps[0] = (at, step)
+        elif len(steps) < 2 or at - steps[-2][0] >= PACE_INTERVAL:
             steps.append((at, step))
         else:
             steps[-1] = (at, step)
@@ -156,6 +165,11 @@ class ScriptBook:
             steps.popleft()
         seconds, done = steps[-1][0] - steps[0][0], steps[-1][1] - steps[0][1]
         return done / seconds if seconds > 0 and done > 0 else self._state.rate
+
+
+def _is_counted(state: ScriptState) -> bool:
+    origin = state.origins.get("step")
+    return origin is not None and origin.layer == COUNTED
 
 
 def _agrees(claim: _Claim, total: _Claim) -> bool:

@@ -46,7 +46,7 @@ class BlobStore:
         self._booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def path(self, blob: Blob) -> Path:
-        """Where it lies, if it is there."""
+        """Its path, if it exists."""
         return Path(self._place(blob))
 
     def _place(self, blob: Blob) -> str:
@@ -138,7 +138,7 @@ class BlobStore:
 
     @contextmanager
     def incoming(self, blob: Blob) -> Iterator[Incoming]:
-        """Receive it, from where an earlier transfer was cut; what has arrived stays, whatever happens."""
+        """Receive it, continuing an interrupted transfer; received data is always kept."""
         self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._incoming / blob.key
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchdeck.agent.environments.made import remove_unused
 from torchdeck.agent.snapshots.blobs import BlobMissingError, BlobStore
 from torchdeck.agent.snapshots.manifest import MANIFEST_LIMIT, Entry, Manifest, ManifestError
 from torchdeck.contract.atomic import write_bytes
@@ -111,8 +112,9 @@ def read_manifest(layout: RunLayout) -> Manifest | None:
 
 
 def free(home: Path, manifest: Manifest | None) -> None:
-    """Remove from the store of `home` what a run that is gone was the last to use."""
+    """Remove from `home` the code that a run that is gone was the last to use, and unused environments."""
     store = store_of(home)
     if manifest is not None:
         store.free(manifest.blobs().values())
     store.tidy()
+    remove_unused(Home(home))

@@ -1,4 +1,4 @@
-"""Manifest of a copy of the user's code: names, hashes, links. As it stands in code.json and is sent."""
+"""Manifest of a copy of the user's code: names, hashes, links. It is stored in code.json and sent."""
 
 from __future__ import annotations
 

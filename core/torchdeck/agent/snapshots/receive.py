@@ -66,7 +66,9 @@ class Receiver:
             yield from step(frame)
         except OSError as error:
             place = error.filename or self._home
-            yield self._refuse(f"the code cannot be written: {place}: {error.strerror}: make room there")
+            yield self._refuse(
+                f"the code cannot be written: {place}: {error.strerror}: free some space there"
+            )
         except (ManifestError, ValueError) as error:
             yield self._refuse(str(error))
 
@@ -121,7 +123,7 @@ class Receiver:
         self._rounds += 1
         if self._rounds > ROUNDS:
             raise ManifestError(
-                f"{len(missing)} files arrived damaged {ROUNDS} times: the link cannot be relied on"
+                f"{len(missing)} files arrived damaged {ROUNDS} times: the connection is unreliable"
             )
         self._wanted = missing
         yield from self._needed(missing)

@@ -32,7 +32,7 @@ _PLANNED = "byte-finetune"
 
 @dataclass(frozen=True, eq=False)
 class PlanSource:
-    """Lengths, their unit, and fingerprints; None where nothing was given."""
+    """Lengths, their unit, and fingerprints; None if nothing was given."""
 
     lengths: Column | None
     unit: str
@@ -68,8 +68,8 @@ def read_source(args: argparse.Namespace, progress: ProgressLine) -> PlanSource:
 
 def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
     """The training data of a run, as its recipe reads it."""
-    from torchdeck.distributed.recipe import RecipeError
-    from torchdeck.recipes.byte_finetune.pairs import data_options, read_pairs
+    from torchdeck.distributed.recipe_loading import RecipeError
+    from torchdeck.recipes.prompt_pairs import data_options, read_pairs
 
     config = _config(run_file)
     source = str(config.data["source"])
@@ -119,7 +119,7 @@ def _config(run_file: str) -> RunConfig:
         raise BatchPlanError(str(error)) from error
     if config.run.recipe != _PLANNED:
         raise BatchPlanError(
-            f"{run_file} does not run recipe {_PLANNED}, whose samples are known here: give --lengths or "
+            f"{run_file} does not run recipe {_PLANNED}, so its samples are unknown: give --lengths or "
             "--dataset"
         )
     return config
@@ -164,8 +164,8 @@ def check_dealing_options(args: argparse.Namespace) -> None:
 
     check_dealing(args.balance, args.window, args.cost)
     if args.balance != "none" and args.world_size is None:
-        raise BatchPlanError("--balance needs --world-size: it shares out to so many ranks")
+        raise BatchPlanError("--balance needs --world-size")
     if args.window is not None and args.balance == "none":
-        raise BatchPlanError("--window needs --balance tokens or --balance attention: without, none is used")
+        raise BatchPlanError("--window needs --balance tokens or --balance attention")
     if args.cost is not None and args.balance != "attention":
-        raise BatchPlanError("--cost needs --balance attention: nothing else uses it")
+        raise BatchPlanError("--cost needs --balance attention")

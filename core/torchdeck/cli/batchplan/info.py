@@ -26,13 +26,13 @@ SHOWN_IDS = 16
 def run(args: argparse.Namespace) -> int:
     """Show the plan; with a world size, what each rank would have to do."""
     if args.rank is not None and args.world_size is None:
-        raise BatchPlanError("--rank needs --world-size: a rank is one of so many")
+        raise BatchPlanError("--rank needs --world-size")
     check_dealing_options(args)
     plan = load_batch_plan(args.plan)
     value = _plan(plan)
     if args.world_size is not None:
         if plan.meta.shard is not None:
-            raise BatchPlanError(f"{args.plan} is a shard already: share out the whole plan")
+            raise BatchPlanError(f"{args.plan} is already a shard: divide the whole plan instead")
         value["world"] = _world(plan, args)
     sys.stdout.write(json_text(value, indent=2) + "\n" if args.json else info_text(value))
     return 0

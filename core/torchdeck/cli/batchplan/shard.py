@@ -15,7 +15,7 @@ def run(args: argparse.Namespace) -> int:
     check_dealing_options(args)
     plan = load_batch_plan(args.plan)
     if plan.meta.shard is not None:
-        raise BatchPlanError(f"{args.plan} is a shard already: share out the whole plan")
+        raise BatchPlanError(f"{args.plan} is already a shard: divide the whole plan instead")
     warning = idle_ranks(plan, args.world_size)
     progress = ProgressLine()
     try:
@@ -36,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"torchdeck batchplan shard: warning: {warning}\n")
     last = args.world_size - 1
     names = "rank_0" if last == 0 else f"rank_0 to rank_{last}"
-    sys.stdout.write(f"{plan.total_microbatches:,} microbatches shared out: {args.output}/{names}\n")
+    sys.stdout.write(f"{plan.total_microbatches:,} microbatches divided: {args.output}/{names}\n")
     return 0

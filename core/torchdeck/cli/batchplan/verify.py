@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         progress.end()
     compared = source.lengths is not None
-    data = "" if compared else "; the data was not compared: --dataset PATH or --lengths FILE does"
+    data = "" if compared else "; the data was not compared; give --dataset PATH or --lengths FILE to do so"
     if args.json:
         value = {"plan": args.plan, "sound": problem is None, "problem": problem, "data_compared": compared}
         sys.stdout.write(json_text(value, indent=2) + "\n")

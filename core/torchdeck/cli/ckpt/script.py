@@ -6,12 +6,14 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torchdeck.cli.ckpt.lookup import CkptUsageError
+from torchdeck.cli.ckpt.chosen_checkpoint import CkptUsageError, run_named
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
-from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, export_weights
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, export_weights
 from torchdeck.trainers.checkpoints.soundness import problems_of
 
 
@@ -39,6 +41,7 @@ def list_line(found: ScriptCheckpoint) -> str:
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(saved.changed))
     step = "" if saved.step is None else f"{'about ' * saved.about}step {saved.step}, "
     where = f" on {found.node}" if found.node else ""
+    where = f", copied from {found.pulled_from}" if found.pulled_from else where
     return (
         f"{found.name:<16} {size(saved.size):>10}  {step}{saved.kind.trainer}, {created}, {saved.path}{where}"
     )
@@ -59,24 +62,43 @@ def chosen_of_script(
     return named[-1:]
 
 
-def verified_row(found: ScriptCheckpoint) -> dict[str, Any]:
-    """Return the result of reading it whole; raises CkptUsageError if it lies on another node."""
-    if found.node:
-        raise CkptUsageError(f"checkpoint {found.name} lies on node {found.node} ({found.saved.path})")
-    problems = problems_of(Path(found.saved.path))
-    return {
-        "name": found.name,
+def verified_rows(asked: str, found: Sequence[ScriptCheckpoint]) -> list[dict[str, Any]]:
+    """Return the results of reading them whole, in place; raises Refusal if a node does not answer."""
+    elsewhere = [each for each in found if each.node]
+    layout = run_named(asked)
+    there: list[tuple[str, ...]] = []
+    if elsewhere and layout is not None:
+        from torchdeck.use_cases.checkpoints import script_problems_there
+
+        there = script_problems_there(layout, elsewhere, TerminalUi())
+    problems = dict(zip(map(id, elsewhere), there, strict=True))
+    return [_verified_row(each, problems.get(id(each))) for each in found]
+
+
+def _verified_row(found: ScriptCheckpoint, there: Sequence[str] | None) -> dict[str, Any]:
+    problems = list(problems_of(Path(found.saved.path)) if there is None else there)
+    row: dict[str, Any] = {
+        "name": f"{found.name} on {found.node}" if found.node else found.name,
         "step": found.saved.step,
         "path": found.saved.path,
         "sound": not problems,
         "problems": problems,
     }
+    return {**row, "nodes": [found.node]} if found.node else row
 
 
 def run_export_of_script(found: ScriptCheckpoint, args: argparse.Namespace) -> int:
     """Export; raises Refusal and OSError."""
     if args.dtype or args.optimizer or args.ema:
-        raise CkptUsageError("a script's weights are copied as they are: no --dtype, --optimizer or --ema")
+        raise CkptUsageError("a script's weights are copied unchanged: no --dtype, --optimizer or --ema")
+    layout = run_named(args.id)
+    if found.node and layout is not None:
+        from torchdeck.cli.runs.pull import transfer_progress
+        from torchdeck.use_cases.checkpoints import bring_script_checkpoint
+
+        place = bring_script_checkpoint(layout, found, TerminalUi(), transfer_progress())
+        sys.stderr.write(f"torchdeck ckpt export: copied {found.name} from {found.node} to {place}\n")
+        found = replace(found, saved=found.saved._replace(path=str(place)), node="", pulled_from=found.node)
     target = Path(args.output).expanduser()
     written = export_weights(found, target, force=args.force)
     total = sum(path.stat().st_size for path in written)

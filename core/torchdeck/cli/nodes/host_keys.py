@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
+from torchdeck.cli.terminal_ui import TerminalUi
 
 if TYPE_CHECKING:
-    from torchdeck.nodes.ssh.credentials import Asker, Credentials
-    from torchdeck.nodes.ssh.errors import SshError
-    from torchdeck.nodes.ssh.target import SshTarget
-
-AT_ONCE = 32
-"""Nodes that are connected to at the same time."""
-LIMIT = 20.0
-"""Seconds that connecting may take, without the time that a person thinks."""
+    from torchdeck.use_cases.nodes.host_keys import Visited
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -50,99 +43,43 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Connect to each; 3 when one of them cannot be connected to."""
-    from torchdeck.nodes.inventory.file import read_inventory
-    from torchdeck.nodes.inventory.names import named_nodes
-    from torchdeck.nodes.ssh.credentials import Credentials
-    from torchdeck.nodes.ssh.keyring_store import Keyring, names_of
-    from torchdeck.nodes.ssh.target import target_of
+    from torchdeck.use_cases.nodes.host_keys import TrustHostsRequest, forget_logins, trust_hosts
 
-    path = inventory_file()
-    node_inventory = read_inventory(path)
-    targets = [
-        target_of(name, node_inventory, path.parent) for name in named_nodes(node_inventory, args.nodes)
-    ]
-    keyring, credentials = Keyring(path.parent), Credentials()
+    home = nodes_home()
     if args.keyring == "forget":
-        gone = keyring.forget(name for target in targets for name in names_of(target))
+        gone = forget_logins(home, args.nodes)
         print(json_text(gone) if args.json else f"forgot {', '.join(gone) or 'nothing'}")
         return SUCCEEDED
-    answers = _visit_all(targets, credentials, path.parent, args.fingerprint)
-    if args.keyring == "keep":
-        kept = keyring.keep(credentials)
-        print(f"torchdeck: the keyring has {', '.join(kept) or 'nothing new'}", file=sys.stderr)
+    keeps = args.keyring == "keep"
+    found = trust_hosts(TrustHostsRequest(home, args.nodes, args.fingerprint, keeps), TerminalUi())
+    if keeps:
+        print(f"torchdeck: the keyring has {', '.join(found.kept) or 'nothing new'}", file=sys.stderr)
     if args.json:
-        print(json_text(answers, indent=1))
+        print(json_text([_document(each, args.fingerprint) for each in found.visited], indent=1))
     else:
-        for answer in answers:
-            if answer["why"]:
-                print(f"torchdeck: {answer['why']}", file=sys.stderr)
+        for each in found.visited:
+            if each.error is not None:
+                print(f"torchdeck: {_why(each, args.fingerprint)}", file=sys.stderr)
             else:
-                print(f"{answer['node']}: {answer['login']} is reached, and its host key is known")
-    return SUCCEEDED if all(answer["reached"] for answer in answers) else REFUSED
+                print(f"{each.node}: {each.login} answers, and its host key is trusted")
+    return SUCCEEDED if all(each.error is None for each in found.visited) else REFUSED
 
 
-def _visit_all(
-    targets: list[SshTarget], credentials: Credentials, home: Path, fingerprints: list[str]
-) -> list[dict[str, Any]]:
-    """Connect to all at once without a question; then, one after the other, to those that have one."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.nodes.ssh.credentials import NoAsker
-    from torchdeck.nodes.ssh.errors import HostKeyUnknownError, NeedsLoginError
-
-    nobody, person = _Given(NoAsker(), fingerprints), _Given(terminal_asker(home), fingerprints)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        results = list(pool.map(lambda target: _visit(target, credentials, nobody), targets))
-    answers = []
-    for target, error in zip(targets, results, strict=True):
-        if isinstance(error, HostKeyUnknownError | NeedsLoginError):
-            error = _visit(target, credentials, person)
-        why = "" if error is None else _why(error, target.name, fingerprints)
-        answers.append({"node": target.name, "login": target.login, "reached": not why, "why": why})
-    return answers
+def _document(visited: Visited, fingerprints: list[str]) -> dict[str, Any]:
+    why = _why(visited, fingerprints)
+    return {"node": visited.node, "login": visited.login, "reached": not why, "why": why}
 
 
-def _why(error: SshError, node: str, fingerprints: list[str]) -> str:
-    """Return the reason for a user who has typed this command already: which words are missing, or were
-    wrong.
-    """
+def _why(visited: Visited, fingerprints: list[str]) -> str:
+    """Return why connecting failed, and which argument of this command is missing or wrong."""
     from torchdeck.nodes.ssh.errors import HostKeyUnknownError
 
+    error = visited.error
     if not isinstance(error, HostKeyUnknownError):
-        return str(error)
+        return "" if error is None else str(error)
     given = f"--fingerprint {', '.join(fingerprints)} does not match it" if fingerprints else ""
     return (
-        f"node {error.node}: no one has said yet that its host key is the right one: {error.key_type} "
+        f"node {error.node}: host key not verified: {error.key_type} "
         f"{error.fingerprint}{f'; {given}' if given else ''}. If it is, "
-        f"`torchdeck nodes trust {node} --fingerprint {error.fingerprint}` writes it down"
+        f"`torchdeck nodes trust {visited.node} --fingerprint {error.fingerprint}` saves it"
     )
-
-
-def _visit(target: SshTarget, credentials: Credentials, asker: Asker) -> SshError | None:
-    """Connect and leave again; why that did not work."""
-    from torchdeck.nodes.ssh.connection import connect
-    from torchdeck.nodes.ssh.errors import SshError
-
-    try:
-        connect(target, credentials, asker, LIMIT).close()
-    except SshError as error:
-        return error
-    return None
-
-
-class _Given:
-    """Trusts keys whose fingerprints stand on the command line; all else is asked."""
-
-    def __init__(self, asker: Asker, fingerprints: list[str]) -> None:
-        self._asker = asker
-        self._fingerprints = fingerprints
-
-    def password(self, target: SshTarget, *, again: bool) -> str | None:
-        return self._asker.password(target, again=again)
-
-    def passphrase(self, path: Path, *, again: bool) -> str | None:
-        return self._asker.passphrase(path, again=again)
-
-    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
-        return fingerprint in self._fingerprints or self._asker.trust(target, key_type, fingerprint)

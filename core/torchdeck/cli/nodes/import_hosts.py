@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.lookup import NodesUsageError, inventory_file, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
-    from torchdeck.nodes.ssh.config_hosts import ConfigHost
+    from torchdeck.use_cases.nodes.import_hosts import ConfigHost
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -37,41 +37,26 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Show or import; 2 when a host is not in the file. Nodes that are in the book stay as they are."""
-    from torchdeck.nodes.inventory.file import change_inventory, read_inventory
-    from torchdeck.nodes.inventory.text import with_node
+    from torchdeck.use_cases.nodes.chosen import NodesUsageError
+    from torchdeck.use_cases.nodes.import_hosts import find_hosts, import_hosts
+    from torchdeck.use_cases.nodes.inventory import list_nodes
 
-    path = inventory_file()
-    present = read_inventory(path).nodes
+    home = nodes_home()
     file = Path(args.file or "~/.ssh/config").expanduser()
-    found = _found(file, path.parent)
-    chosen = found if args.all else [host for host in found if _is_named(host.name, args.hosts)]
+    found = find_hosts(file, home)
     for asked in args.hosts:
         if not any(_is_named(host.name, [asked]) for host in found):
-            raise NodesUsageError(f"{file} has no Host {asked}; `torchdeck nodes import` shows what it has")
+            fix = "`torchdeck nodes import` shows what it has"
+            raise NodesUsageError(f"{file} has no Host {asked}", fix=fix)
     if not args.all and not args.hosts:
-        return _show(args, file, found, set(present))
-    new = [host for host in chosen if host.entry is not None and host.name not in present]
-
-    def add(text: str) -> str:
-        for host in new:
-            if host.entry is not None:
-                text = with_node(text, host.name, host.entry)
-        return text
-
-    change_inventory(path, add)
-    return _tell(args, [host.name for host in new], [host for host in chosen if host not in new])
+        return _show(args, file, found, set(list_nodes(home).nodes))
+    chosen = found if args.all else [host for host in found if _is_named(host.name, args.hosts)]
+    imported = import_hosts(chosen, home)
+    return _tell(args, imported, [host for host in chosen if host.name not in imported])
 
 
 def _is_named(name: str, asked: list[str]) -> bool:
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in asked)
-
-
-def _found(file: Path, home: Path) -> list[ConfigHost]:
-    from torchdeck.nodes.ssh.config_hosts import hosts_of
-
-    if not file.is_file():
-        raise NodesUsageError(f"there is no file {file}; `torchdeck nodes add NAME ADDRESS` needs none")
-    return hosts_of(file, home)
 
 
 def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present: set[str]) -> int:
@@ -88,13 +73,13 @@ def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present
         print(json_text({"file": str(file), "hosts": hosts}, indent=1))
         return 0
     if not found:
-        print(f"{file} names no host; patterns alone are no nodes")
+        print(f"{file} has no Host entry without wildcards; patterns are not imported")
         return 0
     width = max(len(host.name) for host in found)
     for host in found:
         note = "   (is in the node inventory)" if host.name in present else ""
         print(f"{host.name.ljust(width)}  {host.where}{note}")
-    print("`torchdeck nodes import HOST ...` writes some into the node inventory, `--all` all")
+    print("`torchdeck nodes import HOST ...` adds some to the node inventory, `--all` all")
     return 0
 
 
@@ -103,7 +88,7 @@ def _tell(args: argparse.Namespace, imported: list[str], left: list[ConfigHost])
         print(json_text({"imported": imported, "left": [host.name for host in left]}))
         return 0
     for host in left:
-        why = "is in the node inventory already" if host.entry is not None else host.where
+        why = "is already in the node inventory" if host.entry is not None else host.where
         print(f"torchdeck: {host.name} {why}", file=sys.stderr)
     print(f"imported {', '.join(imported)}" if imported else "nothing was imported")
     return 0

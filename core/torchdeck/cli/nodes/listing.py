@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.console import bare_table, fitting, print_table, room, told
-from torchdeck.cli.nodes.lookup import inventory_file, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
-    from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
+    from torchdeck.nodes.inventory.schema import NodeEntry
 
 HEADINGS = ("NAME", "ADDRESS", "THROUGH", "PYTHON", "DEVICES", "TRAINING", "TAGS")
 BY_WEIGHT = ("NAME", "ADDRESS", "PYTHON", "DEVICES", "TAGS", "THROUGH", "TRAINING")
@@ -28,36 +29,32 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Print the nodes and groups; 2 when a name leads to no node or the book is wrong."""
-    from torchdeck.nodes.inventory.file import read_inventory
-    from torchdeck.nodes.inventory.names import named_nodes
+    from torchdeck.use_cases.nodes.inventory import list_nodes
 
-    path = inventory_file()
-    node_inventory = read_inventory(path)
-    names = named_nodes(node_inventory, args.nodes) if args.nodes else list(node_inventory.nodes)
-    groups = {name: named_nodes(node_inventory, [name]) for name in node_inventory.groups}
+    found = list_nodes(nodes_home(), args.nodes)
     if args.json:
-        nodes = [{"name": name, **node_inventory.nodes[name].model_dump()} for name in names]
-        print(json_text({"file": str(path), "nodes": nodes, "groups": groups}, indent=1))
+        nodes = [{"name": name, **entry.model_dump()} for name, entry in found.nodes.items()]
+        print(json_text({"file": str(found.file), "nodes": nodes, "groups": found.groups}, indent=1))
         return 0
-    if not node_inventory.nodes:
-        print("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` writes one down, and")
+    if found.is_empty:
+        print("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` adds one, and")
         print("`torchdeck nodes import` shows the hosts of ~/.ssh/config")
         return 0
-    _print_table(node_inventory, names)
+    _print_table(found.nodes)
     if not args.nodes:
-        for name, members in groups.items():
+        for name, members in found.groups.items():
             print(f"group {name}: {', '.join(members)}")
     return 0
 
 
-def _print_table(node_inventory: NodeInventory, names: list[str]) -> None:
+def _print_table(nodes: Mapping[str, NodeEntry]) -> None:
     from rich.text import Text
 
     from torchdeck.cli.console import make_console
 
     console = make_console()
     width = room(console)
-    rows = [(name, *_cells(node_inventory.nodes[name])) for name in names]
+    rows = [(name, *_cells(entry)) for name, entry in nodes.items()]
     if width is not None:
         python = HEADINGS.index("PYTHON")
         rows = [(*row[:python], _tail(row[python], width // 3), *row[python + 1 :]) for row in rows]

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.console import bare_table, fitting, told, width_of
-from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
 from torchdeck.cli.output import SUCCEEDED, json_text
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from torchdeck.nodes.probe.monitoring import NodeNow, Sample
-    from torchdeck.nodes.ssh.connection import Connection
+    from torchdeck.use_cases.nodes.monitor import NodeNow, Sample
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -44,38 +44,23 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Show until Ctrl-C; 2 when there is no such node."""
-    from torchdeck.nodes.probe.monitoring import Monitor
+    from torchdeck.use_cases.nodes.chosen import choose_nodes
+    from torchdeck.use_cases.nodes.monitor import monitor
 
     news: queue.SimpleQueue[NodeNow] = queue.SimpleQueue()
-    chosen = chosen_nodes(args.nodes)
-    monitor = Monitor(chosen.entries, AskingOnce(chosen), news.put, args.interval)
-    monitor.start()
+    watched = monitor(choose_nodes(args.nodes, nodes_home(), TerminalUi()), news.put, args.interval)
     try:
         if args.json:
             while True:
-                print(json_text(_document(_next(news))), flush=True)
-        _show(monitor.now, news, args.interval)
+                now = _next(news)
+                if not now.is_up or now.sample is not None:
+                    print(json_text(_document(now)), flush=True)
+        _show(watched.now, news, args.interval)
     except KeyboardInterrupt:
         return SUCCEEDED
     finally:
-        monitor.close()
+        watched.close()
     return SUCCEEDED
-
-
-class AskingOnce:
-    """Connects; the person at the terminal is asked for each node once, and not whenever it comes back."""
-
-    def __init__(self, chosen: ChosenNodes) -> None:
-        from torchdeck.nodes.connector import Connector
-
-        self._asking = chosen.reach
-        self._silent = Connector(chosen.reach.home, credentials=chosen.reach.credentials)
-        self._asked: set[str] = set()
-
-    def __call__(self, name: str, limit: float) -> Connection:
-        reach = self._silent if name in self._asked else self._asking
-        self._asked.add(name)
-        return reach.connect(name, limit)
 
 
 def _seconds(text: str) -> float:
@@ -118,7 +103,7 @@ def _show(
 
 
 def _document(node: NodeNow) -> dict[str, Any]:
-    sample = node.sample if node.state == "up" else None
+    sample = node.sample if node.is_up else None
     return {
         "node": node.node,
         "state": node.state,
@@ -160,14 +145,14 @@ class MonitorTable:
         kept = fitting(HEADINGS, [*rows, self._widen(rows)], BY_WEIGHT, width)
         table = bare_table([HEADINGS[at] for at in kept])
         for row, node in zip(rows, nodes.values(), strict=True):
-            styles = ("bold", _STYLES.get(node.state, "dim"))
-            rest = "" if node.state == "up" else "dim"
+            styles = ("bold", _STYLES.get(node.state.value, "dim"))
+            rest = "" if node.is_up else "dim"
             table.add_row(
                 *(Text(row[at], style=styles[at] if at < 2 else rest) for at in kept if at < len(row))
             )
         left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
         below = [Text(f"no room for {', '.join(left)}", style="dim")] if left else []
-        below += [Text(node.why, style="red") for node in nodes.values() if node.state == "lost" and node.why]
+        below += [Text(node.why, style="red") for node in nodes.values() if node.is_lost and node.why]
         return Group(table, *below)
 
     def _widen(self, rows: Sequence[Sequence[str]]) -> Sequence[str]:
@@ -184,7 +169,7 @@ def _row(name: str, node: NodeNow) -> tuple[str, ...]:
 
 
 def _state(node: NodeNow) -> str:
-    if node.state != "lost":
+    if not node.is_lost:
         return node.state
     return f"lost {max(0.0, time.time() - (node.heard or node.since)):.0f} s ago"
 

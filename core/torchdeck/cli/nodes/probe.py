@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.console import bare_table, fitting, room, told
-from torchdeck.cli.nodes.lookup import ChosenNodes, chosen_nodes, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.quantities import size
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from torchdeck.nodes.probe.facts import Disk, Gpu, Interface, NodeFacts, Python
-    from torchdeck.nodes.probe.probing import Probed, Question
+    from torchdeck.use_cases.nodes.probe import Probed, Question
 
 
 HEADINGS = (
@@ -55,29 +55,23 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Probe the nodes and print; 3 if a node is unreachable, 2 if there is no such node."""
-    from torchdeck.nodes.probe.probing import Question
+    from torchdeck.use_cases.nodes.probe import Question
 
     if args.nodes == [LOCALHOST]:
         return _pythons_here(as_json=args.json)
     question = Question(deep=args.deep, others=args.json or len(args.nodes) == 1)
+    found = _found(args, question) if args.json else _shown(args, question)
     if args.json:
-        found = _found(chosen_nodes(args.nodes), question)
         print(json_text([_document(found[name]) for name in found], indent=1))
-    else:
-        found = _shown(args, question)
     reached = all(probed is not None and probed.facts is not None for probed in found.values())
     return SUCCEEDED if reached else REFUSED
 
 
 def _pythons_here(*, as_json: bool) -> int:
     """Print this machine's Pythons and environments with their packages."""
-    from torchdeck.agent.probe.environments import environments
-    from torchdeck.agent.probe.pythons import other_pythons, own_python
-    from torchdeck.nodes.probe.facts import Python
+    from torchdeck.use_cases.nodes.probe import pythons_here
 
-    told = [own_python(), *other_pythons(), *environments(Path.home(), Path.cwd())]
-    unique = {str(facts["executable"]): facts for facts in reversed(told)}
-    pythons = [Python.model_validate(facts) for facts in reversed(unique.values())]
+    pythons = pythons_here()
     if as_json:
         print(json_text([python.model_dump(mode="json") for python in pythons], indent=1))
     else:
@@ -85,11 +79,13 @@ def _pythons_here(*, as_json: bool) -> int:
     return SUCCEEDED
 
 
-def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
-    from torchdeck.nodes.probe.probing import probe_nodes
+def _found(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
+    from torchdeck.use_cases.nodes.chosen import choose_nodes
+    from torchdeck.use_cases.nodes.probe import probe
 
+    chosen = choose_nodes(args.nodes, nodes_home(), TerminalUi())
     found: dict[str, Probed | None] = dict.fromkeys(chosen.entries)
-    for probed in probe_nodes(chosen.entries, chosen.reach.connect, question):
+    for probed in probe(chosen, question):
         found[probed.node] = probed
     return found
 
@@ -97,16 +93,17 @@ def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
 def _shown(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
     """Show a table that fills as nodes answer, or one node in full; off a terminal only the final result."""
     from torchdeck.cli.console import FillingTable, make_console
-    from torchdeck.nodes.probe.probing import probe_nodes
+    from torchdeck.use_cases.nodes.chosen import choose_nodes
+    from torchdeck.use_cases.nodes.probe import probe
 
     console = make_console()
     filling = FillingTable(console)
-    chosen = chosen_nodes(args.nodes, filling.out_of_the_way)
+    chosen = choose_nodes(args.nodes, nodes_home(), TerminalUi(around=filling.out_of_the_way))
     found: dict[str, Probed | None] = dict.fromkeys(chosen.entries)
     alone = bool(args.nodes) and len(found) == 1
     with filling:
         filling.show(_table(found, room(console)))
-        for probed in probe_nodes(chosen.entries, chosen.reach.connect, question):
+        for probed in probe(chosen, question):
             found[probed.node] = probed
             filling.show(_table(found, room(console)))
         if alone:
@@ -278,11 +275,11 @@ def _lines(probed: Probed, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         offset, error = probed.clock.seconds * 1e3, probed.clock.error * 1e3
         yield "clock", f"{offset:+.0f} ms against ours (± {error:.0f})"
     for run in facts.runs:
-        state = "" if run.supervised else ", an orphan: no one looks after it"
+        state = "" if run.supervised else ", an orphan: no agent supervises it"
         pids = ", ".join(map(str, run.processes)) or "none"
         yield "runs", f"{run.run_id} of {run.user}, pids {pids}{state}"
     if facts.kills_after_logout:
-        yield "login", "its login system ends what outlives a session (KillUserProcesses=yes)"
+        yield "login", "its login system kills processes when a session ends (KillUserProcesses=yes)"
 
 
 def _disk(disk: Disk, home: str) -> str:

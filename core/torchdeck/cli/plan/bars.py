@@ -11,16 +11,7 @@ from rich.text import Text
 from torchdeck.cli.plan.lines import SERIES
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.fullness import MemoryPreview, ranks_text
-from torchdeck.plan.preview.bars import (
-    TERMS,
-    by_family,
-    capacity_in_sight,
-    facts,
-    magnified,
-    most_needed,
-    scale_of,
-)
-from torchdeck.plan.preview.data import (
+from torchdeck.plan.preview.data_share import (
     EVEN,
     DataPreview,
     amount,
@@ -29,6 +20,16 @@ from torchdeck.plan.preview.data import (
     evenness,
     policy_lines,
     source_line,
+)
+from torchdeck.plan.preview.memory_bars import (
+    TERMS,
+    by_family,
+    capacity_in_sight,
+    facts,
+    largest_part,
+    magnified,
+    most_needed,
+    scale_of,
 )
 from torchdeck.quantities import size
 
@@ -108,7 +109,10 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     lines += [Text(f"  → {change.sentence}") for change in memory.suggestions]
     if memory.verdict == "does not fit" and not memory.suggestions:
         lines.append(
-            Text(f"  nothing that was tried makes it fit; most is {next(iter(memory.decisive.terms))}")
+            Text(
+                "  no change that was tried makes it fit; the largest part is "
+                f"{largest_part(memory.decisive)[0]}"
+            )
         )
     return lines
 

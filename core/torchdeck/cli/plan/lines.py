@@ -8,11 +8,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from torchdeck.cli.console import make_console
-from torchdeck.plan.communication import Collective
+from torchdeck.plan.communication import Collective, Traffic
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import VERDICT_SIGNS
+from torchdeck.plan.preview.memory_bars import VERDICT_SIGNS
 from torchdeck.plan.preview.preview import placement_line, verdict_line
-from torchdeck.plan.preview.traffic import Traffic
 from torchdeck.quantities import brief, size
 
 
@@ -47,17 +46,17 @@ def wrapped(lines: Iterable[Text], console: Console) -> Iterator[Text]:
 def traffic_lines(traffic: Traffic) -> list[str]:
     """Lines on what each rank sends, what crosses the network, and how long that takes."""
     if not traffic.sent:
-        return ["nothing is sent: there is one rank"]
+        return ["nothing is sent: there is only one rank"]
     parts = ", ".join(map(_collective, traffic.collectives))
-    lines = [f"each rank sends {size(traffic.sent)} a step: {parts}"]
+    lines = [f"each rank sends {size(traffic.sent)} per step: {parts}"]
     if traffic.between:
         who = f"{traffic.crossing:,} rank{'' if traffic.crossing == 1 else 's'}"
-        lines.append(f"between nodes: {size(traffic.between)} a step in all, sent by {who}")
+        lines.append(f"between nodes: {size(traffic.between)} per step in total, sent by {who}")
     if traffic.seconds is not None:
-        busy = f"the links are busy for {brief(traffic.seconds)} a step or more"
-        lines.append(f"{busy}, of which some hides behind computing")
+        busy = f"the links are busy for {brief(traffic.seconds)} per step or more"
+        lines.append(f"{busy}, partly overlapped with computation")
     elif traffic.between:
-        lines.append("how long that takes is not known: say cluster.inter_node, the speed of the network")
+        lines.append("the duration is unknown: set cluster.inter_node, the speed of the network")
     return lines
 
 
@@ -120,7 +119,7 @@ def show(console: Console, *parts: RenderableType) -> None:
     console.file.write(plain.encode(console.encoding, "backslashreplace").decode(console.encoding))
 
 
-# Colours of the preview on a terminal; those of the memory terms are in `torchdeck.plan.preview.bars`.
+# Colours of the preview on a terminal; those of the memory terms are in `torchdeck.plan.preview.memory_bars`.
 #
 # Series: Okabe and Ito, "Color Universal Design", 2008; distinct with any colour vision.
 

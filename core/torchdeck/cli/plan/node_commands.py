@@ -65,7 +65,7 @@ def file_lines(code: CodeTree) -> Iterator[str]:
         named = f"  ({IGNORE_FILE} names it)" if name in code.knowingly else ""
         yield f"{_size(code, name, content):>10}  {_shown(name)}{_kind(content)}{named}"
     if code.left_out:
-        yield f"left out ({IGNORE_FILE} takes a file along that it names: !NAME):"
+        yield f"left out ({IGNORE_FILE} includes a file with !NAME):"
     for name, why in code.left_out.items():
         yield f"{'':>10}  {_shown(name)}: {why}"
 
@@ -78,10 +78,10 @@ def code_line(code: CodeTree) -> str:
     """Describe what happens to them, in one sentence."""
     count = f"{len(code.files):,} file{'' if len(code.files) == 1 else 's'} of yours"
     if code.folder:
-        return f"each run executes a copy of its own of {code.folder}: {count}, {size(code.size)}"
+        return f"each run executes its own copy of {code.folder}: {count}, {size(code.size)}"
     if code.files:
-        return f"a run executes your files where they lie; the fingerprint covers {count}"
-    return "a run executes nothing of yours"
+        return f"a run uses your files in place; the fingerprint covers {count}"
+    return "a run executes none of your files"
 
 
 def _size(code: CodeTree, name: str, content: str) -> str:

@@ -7,7 +7,7 @@ import unicodedata
 from xml.sax.saxutils import escape
 
 from torchdeck.cli.plan.placement import cut, node_name
-from torchdeck.plan.preview.bars import TERMS
+from torchdeck.plan.preview.memory_bars import TERMS
 from torchdeck.shown_text import shown
 
 # Colours and fonts of the picture; dark if the viewer prefers it.

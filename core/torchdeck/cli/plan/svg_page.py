@@ -24,8 +24,22 @@ from torchdeck.cli.plan.svg_canvas import (
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.fullness import MemoryPreview, ranks_text
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import by_family, capacity_in_sight, facts, magnified, most_needed, scale_of
-from torchdeck.plan.preview.data import DataPreview, amount, deviation, evenness, policy_lines, source_line
+from torchdeck.plan.preview.data_share import (
+    DataPreview,
+    amount,
+    deviation,
+    evenness,
+    policy_lines,
+    source_line,
+)
+from torchdeck.plan.preview.memory_bars import (
+    by_family,
+    capacity_in_sight,
+    facts,
+    magnified,
+    most_needed,
+    scale_of,
+)
 from torchdeck.plan.preview.preview import headline, placement_line, verdict_line
 from torchdeck.plan.preview.rank_grid import RankGrid, RankGridNode
 from torchdeck.quantities import size
@@ -82,7 +96,7 @@ def _sections(preview: Preview) -> Iterator[tuple[str, Draw]]:
     if data is not None:
         yield "Data", lambda canvas, x, y, width: draw_data(canvas, data, x, y, width)
     if memory is not None:
-        yield "Memory of a rank", lambda canvas, x, y, width: draw_memory(canvas, memory, x, y, width)
+        yield "Memory per rank", lambda canvas, x, y, width: draw_memory(canvas, memory, x, y, width)
     if preview.traffic is not None:
         sentences = tuple(traffic_lines(preview.traffic))
         yield "Communication", lambda canvas, x, y, width: draw_lines(canvas, sentences, x, y, width)
@@ -174,7 +188,7 @@ def draw_memory(canvas: Canvas, memory: MemoryPreview, x: float, y: float, width
     capacity = any(capacity_in_sight(group, scale) for group in shown)
     top += _marks(canvas, x, top, capacity=capacity)
     if enlarged := magnified(shown, scale):
-        canvas.text(x, top + BODY, f"{enlarged}, and the capacity lies far beyond", "dim")
+        canvas.text(x, top + BODY, f"{enlarged}, and the capacity is far beyond", "dim")
         top += LINE
     for text in [*facts(memory), *(f"→ {change.sentence}" for change in memory.suggestions)]:
         for line in wrapped(text, BODY, width):
@@ -221,7 +235,7 @@ def _marks(canvas: Canvas, x: float, y: float, *, capacity: bool) -> float:
     """Draw the meaning of the lines next to a bar; return the height it takes."""
     left, base = x, y + _LEGEND - 2
     canvas.rect(left, base - 5, 12, _RANGE, "text")
-    label = "where the peak is expected"
+    label = "expected range of the peak"
     canvas.text(left + 18, base, label, "dim", size=_LEGEND)
     if capacity:
         left += 18 + text_width(label, _LEGEND) + 20
@@ -319,7 +333,7 @@ def _squares(canvas: Canvas, board: RankGrid, x: float, y: float, width: float) 
         nodes = board.nodes[first.node_rank : last.node_rank + 1]
         count = f"{len(nodes):,} node{'' if len(nodes) == 1 else 's'} of {kind_line(first)}"
         ranks = f"ranks {first.first_rank:,} to {last.last_rank:,}"
-        canvas.text(x, top + BODY, f"{count}, a square each: {ranks}", room=width)
+        canvas.text(x, top + BODY, f"{count}, one square each: {ranks}", room=width)
         half = width / 2 - 16
         names = [fitted_name(node.name, BODY, half) for node in (first, last)]
         canvas.text(x, top + LINE + BODY, " to ".join(dict.fromkeys(names)), "dim", room=width)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, USAGE, json_text
-from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 
@@ -24,7 +24,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         help="remove a finished run with its checkpoints",
         description="Remove a finished run with the checkpoints in its folder, here and on its nodes. A node "
         "on which one of its processes is alive keeps it. Exits with 3 if something is left. On a "
-        "terminal it asks first; without a terminal it does not.",
+        "terminal it asks first.",
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     where = parser.add_mutually_exclusive_group()
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
     """Ask for confirmation on the terminal."""
-    from torchdeck.agent.snapshots.results import written_beside
+    from torchdeck.agent.snapshots.written_files import written_beside
     from torchdeck.runs.follower import read_run
 
     try:
@@ -75,7 +75,7 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
         what = f"run {layout.root.name}, which cannot be read,"
     where = f", here and on {', '.join(nodes)}" if nodes else ""
     if beside := written_beside(layout):
-        what += f", {len(beside):,} files that its program wrote beside its code"
+        what += f", {len(beside):,} files that its program wrote next to its code"
     question = f"Delete {what} and the checkpoints in it{where}? (yes/no) "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("yes", "y")

@@ -12,8 +12,8 @@ from torchdeck.cli.output import json_text, write_log_line
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.links import LinkState
-from torchdeck.runs.output import OutputLine
-from torchdeck.runs.state import CheckpointSeen
+from torchdeck.runs.rank_output import OutputLine
+from torchdeck.runs.run_state import CheckpointSeen
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
@@ -59,6 +59,7 @@ class PlainDisplay:
     def __init__(self) -> None:
         self._shown = -PROGRESS_INTERVAL
         self._last = ""
+        self._why = ""
         self._directory = ""
         self._held_back: TrainingProgress | None = None
         self._sending = -PROGRESS_INTERVAL
@@ -67,10 +68,11 @@ class PlainDisplay:
         self._directory = directory
         ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
         _line(f"run {view.id}: {view.target} on {ranks}")
-        _line(f"everything about it is in {directory}")
+        _line(f"run directory: {directory}")
 
     def state(self, view: RunView) -> None:
         attempt = f" ({attempt_text(view)})" if view.attempt is not None and view.attempt > 1 else ""
+        self._why = view.why
         if not view.is_over:
             _line(f"{view.state}{attempt}{f': {view.why}' if view.why else ''}")
 
@@ -97,11 +99,12 @@ class PlainDisplay:
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
         took = "" if checkpoint.seconds is None else f" in {checkpoint.seconds:.2f} s"
         step, name = checkpoint.step, PurePath(checkpoint.path).name
-        what = name if step is None else f"of step {step}"
+        what = name if step is None else f"of {'about ' * checkpoint.about}step {step}"
         _line(f"checkpoint {what} saved{took}")
 
     def note(self, text: str) -> None:
-        _line(text)
+        if text != self._why:  # it stands behind the state already
+            _line(text)
 
     def tick(self) -> None:
         if self._held_back is not None and time.monotonic() - self._shown >= PROGRESS_INTERVAL:
@@ -165,9 +168,13 @@ def attempt_text(view: RunView) -> str:
     """Return `attempt 2, from step 200`."""
     found = [attempt for attempt in view.attempts if attempt.number == view.attempt]
     step = found[-1].resume_step if found else None
+    seen = view.checkpoint
+    about = (
+        "about " if seen is not None and seen.about and found[-1:] and found[-1].resume == seen.path else ""
+    )
     smaller = [attempt.world_size for attempt in found if attempt.world_size not in (None, view.world_size)]
     ranks = "".join(f", {count} rank{'' if count == 1 else 's'} of {view.world_size}" for count in smaller)
-    return f"attempt {view.attempt}" + ("" if step is None else f", from step {step}") + ranks
+    return f"attempt {view.attempt}" + ("" if step is None else f", from {about}step {step}") + ranks
 
 
 def _line(text: str) -> None:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.output import json_text
+from torchdeck.cli.runs.chosen_run import registry, says_what_is_wrong, whole_number
 from torchdeck.cli.runs.fencing import keep_fencing
-from torchdeck.cli.runs.lookup import registry, says_what_is_wrong, whole_number
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, metric, moment
 from torchdeck.runs import reasons
 from torchdeck.runs.registry import UnreadableRun
-from torchdeck.runs.script_progress import script_state
-from torchdeck.runs.state import RunState
-from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
-from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, script_state, time_left
 from torchdeck.runs.view import RunView
 
-HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "LOSS", "LEFT")
+HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "LOSS", "HELD-OUT", "LEFT")
+WITH_LOSS = 100
+"""Newest runs whose metrics are read although they are over."""
+HELDOUT = HEADINGS.index("HELD-OUT")
 UNREADABLE = "UNREADABLE"
 STATES = (*(state.value for state in RunState), UNREADABLE)
+HUNG = ", hung"
+"""Shown after the state of a run with ranks that make no progress."""
 UNFOLLOWED = "?"
 """Shown after the state of a run without a controller here: the state is as old as the last report."""
 
@@ -53,7 +57,11 @@ def run(args: argparse.Namespace) -> int:
     for item in found:
         if isinstance(item, RunView):
             keep_fencing(RunLayout(runs.folder / item.id), item)
-    progress = {item.id: _progress(runs.folder, item) for item in found if isinstance(item, RunView)}
+    views = [item for item in found if isinstance(item, RunView)]
+    progress = {
+        item.id: _progress(runs.folder, item, with_loss=number < WITH_LOSS)
+        for number, item in enumerate(views)
+    }
     if args.json:
         print(json_text([_row(item, progress.get(item.id)) for item in found], indent=1))
         return 0
@@ -63,8 +71,10 @@ def run(args: argparse.Namespace) -> int:
         else:
             print("there are no runs yet; `torchdeck init` writes a first run.toml")
         return 0
-    rows = [HEADINGS, *(_cells(item, progress.get(item.id)) for item in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    cells = [_cells(item, progress.get(item.id)) for item in found]
+    shown = [column for column in range(len(HEADINGS)) if column != HELDOUT or _any_in(cells, column)]
+    rows = [[row[column] for column in shown] for row in (HEADINGS, *cells)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     now = time.time()
@@ -75,14 +85,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _any_in(cells: Sequence[Sequence[str]], column: int) -> bool:
+    return any(row[column].strip("-") for row in cells)
+
+
 def _state(item: RunView | UnreadableRun) -> str:
     return UNREADABLE if isinstance(item, UnreadableRun) else item.state.value
 
 
-def _progress(folder: Path, item: RunView) -> TrainingProgress | None:
-    """Return the progress of a run that trains now; of a script that is over, its last step and total."""
+def _progress(folder: Path, item: RunView, *, with_loss: bool) -> TrainingProgress | None:
+    """Return the progress of a run that trains now; of a script that is over, where it ended."""
     layout = RunLayout(folder / item.id)
-    if item.state in (RunState.RUNNING, RunState.STOPPING):
+    trains = item.state in (RunState.RUNNING, RunState.STOPPING)
+    if trains or (with_loss and item.kind != "recipe"):
         try:
             return ProgressReader(layout).read(item)
         except (OSError, NewerFormatError):
@@ -100,6 +115,7 @@ def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> di
         "id": item.id,
         "name": item.name,
         "state": item.state.value,
+        "hung": item.is_hung,
         "why": item.why,
         "created": item.created,
         "started": item.started,
@@ -117,21 +133,29 @@ def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> di
 
 def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> tuple[str, ...]:
     if isinstance(item, UnreadableRun):
-        return item.id, "-", UNREADABLE, item.why, "", "", "", ""
-    took = duration(item.ended - item.started) if item.ended and item.started else "-"
+        return item.id, "-", UNREADABLE, item.why, "", "", "", "", ""
+    took = _took(item)
     step = _step(item, progress)
     total = "" if progress is None or progress.total is None else f"/{progress.total}"
     shown = "-" if step is None else f"{step}{total}"
     loss = "-" if progress is None or progress.loss is None else metric(progress.loss)
+    heldout = "-" if progress is None or progress.heldout_loss is None else metric(progress.heldout_loss)
     left = "-" if progress is None or progress.eta is None else time_left(progress.eta)
-    state = item.state.value if item.followed_until is None else f"{item.state.value}{UNFOLLOWED}"
-    return item.id, item.name, state, moment(item.started), took, shown, loss, left
+    hung = HUNG if item.is_hung else ""
+    state = f"{item.state_word}{hung}{'' if item.followed_until is None else UNFOLLOWED}"
+    return item.id, item.name, state, moment(item.started), took, shown, loss, heldout, left
+
+
+def _took(item: RunView) -> str:
+    """Return its duration; while it runs, the time since its start, or until the last report of it."""
+    ended = item.ended if item.is_over else item.followed_until or time.time()
+    return duration(max(0.0, ended - item.started)) if ended and item.started else "-"
 
 
 def _step(item: RunView, progress: TrainingProgress | None) -> int | None:
     """Return the step of training; for a run that is over, that of its last checkpoint if nothing else."""
     if progress is not None and progress.step is not None:
         return progress.step
-    if item.ranks and item.ranks[0].step is not None:
-        return item.ranks[0].step
+    if item.ranks and item.ranks[0].step is not None and (item.ranks[0].step or item.kind == "recipe"):
+        return item.ranks[0].step  # a script that reports nothing has no step, not step 0
     return item.checkpoint.step if item.checkpoint is not None else None

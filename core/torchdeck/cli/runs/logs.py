@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
-from torchdeck.cli.output import USAGE, json_text, write_log_line
-from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong, whole_number
+from torchdeck.cli.output import USAGE, json_text, unguarded, write_log_line
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong, whole_number
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.logs.log_ends import LogEnds
-from torchdeck.runs.output import OutputFollower, OutputLine
+from torchdeck.runs.rank_output import OutputFollower, OutputLine, overwritten
+from torchdeck.shown_text import shown, shown_log
 
 POLL = 0.2
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputFollower(layout, streams=streams, rank=args.rank, positions=positions)
     if args.follow:
         _follow(layout, output, chosen)
-    chosen.print(output.read_rest())
+    chosen.print_rest(output)
     return 0
 
 
@@ -123,6 +124,32 @@ class _Chosen:
             else:
                 write_log_line("" if self._bare else f"[rank {line.rank}] ", line.text, sys.stdout)
 
+    def print_rest(self, output: OutputFollower) -> None:
+        """Print all that is left; plain text in blocks, as a log may have gigabytes."""
+        if self._as_json or self._pattern is not None:
+            self.print(output.read_rest())
+            return
+        for rank, block in output.read_rest_blocks():
+            write_log_block("" if self._bare else f"[rank {rank}] ", block, sys.stdout)
+
+
+_PLAIN = bytes((0x09, 0x0A, *range(0x20, 0x7F)))
+"""Characters that are shown as they are: tab, line feed and printable ASCII."""
+
+
+def write_log_block(head: str, block: bytes, stream: TextIO) -> None:
+    """Write whole lines that a rank printed as `write_log_line` does each; fast if they are plain ASCII."""
+    head, out = shown(head), unguarded(stream)
+    if not block.translate(None, _PLAIN):
+        text = block.decode("ascii")
+        if head:
+            text = head + text[:-1].replace("\n", f"\n{head}") + "\n"
+        out.write(text)
+        return
+    lines = block[:-1].decode("utf-8", "replace").split("\n")
+    safe = (line if line.isprintable() else shown_log(overwritten(line), colours=True) for line in lines)
+    out.write("".join([f"{head}{line}\n" for line in safe]))
+
 
 def moment_of(text: str) -> float:
     """Return the unix time that `10m`, `14:30` (today) or `2026-01-31T14:30` names.
@@ -140,6 +167,6 @@ def moment_of(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write how long ago (90s, 10m, 2h, 1d12h), a time of today (14:30), or a "
+            f"{text!r} is not a time: give how long ago (90s, 10m, 2h, 1d12h), a time of today (14:30), or a "
             "date with or without a time (2026-01-31T14:30)"
         ) from None

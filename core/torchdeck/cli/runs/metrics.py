@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import USAGE, json_text
-from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.metrics.export import Selection
 
 WHOLE = 1e15
@@ -53,7 +54,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="leave out rows of steps that a later attempt repeated from a checkpoint",
     )
-    parser.add_argument("--json", action="store_true", help="the table as one JSON array")
+    parser.add_argument(
+        "--goodput",
+        action="store_true",
+        help="share of the time that trained, what the rest went to, and the energy of the GPUs",
+    )
+    parser.add_argument("--json", action="store_true", help="the table as one JSON array; goodput: an object")
     parser.set_defaults(handler=run)
 
 
@@ -62,15 +68,22 @@ def run(args: argparse.Namespace) -> int:
     """Show or export; 2 if there is nothing of that name, or the export cannot be made."""
     from torchdeck.metrics import RunMetrics
     from torchdeck.metrics.export import ExportError, export, select
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.metric_damage import MetricDamage
 
     contradiction = _contradiction(args)
     if contradiction is not None:
         print(f"torchdeck: {contradiction}", file=sys.stderr)
         return USAGE
-    metrics = RunMetrics(find_run(args.id).root)
+    layout = find_run(args.id)
+    if args.goodput:
+        return _show_goodput(layout, as_json=args.json)
+    metrics = RunMetrics(layout.root)
     metrics.refresh()
     for problem in metrics.problems:
         print(f"torchdeck: left out: {problem}", file=sys.stderr)
+    for sentence in MetricDamage(layout).look(sys.maxsize, is_over=read_run(layout).is_over):
+        print(f"torchdeck: {sentence}", file=sys.stderr)
     try:
         selection = select(
             metrics, names=args.name, ranks=args.rank, system=args.system, effective=args.effective
@@ -90,7 +103,27 @@ def _contradiction(args: argparse.Namespace) -> str | None:
         return f"--out needs --format: one of {', '.join(FORMATS)}"
     if args.format is not None and args.json:
         return "--json is for the table; for rows as JSON: --format jsonl"
+    if args.goodput and (args.format is not None or args.name or args.rank or args.system):
+        return "--goodput is of the whole run: it takes no option but --json"
     return None
+
+
+def _show_goodput(layout: RunLayout, *, as_json: bool) -> int:
+    """Print how the run's time was spent; 2 if no rank has written a metric."""
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.goodput.reading import read_goodput
+    from torchdeck.runs.goodput.texts import goodput_lines
+
+    found = read_goodput(layout, read_run(layout))
+    if found is None:
+        print("torchdeck: no rank has written metrics: how the time was spent is not known", file=sys.stderr)
+        return USAGE
+    if as_json:
+        print(json_text(found.to_json(), indent=2))
+        return 0
+    for line in goodput_lines(found):
+        print(line)
+    return 0
 
 
 def _show(selection: Selection, *, as_json: bool) -> None:
@@ -119,7 +152,7 @@ def _shown(name: str, value: float | str) -> str:
 
 def _table(selection: Selection) -> list[dict[str, Any]]:
     """Return the newest row of each series."""
-    from torchdeck.metrics.export.rows import json_number
+    from torchdeck.metrics.export.formats import json_number
 
     table = []
     for name, owner in selection.keys:

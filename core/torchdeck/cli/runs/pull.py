@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
-from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         pulled = [asdict(each) for each in found.pulled]
         print(json_text({"pulled": pulled, "problems": list(found.problems)}, indent=1))
     elif not found.pulled and not found.problems:
-        print("there is nothing to pull: the run's nodes have made nothing that is not here")
+        print("there is nothing to pull: everything that the run's nodes have is already here")
     for problem in found.problems:
         print(f"torchdeck: {problem}", file=sys.stderr)
     return REFUSED if found.problems else SUCCEEDED

@@ -11,25 +11,27 @@ from contextlib import suppress
 from typing import Any
 
 from torchdeck.cli.output import json_text
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.runs.fencing import keep_fencing
-from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import DEFECT, table_lines
-from torchdeck.runs.failure import Recognised, diagnose
+from torchdeck.runs.failure import diagnose
+from torchdeck.runs.failures.chapter import Recognised
 from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
+from torchdeck.runs.metric_damage import MetricDamage
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.script_progress import origins_sentence, script_state
-from torchdeck.runs.state import AttemptView, RankView
+from torchdeck.runs.run_state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.training_progress import callback_failures, origins_sentence, script_state
 from torchdeck.runs.view import RunView
 
 POLL = 0.5
-_NEWS = ("state", "why", "attempt", "checkpoint", "hangs")
+_NEWS = ("state", "why", "attempt", "checkpoint", "hangs", "stragglers")
 """Fields of a run whose change is worth a new display."""
 _WIDTH = 100
 """Characters per line of advice."""
@@ -85,9 +87,14 @@ def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argp
 def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse.Namespace) -> None:
     from torchdeck.runs.audit.audit import audit_run
     from torchdeck.runs.audit.samples import Limits
+    from torchdeck.runs.goodput.reading import read_goodput
+    from torchdeck.runs.goodput.texts import goodput_lines
 
     audit = audit_run(layout, view, Limits.none() if args.audit_all else None)
-    known = diagnose(layout, view)
+    goodput = None
+    with suppress(OSError):  # a file may have been removed
+        goodput = read_goodput(layout, view)
+    known, damage = diagnose(layout, view), MetricDamage(layout).look(is_over=view.is_over)
     if args.json:
         script = None if view.kind == "recipe" else script_state(layout, view.world_size or 1)
         value = {
@@ -95,17 +102,21 @@ def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse
             "origins": {}
             if script is None
             else {fact: origin.name for fact, origin in script.origins.items()},
+            "damaged_metrics": list(damage),
+            "callback_failures": list(callback_failures(layout)),
             "audit": None if audit is None else audit.to_json(),
             "links": {} if links is None else {name: link.to_json() for name, link in links.nodes.items()},
             "advice": None if known is None else known.to_json(),
+            "goodput": None if goodput is None else goodput.to_json(),
         }
         print(json_text({**view.to_json(), **value}, indent=1))
         return
     head, *rest = summary_lines(view, audit=audit)
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     advice = () if known is None else advice_lines(known)
-    nodes = [] if view.is_over else _nodes(layout, links)
-    late = (*_unfollowed(view), *_unfenced(view))
+    nodes = [*(() if view.is_over else _nodes(layout, links))]
+    nodes += () if goodput is None else (f"  {line}" for line in goodput_lines(goodput))
+    late = (*_unfollowed(view), *_unfenced(view), *(f"  {each}" for each in damage))
     for line in (head, *late, *_facts(view, layout), *nodes, *table, *rest, *advice):
         _say(line)
 
@@ -144,7 +155,7 @@ def _unfenced(view: RunView) -> Iterator[str]:
     """Nodes on which a lost run may still be alive."""
     if view.unfenced:
         nodes = ", ".join(view.unfenced)
-        yield f"  node {nodes} has not answered since: what may still run there is ended when it does"
+        yield f"  node {nodes} has not answered since: anything still running there is ended when it does"
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
@@ -174,6 +185,7 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     origins = "" if script is None else origins_sentence(script)
     if origins:
         yield f"  progress: {origins}"
+    yield from (f"  {failure}" for failure in callback_failures(layout))
     code = code_sentence(read_json(layout.plan))
     if code:
         yield f"  {code}"
@@ -183,14 +195,14 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
 def _progress(rank: RankView, view: RunView) -> str:
     """Return a rank's progress; a script that counts no steps reports none and is never stalled."""
     counts = bool(rank.step or rank.total)
-    if not counts and view.kind != "recipe" and rank.phase in ("", "starting"):
-        return "no progress reported"
+    if not counts and view.kind != "recipe" and rank.phase in ("", "starting", "running"):
+        return "running, reports no progress" if rank.phase == "running" else "no progress reported"
     step = f" step {rank.step}" if counts and rank.step is not None else ""
     if rank.exit is not None:
         return f"ended{step} ({rank.exit.signal or f'exit code {rank.exit.code}'})"
     still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
     if view.followed_until is not None:
-        still = " when it was heard of last"
+        still = " at the last report"
     return f"{rank.phase or 'no progress reported'}{step}{still}"
 
 
@@ -206,7 +218,7 @@ def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
     for name in filter(None, names):
         link = known.get(name)
         if link is None:
-            how = "no link: it is this machine, or shares this folder"
+            how = "no connection needed: it is this machine, or shares this folder"
         elif links is not None and links.is_fresh(now):
             how = reasons.link_word(link, now)
         else:

@@ -46,15 +46,22 @@ def start_and_watch(request: StartRequest, *, detach: bool, as_json: bool) -> in
 
 
 def watch_run(
-    layout: RunLayout, controller: DetachedProcess | None, signals: FrontEndSignals, *, as_json: bool
+    layout: RunLayout,
+    controller: DetachedProcess | None,
+    signals: FrontEndSignals,
+    *,
+    as_json: bool,
+    after_attempt: int = 0,
 ) -> int:
-    """Show a run until it is over; the exit code that says how it ended."""
+    """Show a run until it is over, with the output of attempts after `after_attempt`; the exit code that says
+    how it ended.
+    """
     from torchdeck.cli.runs.watch import Watch, display_for
     from torchdeck.contract.journal import NewerFormatError
 
     try:
         display = display_for(layout.root.name, as_json=as_json, attached=signals.attached)
-        return Watch(layout, display, signals, controller).run()
+        return Watch(layout, display, signals, controller, after_attempt=after_attempt).run()
     except NewerFormatError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return USAGE
@@ -79,7 +86,7 @@ def _leave(layout: RunLayout, *, as_json: bool) -> int:
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
     if args.plan is not None:
-        from torchdeck.use_cases.control import run_controller
+        from torchdeck.use_cases.controller_process import run_controller
 
         return run_controller(Path(args.plan))
     if args.queue:

@@ -14,12 +14,13 @@ from rich.text import Text
 
 from torchdeck.cli.console import make_console
 from torchdeck.cli.runs.display import attempt_text
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import duration
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import DEFECT, Audit
 from torchdeck.runs.links import LinkState
-from torchdeck.runs.output import OutputLine
-from torchdeck.runs.state import CheckpointSeen, RunState
+from torchdeck.runs.rank_output import OutputLine
+from torchdeck.runs.run_state import CheckpointSeen, RunState
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
@@ -125,7 +126,7 @@ class TerminalDisplay:
         if view is None:
             return []
         head = Text.assemble(
-            (view.state.value, COLOURS.get(view.state, "")),
+            (view.state_word, "" if view.is_ended_watch else COLOURS.get(view.state, "")),
             f"  {duration(time.monotonic() - self._since)}",
             f"  {view.why}" if view.why else "",
         )
@@ -134,6 +135,8 @@ class TerminalDisplay:
         if not view.is_over:
             hint = "ends it now" if view.state is RunState.STOPPING else "stops"
             keys = f"Ctrl-C leaves, Ctrl-\\ {hint}" if self._attached else f"Ctrl-C {hint}"
+            if view.kind == WATCHED:  # who attached to it cannot end it by a key
+                keys = "Ctrl-C leaves" if self._attached else "Ctrl-C ends the watch"
             head.append(f"   {keys}", style="dim")
         return [head, *self._sending_lines(), *self._progress_lines()]
 

@@ -15,28 +15,26 @@ from torchdeck.cli.output import BROKEN_PIPE_EXIT, RUN_FAILED, STOPPED, is_unrea
 from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.foreign import refuse_stop
 from torchdeck.runs.links import LinkState
-from torchdeck.runs.node_troubles import NodeTrouble
-from torchdeck.runs.output import OutputFollower
-from torchdeck.runs.state import CheckpointSeen, RunState
+from torchdeck.runs.node_troubles import NodeTrouble, TroubleKind
+from torchdeck.runs.outcome import START_GRACE
+from torchdeck.runs.rank_output import OutputFollower
+from torchdeck.runs.run_state import CheckpointSeen, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
-from torchdeck.runs.view import START_GRACE, RunView
+from torchdeck.runs.view import RunView
 from torchdeck.use_cases.kept_controller import KeptController
-from torchdeck.use_cases.stop_request import PendingStop, StopRequest, request_stop
+from torchdeck.use_cases.stop import PendingStop, StopRequest, request_stop
 from torchdeck.use_cases.ui import QuietUi
 
 QUICK = 0.025
-"""Seconds between two polls while things happen, and between two checks whether a journal has grown."""
+"""Seconds between two checks whether a journal has grown."""
 SLOW = 0.25
-QUICK_TIME = 60.0
-"""Seconds after a change of state during which journals are checked."""
-PATIENCE = 0.1
-"""Share of the time since the last news to wait before the next poll: polls take time that starting ranks
-need.
-"""
+"""Seconds between two polls while none grows."""
 PROGRESS_INTERVAL = 0.5
 
 
@@ -62,13 +60,16 @@ class Watch:
         display: Display,
         signals: FrontEndSignals,
         controller: DetachedProcess | None = None,
+        *,
+        after_attempt: int = 0,
     ) -> None:
+        """Watch; output of attempts up to `after_attempt` was shown before."""
         self._layout = layout
         self._display = display
         self._signals = signals
         self._controller = controller
         self._follower = RunFollower(layout)
-        self._output = OutputFollower(layout)
+        self._output = OutputFollower(layout, after_attempt=after_attempt)
         self._progress = ProgressReader(layout)
         self._progress_due = 0.0
         self._shown_progress: TrainingProgress | None = None
@@ -78,8 +79,8 @@ class Watch:
         self._kept = KeptController(layout)
         self._last: RunView | None = None
         self._said: set[str] = set()
+        self._has_output = False
         self._node_notes = NodeNotes()
-        self._changed = self._news = time.monotonic()
 
     def run(self) -> int:
         """Watch until the run is over or this process is to leave; return the exit code.
@@ -112,12 +113,8 @@ class Watch:
         return self._end(view)
 
     def _wait(self) -> None:
-        """Wait for the next poll: return at once if a journal has grown, while that is likely."""
-        now = time.monotonic()
-        if not self._is_quick():
-            time.sleep(SLOW)
-            return
-        until = now + min(SLOW, max(QUICK, PATIENCE * (now - self._news)))
+        """Wait for the next poll; return at once if a journal has grown, or a signal came."""
+        until = time.monotonic() + SLOW
         journals = self._journals()
         written, asked = _written(journals), self._asked()
         while time.monotonic() < until and (_written(journals), self._asked()) == (written, asked):
@@ -173,14 +170,13 @@ class Watch:
             view.why,
             view.attempt,
         ):
-            self._changed = self._news = time.monotonic()
             self._display.state(view)
-        if view.checkpoint is not None and _is_news(view.checkpoint, before):
+        if view.checkpoint is not None and is_news(view.checkpoint, view, before):
             self._display.checkpoint(view.checkpoint)
         self._show_warnings(view)
         self._last = view
         for line in self._output.read_new():
-            self._news = time.monotonic()
+            self._has_output = True
             self._display.output(line)
         self._show_sending()
         self._show_progress(view)
@@ -212,17 +208,14 @@ class Watch:
             self._shown_progress = progress
             self._display.progress(progress)
 
-    def _is_quick(self) -> bool:
-        view = self._last
-        settled = view is not None and view.state in (RunState.RUNNING, RunState.QUEUED)
-        return not settled or time.monotonic() - self._changed < QUICK_TIME
-
     def _answer(self) -> None:
         """Turn the stop key into requests: once a stop with a checkpoint, twice a stop now."""
         if self._signals.interrupts <= self._answered:
             return
         self._answered += 1
-        if self._answered == 1:
+        if self._last is not None and self._last.kind == WATCHED:
+            self._ask(now=False)  # it is refused, with the reason
+        elif self._answered == 1:
             self._ask(now=False)
             self._display.note(
                 f"stopping: the ranks finish the step, save and exit ({self._signals.stop_key} again ends "
@@ -236,6 +229,8 @@ class Watch:
 
     def _ask(self, *, now: bool) -> None:
         try:
+            if self._last is not None:
+                refuse_stop(self._last)
             self._pending = request_stop(StopRequest(self._layout, "terminal", now=now, ask=False), QuietUi())
         except Refusal as error:
             self._display.note(str(error))
@@ -245,13 +240,13 @@ class Watch:
             try:
                 self._pending.look(view)
             except Refusal as error:
-                self._display.note(f"the request cannot be handed over yet: {error}")
+                self._display.note(f"the request cannot be delivered yet: {error}")
 
     def _keep_controller(self, view: RunView) -> None:
         """Restart a controller that was killed."""
         try:
             if self._kept.look(view):
-                self._display.note("the run's controller was gone: another one was started")
+                self._display.note("the run's controller had ended: a new one was started")
         except Refusal as error:
             self._display.note(f"the run has no controller: {error}")
 
@@ -264,7 +259,7 @@ class Watch:
         log: list[str] = []
         with suppress(OSError):
             log = self._layout.controller_log.read_text("utf-8", "replace").strip().splitlines()
-        self._display.note(f"the controller ended before it began: {log[-1] if log else 'it wrote nothing'}")
+        self._display.note(f"the controller ended before it began: {log[-1] if log else 'no output'}")
         self._display.end(view)
         return True
 
@@ -283,6 +278,11 @@ class Watch:
         if view.is_over:
             return view.exit_code
         again = f"the run continues: torchdeck runs attach {view.id}"
+        if view.kind == WATCHED:
+            again = (
+                f"the watch continues: `torchdeck runs attach {view.id}` shows it, "
+                f"`torchdeck watch --end {view.id}` ends it"
+            )
         self._display.note(again)
         return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
 
@@ -296,10 +296,17 @@ def _written(journals: Sequence[Path]) -> list[int]:
     return sizes
 
 
-def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
-    """Return whether it is another checkpoint; the same one on another node's disk is not."""
-    known = None if before is None else before.checkpoint
-    return known is None or (known.step, Path(known.path).name) != (found.step, Path(found.path).name)
+def is_news(found: CheckpointSeen, view: RunView, before: RunView | None) -> bool:
+    """Return whether the run has just saved this checkpoint. The same one on another node's disk, or under
+    another name, is no news, and neither is one that an earlier attempt had saved before watching began.
+    """
+    if before is None:
+        begun = view.attempts[-1].started if view.attempts and view.attempt is not None else None
+        return begun is not None and found.time is not None and found.time >= begun
+    known = before.checkpoint
+    if known is None or known.step != found.step:
+        return True
+    return found.step is None and Path(known.path).name != Path(found.path).name
 
 
 # Node messages of a terminal that watches a run: each problem once, repeated later, and its end.
@@ -321,7 +328,7 @@ class NodeNotes:
     """Notes about nodes while a run is watched."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._said: dict[tuple[str, TroubleKind], _Said] = {}
 
     def lines(self, troubles: Iterable[NodeTrouble], now: float) -> list[str]:
         """Return the lines to print now for all current problems (`now` in unix seconds)."""

@@ -17,7 +17,7 @@ from torchdeck.config.rules.table_rules import CHECKPOINT_RULES, ESTIMATE_RULES,
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.trainers.roles import ROLES
+from torchdeck.trainers.metric_roles import ROLES
 
 # Contradictions of the options of DeepSpeed's ZeRO.
 
@@ -41,7 +41,7 @@ def offloaded_parameters(given: Given) -> Iterator[Finding]:
 def fp16(given: Given) -> Iterator[Finding]:
     """DeepSpeed has a loss scaler of its own, which would scale again what Torchdeck's has scaled."""
     if given.config.distributed.strategy == "deepspeed" and given.config.training.precision == "fp16":
-        wrong = "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not follow"
+        wrong = "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not support"
         right = '"bf16" or "fp32", or another distributed.strategy'
         yield Finding(("training", "precision"), wrong, right, (_STRATEGY,))
 
@@ -54,7 +54,7 @@ def ema(given: Given) -> Iterator[Finding]:
     stage = distributed.deepspeed.zero_stage
     if stage == _WEIGHTS_DIVIDED or training.precision != "fp32":
         where = "zero_stage = 3" if stage == _WEIGHTS_DIVIDED else f'precision = "{training.precision}"'
-        wrong = f"under DeepSpeed with {where} no rank computes with whole fp32 weights to average"
+        wrong = f"under DeepSpeed with {where} no rank has whole fp32 weights to average"
         right = 'no ema, or distributed.strategy = "fsdp"'
         yield Finding(("training", "ema"), wrong, right, (_STAGE, _STRATEGY, ("training", "precision")))
 
@@ -73,7 +73,7 @@ def early_stopping(given: Given) -> Iterator[Finding]:
     """Patience is counted in evaluations, and min_delta is in the unit they are compared in."""
     training = given.config.training
     if training.patience is not None and training.eval_every is None:
-        wrong = "patience counts evaluations, and there are none: training.eval_every is absent"
+        wrong = "patience counts evaluations, and there are none: training.eval_every is not set"
         yield Finding(_PATIENCE, wrong, "training.eval_every = 100, or no patience", (_EVAL_EVERY,))
     if training.min_delta and training.patience is None:
         wrong = "it has no effect without training.patience"
@@ -88,7 +88,7 @@ def profile_steps(given: Given) -> Iterator[Finding]:
     first, last = window
     right = "two steps from 1 on, the second not before the first, such as [10, 12]"
     if first < 1 or last < first:
-        yield Finding(_PROFILE_STEPS, f"steps {first} to {last} are no part of a training", right)
+        yield Finding(_PROFILE_STEPS, f"steps {first} to {last} are outside of the training", right)
     elif steps is not None and first > steps:
         wrong = f"training ends at step {steps}, before step {first}"
         yield Finding(_PROFILE_STEPS, wrong, f"steps up to {steps}", (_STEPS,))
@@ -129,7 +129,7 @@ def one_kind(given: Given) -> Iterator[Finding]:
     kinds = [path for path in RUN_KINDS if given.written(path)]
     if not kinds:
         right = 'exactly one of recipe, script and module in [run], such as recipe = "byte-gpt"'
-        yield Finding(("run",), "it does not say what to run", right, RUN_KINDS)
+        yield Finding(("run",), "neither recipe, script nor module is set", right, RUN_KINDS)
     for path in kinds[1:]:
         wrong = f"{path[-1]} and {kinds[0][-1]} are both given"
         yield Finding(path, wrong, "exactly one of recipe, script and module", RUN_KINDS)
@@ -158,7 +158,7 @@ def recipe_only(given: Given) -> Iterator[Finding]:
                     (table,), wrong, f"no [{table}]; give the {what} its options in run.args", RUN_KINDS
                 )
     if run.recipe is not None and run.args:
-        right = "no run.args; a recipe's options stand in [model] and [data]"
+        right = "no run.args; a recipe's options belong in [model] and [data]"
         yield Finding(("run", "args"), "a recipe takes no arguments", right, RUN_KINDS)
     if run.recipe is not None and run.resume_args:
         wrong, right = "a recipe resumes by itself", "no run.resume_args"
@@ -182,7 +182,13 @@ def restarts(given: Given) -> Iterator[Finding]:
     """A restart on a hang needs permission to restart, with all ranks or with fewer."""
     launch, distributed = given.config.launch, given.config.distributed
     ranges = isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str)
-    if launch.on_hang == "restart" and launch.max_restarts == 0 and not ranges and not distributed.spare:
+    fixed = not ranges and not distributed.spare
+    if launch.on_hang == "exclude" and fixed:
+        wrong = "no rank or node can be left out: nproc and nodes are no ranges, and there is no spare node"
+        right = 'distributed.nproc = "3:4", distributed.nodes = "1:2" or distributed.spare; or "restart"'
+        others = (("distributed", "nproc"), ("distributed", "nodes"), ("distributed", "spare"))
+        yield Finding(("launch", "on_hang"), wrong, right, others)
+    if launch.on_hang == "restart" and launch.max_restarts == 0 and fixed:
         wrong = "no restart is allowed: launch.max_restarts is 0"
         right = 'launch.max_restarts = 1 or more, or on_hang = "stop"'
         yield Finding(("launch", "on_hang"), wrong, right, (("launch", "max_restarts"),))
@@ -209,9 +215,9 @@ def secrets(given: Given) -> Iterator[Finding]:
         path = ("run", "secrets", index)
         yield from _variable(path, name)
         if name in run.secrets[:index]:
-            yield Finding(path, f"{shown(name)} is named twice", "each name once")
+            yield Finding(path, f"{shown(name)} is listed twice", "each name once")
         elif name in run.env:
-            wrong = f"{shown(name)} is a secret, and its value stands in [run.env]"
+            wrong = f"{shown(name)} is listed as a secret, but its value is in [run.env]"
             yield Finding(path, wrong, "one of the two", (("run", "env", name),))
 
 
@@ -232,7 +238,7 @@ def length(given: Given) -> Iterator[Finding]:
     if given.config.run.recipe is None:
         return
     if training.steps is None and training.epochs is None:
-        wrong = "it does not say how long to train"
+        wrong = "neither steps nor epochs are set"
         yield Finding(("training",), wrong, "training.steps or training.epochs", (steps, epochs, *RUN_KINDS))
     if training.steps is not None and training.epochs is not None:
         yield Finding(epochs, "steps and epochs are both given", "one of the two", (steps,))
@@ -251,7 +257,7 @@ def batch_plan(given: Given) -> Iterator[Finding]:
         wrong = f"{shown(training.balance)} balances the microbatches of a batch plan, and there is none"
         yield Finding(balance, wrong, 'training.batch_plan = "FOLDER", or no balance', (plan, *RUN_KINDS))
     if training.batch_plan is not None and given.written(microbatch):
-        wrong = "the batch plan says which samples a microbatch has"
+        wrong = "the batch plan determines the samples of a microbatch"
         yield Finding(microbatch, wrong, "no microbatch, or no batch_plan", (plan, *RUN_KINDS))
 
 
@@ -278,7 +284,7 @@ def powersgd(given: Given) -> Iterator[Finding]:
     if distributed.strategy != "ddp" or distributed.ddp.comm_hook != "powersgd":
         return
     if training.precision == "fp16" and given.config.run.recipe is not None:
-        wrong = '"powersgd" remembers gradients, and those of fp16 overflow now and then'
+        wrong = '"powersgd" keeps gradients between steps, and fp16 gradients can overflow'
         uses: tuple[KeyPath, ...] = (("training", "precision"), ("distributed", "strategy"), *RUN_KINDS)
         yield Finding(
             ("distributed", "ddp", "comm_hook"), wrong, '"bf16" or "none", or precision = "bf16"', uses
@@ -293,7 +299,7 @@ def fsdp_dtypes(given: Given) -> Iterator[Finding]:
     for name in ("param_dtype", "reduce_dtype"):
         dtype = getattr(distributed.fsdp, name)
         if dtype not in ("auto", "fp32", precision):
-            wrong = f'{shown(dtype)} does not go with training.precision = "{precision}"'
+            wrong = f'{shown(dtype)} cannot be used with training.precision = "{precision}"'
             uses: tuple[KeyPath, ...] = (("training", "precision"), ("distributed", "strategy"))
             yield Finding(("distributed", "fsdp", name), wrong, f'"auto", "fp32" or "{precision}"', uses)
 
@@ -303,10 +309,8 @@ def resume(given: Given) -> Iterator[Finding]:
     text = given.config.checkpoint.resume
     near = nearest(text, ("auto", "never"))
     if text not in ("auto", "never") and "/" not in text and near:
-        right = f'"{near[0]}", or ./{text} where it is a path'
-        yield Finding(
-            ("checkpoint", "resume"), f"{shown(text)} is neither a word known here nor a path", right
-        )
+        right = f'"{near[0]}", or ./{text} if it is a path'
+        yield Finding(("checkpoint", "resume"), f"{shown(text)} is neither a known word nor a path", right)
 
 
 def patterns(given: Given) -> Iterator[Finding]:
@@ -330,7 +334,7 @@ def metric_names(given: Given) -> Iterator[Finding]:
         if role not in ROLES:
             near = nearest(role, ROLES) or ROLES
             yield Finding(
-                ("telemetry", "names", role), f"{shown(role)} is no role of a metric", " or ".join(near)
+                ("telemetry", "names", role), f"{shown(role)} is not a role of a metric", " or ".join(near)
             )
         elif not name:
             yield Finding(("telemetry", "names", role), "the name is empty", "a metric of the script")

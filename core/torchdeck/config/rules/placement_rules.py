@@ -33,7 +33,7 @@ def single(given: Given) -> Iterator[Finding]:
         return
     for path, value in ((_NPROC, distributed.nproc), (_NODES, distributed.nodes)):
         if isinstance(value, str):
-            wrong = 'a range does not go with strategy = "single", which is one process'
+            wrong = 'a range cannot be used with strategy = "single", which is one process'
             yield Finding(path, wrong, 'one, or strategy = "ddp" or "fsdp"', (_STRATEGY,))
     counts = {
         "nproc": 1 if isinstance(distributed.nproc, str) else distributed.nproc or 1,
@@ -44,9 +44,11 @@ def single(given: Given) -> Iterator[Finding]:
     }
     for name, count in counts.items():
         if count > 1:
-            wrong = f'{count} {name} do not go with strategy = "single", which is one process'
+            wrong = f'{count} {name} cannot be used with strategy = "single", which is one process'
             if name == "nproc":
-                wrong = f'{count} ranks on a node do not go with strategy = "single", which is one process'
+                wrong = (
+                    f'{count} ranks on a node cannot be used with strategy = "single", which is one process'
+                )
             uses = (_STRATEGY, _CLUSTER) if name == "nodes" else (_STRATEGY,)
             yield Finding(("distributed", name), wrong, 'one, or strategy = "ddp" or "fsdp"', uses)
 
@@ -72,7 +74,7 @@ def _enough(given: Given, least: int) -> Iterator[Finding]:
     if least <= there or not there:
         return
     right = f'"{there}:{least}", or more machines in [[cluster.nodes]]'
-    wrong = f"at least {least} nodes are asked for, and [cluster] describes {there}"
+    wrong = f"at least {least} nodes are requested, but [cluster] describes {there}"
     yield Finding(_NODES, wrong, right, (_CLUSTER,))
 
 
@@ -82,10 +84,13 @@ def spares(given: Given) -> Iterator[Finding]:
     if not distributed.spare:
         return
     if distributed.strategy == "single":
-        wrong = 'spare nodes do not go with strategy = "single", which is one process'
+        wrong = 'spare nodes cannot be used with strategy = "single", which is one process'
         yield Finding(_SPARE, wrong, 'no spare, or strategy = "ddp" or "fsdp"', (_STRATEGY,))
     elif distributed.rendezvous.backend == "c10d":
-        wrong = 'spare nodes do not go with rendezvous.backend = "c10d", which numbers nodes as they meet'
+        wrong = (
+            'spare nodes cannot be used with rendezvous.backend = "c10d", which numbers nodes in order of '
+            "arrival"
+        )
         yield Finding(_SPARE, wrong, 'no spare, or rendezvous.backend = "static"', (_RENDEZVOUS,))
 
 
@@ -109,10 +114,10 @@ def devices(given: Given) -> Iterator[Finding]:
         for index, item in enumerate(distributed.devices):
             if item in distributed.devices[:index]:
                 yield Finding(
-                    (*_DEVICES, index), f"{shown(item)} is named twice", "each one once", (_DEVICES,)
+                    (*_DEVICES, index), f"{shown(item)} is listed twice", "each one once", (_DEVICES,)
                 )
             elif isinstance(item, str) and (not item.strip() or item != item.strip() or item.startswith("-")):
-                yield Finding((*_DEVICES, index), f"{shown(item)} names nothing", right, (_DEVICES,))
+                yield Finding((*_DEVICES, index), f"{shown(item)} is not a device", right, (_DEVICES,))
         count = len(distributed.devices)
         if count == 0:
             yield Finding(_DEVICES, "the list is empty", '"cpu" for CPU ranks, or at least one GPU')
@@ -150,7 +155,7 @@ def nodes(given: Given) -> Iterator[Finding]:
         again = next((name for name in names if name in seen), None)
         unknown = next((name for name in names if name not in described and name != LOCALHOST), None)
         if again is not None:
-            yield Finding(path, f"{shown(again)} is named twice", "each one once", (_NODES,))
+            yield Finding(path, f"{shown(again)} is listed twice", "each one once", (_NODES,))
         elif described and unknown is not None and given.written(_NODES):
             near = nearest(unknown, described)
             right = (
@@ -185,7 +190,7 @@ def _names(machines: ClusterNodes, path: KeyPath, seen: set[str]) -> Iterator[Fi
         return
     again = next((name for name in names if name in seen), None)
     if LOCALHOST in names:
-        wrong = "localhost is this machine, which is looked at and not described"
+        wrong = "localhost is this machine, which is probed, not described"
         yield Finding((*path, "name"), wrong, 'another name, or distributed.nodes = ["localhost"]')
     elif again is not None:
         yield Finding((*path, "name"), f"{shown(again)} is described twice", "each node once", (_CLUSTER,))
@@ -213,18 +218,16 @@ def _gpus(machines: ClusterNodes, path: KeyPath) -> Iterator[Finding]:
         if machines.gpus == 0 and getattr(machines, name) is not None:
             wrong = "it has no effect on nodes without GPUs: gpus is 0"
             yield Finding(
-                (*path, name), wrong, f"gpus = 8 or however many there are, or no {name}", (_CLUSTER,)
+                (*path, name), wrong, f"the number of GPUs, such as gpus = 8, or no {name}", (_CLUSTER,)
             )
     if machines.gpus == 0:
         return
     if machines.gpu is not None and machines.memory is None and gpu_model(machines.gpu) is None:
         near = nearest(machines.gpu, gpu_names())
         right = (
-            f'{shown(near[0])}, or memory = "80GiB" or whatever it has'
-            if near
-            else 'memory = "80GiB" beside it'
+            f'{shown(near[0])}, or its memory, such as memory = "80GiB"' if near else 'also memory = "80GiB"'
         )
-        wrong = f"how much memory GPU {shown(machines.gpu)} has is not known here"
+        wrong = f"the memory of GPU {shown(machines.gpu)} is unknown"
         yield Finding((*path, "gpu"), wrong, f"{right}; known are {', '.join(gpu_names())}", (_CLUSTER,))
     for position, number in enumerate(machines.devices or ()):
         at = (*path, "devices", position)
@@ -232,7 +235,7 @@ def _gpus(machines: ClusterNodes, path: KeyPath) -> Iterator[Finding]:
             wrong = f"there is no GPU {number} among {machines.gpus}"
             yield Finding(at, wrong, f"an index from 0 to {machines.gpus - 1}", (_CLUSTER,))
         elif number in (machines.devices or ())[:position]:
-            yield Finding(at, f"{number} is named twice", "each one once", (_CLUSTER,))
+            yield Finding(at, f"{number} is listed twice", "each one once", (_CLUSTER,))
     if machines.devices == []:
         yield Finding((*path, "devices"), "the list is empty", "at least one index, or gpus = 0", (_CLUSTER,))
 

@@ -9,7 +9,7 @@ from torchdeck.config.problems import shown
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.recipes.text_settings import TextData
+from torchdeck.recipes.text_options import TextData
 
 _RECIPE: KeyPath = ("run", "recipe")
 _BYTES = 256
@@ -54,10 +54,10 @@ def text_source(given: Given) -> Iterator[Finding]:
         yield Finding(("data", "max_bytes"), wrong, f"more than {context}", uses)
     for path in (source, ("data", "max_bytes")) if tokens is not None else ():
         if given.written(path):
-            wrong = "it says which text is read, and data.tokens says that none is"
+            wrong = "it says which text is read, but with data.tokens no text is read"
             yield Finding(path, wrong, f"no {path[-1]}, or no tokens", (("data", "tokens"), _RECIPE))
     if tokens is None and given.written(("data", "token_dtype")):
-        wrong = "it says what a file of tokens holds, and data.tokens names none"
+        wrong = "it describes a file of tokens, but data.tokens is not set"
         yield Finding(("data", "token_dtype"), wrong, "data.tokens too, or no token_dtype", (_RECIPE,))
 
 
@@ -105,13 +105,13 @@ def keep_best(given: Given) -> Iterator[Finding]:
         return
     metric = checkpoint.best_metric
     if training.eval_every is None:
-        wrong = f"nothing will have {shown(metric)}: no training.eval_every, so nothing is evaluated"
+        wrong = f"no checkpoint will have {shown(metric)}: training.eval_every is not set"
         yield Finding(_KEEP_BEST, wrong, "training.eval_every = 100, or no keep_best", (_EVAL_EVERY,))
     elif isinstance(checkpoint.every, int) and training.steps is not None:
         together = math.lcm(checkpoint.every, training.eval_every)
         if together > training.steps:
             wrong = (
-                f"nothing will have {shown(metric)}: checkpoints every {checkpoint.every} steps and "
+                f"no checkpoint will have {shown(metric)}: checkpoints every {checkpoint.every} steps and "
                 f"evaluations every {training.eval_every} first meet at step {together}, after the last"
             )
             right = f"checkpoint.every = {training.eval_every}, or no keep_best"
@@ -151,14 +151,12 @@ def estimate_size(given: Given) -> Iterator[Finding]:
     enough = estimate.layers is not None and estimate.width is not None
     if given.written(_TABLE) and estimate.parameters is None and estimate.config is None and not enough:
         right = 'parameters = 7e9, config = "config.json" of Hugging Face, or layers and width'
-        yield Finding(
-            _TABLE, "it does not say how large the model is", right, (parameters, config, layers, width)
-        )
+        yield Finding(_TABLE, "the size of the model is missing", right, (parameters, config, layers, width))
     if estimate.parameters is not None and estimate.parameters != int(estimate.parameters):
         wrong = f"{shown(estimate.parameters)} parameters are not a whole number"
         yield Finding(parameters, wrong, "a whole number, such as 7e9")
     if estimate.config is not None and given.written((*_TABLE, "architecture")):
-        wrong = "estimate.config says the architecture already"
+        wrong = "estimate.config already determines the architecture"
         yield Finding((*_TABLE, "architecture"), wrong, "no architecture, or no config", (config,))
 
 
@@ -183,11 +181,11 @@ def estimate_of_recipe(given: Given) -> Iterator[Finding]:
     if recipe is None or not given.written(_TABLE):
         return
     if recipe in BUILTIN_RECIPES:
-        wrong = f"the model of {recipe} is there to be traced, which is exact"
+        wrong = f"the model of {recipe} can be traced, which is exact"
         yield Finding(_TABLE, wrong, "no [estimate]", uses)
     for name, key in _OF_TRAINING.items():
         if given.written((*_TABLE, name)):
-            wrong = f"a recipe says this by training.{key}"
+            wrong = f"a recipe sets this with training.{key}"
             yield Finding((*_TABLE, name), wrong, f"no {name} here", uses)
 
 

@@ -60,7 +60,7 @@ def set_value(text: str, path: Sequence[str | int], value: Any, literal: str = "
 
 
 def remove_value(text: str, path: Sequence[str | int]) -> str:
-    """Return `text` without the key at `path`; unchanged if there is no such key.
+    """Return `text` without the key at `path`; unchanged if unknown key.
 
     Raises:
         EditError: the text is not TOML, or the key is a table with a heading of its own.
@@ -87,7 +87,7 @@ def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
     value.
 
     Raises:
-        EditError: the text is not TOML, there is no such key, it has a heading, or `name` exists already.
+        EditError: the text is not TOML, unknown key, it has a heading, or `name` exists already.
     """
     keys = tuple(path)
     wanted = _parsed(text)
@@ -231,7 +231,7 @@ def with_elements(document: Document, path: KeyPath, before: list[Any], after: l
     text = document.text
     entry = document.entry(path)
     if entry is None:
-        raise ValueError("no list stands there")
+        raise ValueError("there is no list")
     if not before or not after:
         return text[: entry.value_start] + toml_value(after) + text[entry.value_end :]
     spans = [document.elements[(*path, index)] for index in range(len(before))]

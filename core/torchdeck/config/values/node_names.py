@@ -31,7 +31,7 @@ def expand(text: str) -> tuple[str, ...]:
             a name is not allowed for a host.
     """
     if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
-        raise NodeNameError("it names nothing")
+        raise NodeNameError("it is not a valid name")
     matches = list(_PART.finditer(text))
     if "".join(match.group() for match in matches) != text:
         raise NodeNameError("its brackets do not match")
@@ -43,13 +43,13 @@ def expand(text: str) -> tuple[str, ...]:
     for part in parts:
         count *= 1 if isinstance(part, str) else len(part)
     if count > MOST:
-        raise NodeNameError(f"it names {count} nodes, and the most is {MOST}")
+        raise NodeNameError(f"it names {count} nodes, but at most {MOST} are allowed")
     choices = [(part,) if isinstance(part, str) else part for part in parts]
     return tuple("".join(chosen) for chosen in itertools.product(*choices))
 
 
 def expand_all(texts: Iterable[str]) -> list[str]:
-    """Return the names that all `texts` expand to, in order; a text that names no nodes is kept as it is."""
+    """Return the names that all `texts` expand to, in order; other texts are returned unchanged."""
     names: list[str] = []
     for text in texts:
         try:
@@ -69,9 +69,9 @@ def _numbers(inside: str) -> tuple[str, ...]:
         first, last = match.group(1), match.group(2) or match.group(1)
         low, high = int(first), int(last)
         if high < low:
-            raise NodeNameError(f"[{inside}] goes down")
+            raise NodeNameError(f"[{inside}] is a descending range")
         if high - low >= MOST:
-            raise NodeNameError(f"[{inside}] is {high - low + 1} numbers, and the most is {MOST}")
+            raise NodeNameError(f"[{inside}] is {high - low + 1} numbers, but at most {MOST} are allowed")
         width = len(first) if first.startswith("0") else 0
         found += [str(number).zfill(width) for number in range(low, high + 1)]
     return tuple(found)
@@ -106,12 +106,12 @@ def _fault(name: str, forbidden: frozenset[str]) -> str:
     if not name:
         return "it is empty"
     if name.startswith("-"):
-        return "it begins with a dash, as an option does"
+        return "it starts with a dash like an option"
     if name.startswith(("~", "#")):
-        return f"it begins with {name[0]}, which means something to a shell"
+        return f"it begins with {name[0]}, which has a special meaning in a shell"
     for character in name:
         if character in forbidden:
-            return f"it has {character} in it, which means something to a shell"
+            return f"it has {character} in it, which has a special meaning in a shell"
         if character.isspace():
             return "it has a blank in it"
         if not character.isprintable():

@@ -79,7 +79,7 @@ ByteRate = Annotated[int, BeforeValidator(parse_rate), WithJsonSchema(RATE_SCHEM
 
 MOST = 4096
 """Most ranks of a node, or nodes, in a range."""
-RIGHT = 'the least and the most, such as "2:3"'
+RIGHT = 'minimum and maximum, such as "2:3"'
 _RANGE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
@@ -110,10 +110,10 @@ def parse_range(text: str) -> CountRange:
     found = CountRange(int(match.group(1)), int(match.group(2)))
     if found.least > found.most:
         raise RangeError(
-            f'"{text}" begins with more than it ends with', f'"{found.most}:{found.least}", the least first'
+            f'"{text}" has a minimum above its maximum', f'"{found.most}:{found.least}", the minimum first'
         )
     if found.least < 1:
-        raise RangeError(f'"{text}" goes down to none', f'"1:{max(1, found.most)}", at least one')
+        raise RangeError(f'"{text}" allows zero ranks or nodes', f'"1:{max(1, found.most)}", at least one')
     if found.most > MOST:
         raise RangeError(f'"{text}" goes beyond {MOST}', f"at most {MOST}")
     return found

@@ -100,13 +100,13 @@ def candidates(directory: Path, run_id: str | None = None) -> list[CheckpointInf
 
 
 def all_damaged(directory: Path, refused: Sequence[Refused]) -> CheckpointError:
-    """Return the error for a start of which no candidate is sound: starting afresh would lose them in
+    """Return the error for a start of which no candidate is sound: starting over would lose them in
     silence.
     """
     named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
     return CheckpointError(
         f"every checkpoint in {directory} is damaged ({named}). "
-        "Restore one of them from a copy, or start afresh with checkpoint.resume = 'never'"
+        "Restore one of them from a copy, or start over with checkpoint.resume = 'never'"
     )
 
 

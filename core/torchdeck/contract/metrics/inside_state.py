@@ -28,6 +28,8 @@ class InsideState:
 
     trainer: str = ""
     """The program whose callbacks report, such as `Hugging Face Trainer`; empty before one is known."""
+    counted: bool = False
+    """Its steps are counted at the optimizer, and the program itself may count others."""
     saves_on_stop: bool = False
     """Whether it polls for the stop file now, and then saves and ends its training."""
     failures: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ def read_inside_state(path: Path) -> InsideState | None:
     texts = failures if isinstance(failures, list) else []
     return InsideState(
         trainer=trainer[:TEXT_LIMIT] if isinstance(trainer, str) else "",
+        counted=value.get("counted") is True,
         saves_on_stop=value.get("saves_on_stop") is True,
         failures=tuple(text[:TEXT_LIMIT] for text in texts[:_MOST_FAILURES] if isinstance(text, str)),
     )

@@ -17,8 +17,11 @@ from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import FORMAT_VERSION
 from torchdeck.contract.run_states import RankPhase
 
-LAYERS = ("log", "trainer", "inside", "file", "stdout", "stderr", "arguments")
-"""Layers that know of a script's progress, the most trusted first: sources of metrics, then arguments."""
+COUNTED = "counted"
+"""Layer of optimizer steps that were counted: those of this process, whatever the program counts."""
+LAYERS = ("log", "trainer", "inside", "file", "stdout", "stderr", COUNTED, "arguments")
+"""Layers that know of a script's progress, the most trusted first: sources of metrics, counted steps,
+then arguments."""
 LIMIT = 64 * 1024
 """Most bytes of the file."""
 ORIGIN_LIMIT = 512

@@ -6,13 +6,13 @@ Standard library only, Python 3.10: nodes read it too.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchdeck.contract.plan.environment import PlannedEnvironment
+from torchdeck.contract.plan.fingerprint import fingerprint_of, plain
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import fill
@@ -20,6 +20,8 @@ from torchdeck.contract.plan.typed import check_fields
 from torchdeck.contract.refusal import Refusal
 
 PLAN_VERSION = 1
+WATCHED = "watched"
+"""Kind of a plan that starts nothing: its agent watches a training that Torchdeck did not start."""
 
 
 class PlanFormatError(Refusal, ValueError):
@@ -61,6 +63,15 @@ class NodePlan:
     """Names removed from it; a name ending in `*` is a prefix."""
     secrets: tuple[str, ...] = ()
     """Names of variables whose values are sent over a pipe at launch; never their values."""
+    environment: PlannedEnvironment | None = None
+    """None: the ranks' Python is there."""
+
+    @property
+    def interpreter(self) -> str:
+        """Return the Python that runs the agent: that of the ranks, unless their environment is made for
+        them.
+        """
+        return fill(self.command[0], {}) if self.environment is None else self.environment.python
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -138,12 +149,21 @@ class CodeTree:
 
 
 @dataclass(frozen=True)
+class WatchedProcess:
+    """Process of a training that Torchdeck did not start; see `contract.processes.ProcessIdentity`."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Complete plan of one run."""
 
     name: str
     kind: str
-    """`recipe`, `script` or `module`."""
+    """`recipe`, `script`, `module`, or `watched`."""
     target: str
     """The recipe's name or file, the script's path, or the module."""
     strategy: str
@@ -171,6 +191,8 @@ class LaunchPlan:
     """Nodes that did not answer and are left out; nothing of the run is on them."""
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Role → the script's own name of that metric (`trainers.roles`)."""
+    watched: WatchedProcess | None = None
+    """The process whose training is watched; None: a folder is, or the run is Torchdeck's own."""
     version: int = PLAN_VERSION
 
     @property
@@ -210,9 +232,15 @@ class LaunchPlan:
         for name in ("resume_args", "resume_by"):
             if not value["checkpoint"][name]:
                 del value["checkpoint"][name]  # plans of earlier versions lack it
+        for node in (*value["nodes"], *value["spares"]):
+            if node["environment"] is None:
+                del node["environment"]  # plans of earlier versions lack it
+        for sized in (value, *value["smaller"]):
+            if sized["prediction"] is not None and not sized["prediction"]["cheaper"]:
+                del sized["prediction"]["cheaper"]  # plans of earlier versions lack it
         if not self.smaller:
             del value["smaller"]  # plans older than ranges lack it but have a fingerprint
-        for name in ("spares", "spare_ranks", "absent", "metric_names"):
+        for name in ("spares", "spare_ranks", "absent", "metric_names", "watched"):
             if not value[name]:
                 del value[name]
         return value
@@ -304,7 +332,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         backend=value["backend"],
         world_size=int(value["world_size"]),
         ranks=tuple(RankPlacement(**rank) for rank in value["ranks"]),
-        nodes=tuple(NodePlan(**_tupled(node)) for node in value["nodes"]),
+        nodes=tuple(_node_plan(node) for node in value["nodes"]),
         batch=None if batch is None else Batch(**batch),
         checkpoint=CheckpointPolicy(**_tupled(value["checkpoint"])),
         stdout=StdoutPolicy(**_tupled(value["stdout"])),
@@ -314,12 +342,19 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         warnings=tuple(value["warnings"]),
         prediction=_prediction(value),
         smaller=tuple(_smaller_size(size) for size in value.get("smaller", ())),
-        spares=tuple(NodePlan(**_tupled(node)) for node in value.get("spares", ())),
+        spares=tuple(_node_plan(node) for node in value.get("spares", ())),
         spare_ranks=tuple(RankPlacement(**rank) for rank in value.get("spare_ranks", ())),
         absent=tuple(AbsentNode(**node) for node in value.get("absent", ())),
         metric_names=dict(value.get("metric_names", {})),
+        watched=WatchedProcess(**value["watched"]) if value.get("watched") else None,
         version=int(value["version"]),
     )
+
+
+def _node_plan(value: Mapping[str, Any]) -> NodePlan:
+    environment = value.get("environment")
+    planned = None if environment is None else PlannedEnvironment(**environment)
+    return NodePlan(**{**_tupled(value), "environment": planned})
 
 
 def _smaller_size(value: Mapping[str, Any]) -> SmallerSize:
@@ -341,37 +376,3 @@ def _prediction(value: Mapping[str, Any]) -> Prediction | None:
 
 def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-
-
-# A plan as plain values, and their SHA-256. Standard library only, Python 3.10: nodes check it too.
-
-_UNSEEN = frozenset({"name", "warnings", "prediction", "absent"})
-_UNSEEN_CODE = frozenset({"uncopied", "left_out", "knowingly"})
-"""Keys that change nothing in what is executed."""
-_ATOMS = frozenset({str, int, float, bool, type(None)})
-
-
-def fingerprint_of(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 over `to_json` of a plan, except for what no process sees."""
-    executed = {name: part for name, part in value.items() if name not in _UNSEEN}
-    if "code" in value:
-        executed["code"] = {name: part for name, part in value["code"].items() if name not in _UNSEEN_CODE}
-    if "smaller" in value:
-        sizes = value["smaller"]
-        executed["smaller"] = [{k: part for k, part in size.items() if k not in _UNSEEN} for size in sizes]
-    text = json.dumps(executed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def plain(value: Any) -> Any:
-    """Return dataclasses and mappings as dicts, sequences as lists."""
-    # dataclasses.asdict would copy everything deeply, for each of thousands of nodes
-    if type(value) in _ATOMS:
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if dataclasses.is_dataclass(value):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value

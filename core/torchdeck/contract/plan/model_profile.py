@@ -5,7 +5,7 @@ Python 3.10: the tracer writes it on a node, the planner reads it. numpy is impo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
@@ -53,6 +53,8 @@ class Event(IntEnum):
     """Gradient of a parameter, before any reduction; `unit` is the parameter's."""
     CAST = 14
     """Copy of a weight in the precision of the forward pass, which autocast keeps; `unit` is the weight's."""
+    KERNEL = 15
+    """Taken by a CPU kernel for itself: tensors in its own layout, workspace. Does not apply to GPUs."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,6 @@ class ModelProfile:
     """Remarks of the tracer: one sentence each."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of a closed-form estimate."""
-    worked_out: dict[Hashable, tuple[Any]] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
-    """Results that `plan.memory.remembered` caches; another profile begins with none."""
 
     def trace(self, microbatch: int, *, cast: bool, checkpointing: bool) -> Trace | None:
         """Return the trace of exactly these settings, if there is one."""
@@ -199,7 +197,7 @@ def _tensor_json(tensor: TensorInfo) -> list[Any]:
 def _tensor_from(value: Any) -> TensorInfo:
     name, shape, dtype, trainable, unit = value
     if dtype not in ITEM_SIZES:
-        raise ValueError(f"{name} has type {dtype!r}, which is not known here")
+        raise ValueError(f"{name} has type {dtype!r}, which is unknown here")
     return TensorInfo(str(name), tuple(int(size) for size in shape), dtype, bool(trainable), int(unit))
 
 

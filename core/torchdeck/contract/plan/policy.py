@@ -38,7 +38,7 @@ class Policy:
     max_restarts: int = 0
     restart_delay: float = 1.0
     on_hang: str = "watch"
-    """`watch`, `stop` or `restart`."""
+    """`watch`, `stop`, `restart` or `exclude`."""
     hang_after: float = 30.0
     """A rank is flagged if it makes no progress for longer than max(this, 5 × its 99th percentile step time).
     """

@@ -73,6 +73,8 @@ class Prediction:
     data: PredictedData | None = None
     notes: tuple[str, ...] = ()
     """Why a prediction is missing, what is not validated: one sentence each."""
+    cheaper: tuple[str, ...] = ()
+    """Changes that need less memory, the nearest first, one sentence each; for runs on GPUs."""
 
     def memory_of(self, rank: int) -> PredictedMemory | None:
         """Return the expected memory of `rank`."""
@@ -100,4 +102,5 @@ class Prediction:
             if data is None
             else PredictedData(**{**data, "ranks": tuple(RankCounts(**counts) for counts in data["ranks"])}),
             notes=tuple(str(note) for note in value["notes"]),
+            cheaper=tuple(str(change) for change in value.get("cheaper", ())),
         )

@@ -13,13 +13,14 @@ from torchdeck.data.batch_plan.files.dataset_files import (
     measure_dataset,
 )
 from torchdeck.data.batch_plan.files.length_files import Progress, read_lengths
-from torchdeck.data.batch_plan.files.loading import check_place, is_plan, load_batch_plan, save_batch_plan
+from torchdeck.data.batch_plan.files.plan_files import check_place, is_plan, load_batch_plan, save_batch_plan
 from torchdeck.data.batch_plan.files.shard_files import check_shards, save_shards
-from torchdeck.data.batch_plan.files.source import DataSource, changed_source, listing_of
+from torchdeck.data.batch_plan.files.source_data import DataSource, changed_source, listing_of
 from torchdeck.data.batch_plan.lengths import lengths_fingerprint
 from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, ShardOf
 from torchdeck.data.batch_plan.plan import BatchPlan, check_plan
-from torchdeck.data.batch_plan.settings import PlanSettings
+from torchdeck.data.batch_plan.plan_settings import PlanSettings
+from torchdeck.data.batch_plan.plan_steps import PlannedStep, PlanPosition, count_steps, plan_steps
 from torchdeck.data.batch_plan.sharding import (
     ShardStats,
     all_shards,
@@ -29,7 +30,6 @@ from torchdeck.data.batch_plan.sharding import (
     interleave_microbatches,
     shard_batch_plan,
 )
-from torchdeck.data.batch_plan.steps import PlannedStep, PlanPosition, count_steps, plan_steps
 
 __all__ = [
     "BALANCES",

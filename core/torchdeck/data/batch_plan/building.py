@@ -17,7 +17,7 @@ from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fi
 from torchdeck.data.batch_plan.meta import PlanMeta
 from torchdeck.data.batch_plan.packing import RowPattern, lay_out, pack_patterns
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.data.batch_plan.settings import PlanSettings, checked_buckets
+from torchdeck.data.batch_plan.plan_settings import PlanSettings, checked_buckets
 
 Bits = npt.NDArray[np.uint64]
 

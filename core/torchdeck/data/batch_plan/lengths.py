@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from torchdeck.data.batch_plan.columns import BatchPlanError, Column
 from torchdeck.data.batch_plan.meta import PlanCounts
-from torchdeck.data.batch_plan.settings import PlanSettings
+from torchdeck.data.batch_plan.plan_settings import PlanSettings
 
 
 @dataclass(frozen=True, eq=False)

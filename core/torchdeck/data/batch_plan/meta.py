@@ -12,7 +12,7 @@ import numpy as np
 
 from torchdeck.contract.bounded_json import LIMIT, parse_json
 from torchdeck.data.batch_plan.columns import BatchPlanError, Column, EpochColumns
-from torchdeck.data.batch_plan.settings import PlanSettings
+from torchdeck.data.batch_plan.plan_settings import PlanSettings
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
-from torchdeck.distributed.checkpoints.loading import load_all
+from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.peers import truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
@@ -81,7 +81,7 @@ class CheckpointManager:
         replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"every is {every}: right is a number of steps from 1, or None")
+            raise ValueError(f"every is {every}: expected a number of steps from 1, or None")
         self.directory = Path(directory)
         self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
         self._every = every

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.distributed.checkpoints.directory import MARK_PREFIX
+from torchdeck.distributed.checkpoints.checkpoint_directory import MARK_PREFIX
 from torchdeck.distributed.checkpoints.peers import (
     Peers,
     count,

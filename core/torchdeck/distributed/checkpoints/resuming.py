@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torchdeck.contract.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
+from torchdeck.distributed.checkpoints.checkpoint_loading import load_all, shared_manifest
 from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers, count, file_name, listed, text
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing, TrainState

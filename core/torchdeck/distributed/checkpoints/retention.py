@@ -10,7 +10,7 @@ from torchdeck.contract.checkpoints.listing import CheckpointInfo
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.settings import CheckpointSettings
+    from torchdeck.distributed.rank_settings import CheckpointSettings
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Retention:
         if self.keep_last < 1:
             raise ValueError(f"keep_last is {self.keep_last}: at least 1 checkpoint must be kept")
         if self.keep_every is not None and self.keep_every < 1:
-            raise ValueError(f"keep_every is {self.keep_every}: right is a number of steps from 1, or None")
+            raise ValueError(f"keep_every is {self.keep_every}: expected a number of steps from 1, or None")
         if self.keep_best < 0:
-            raise ValueError(f"keep_best is {self.keep_best}: right is 0 or more")
+            raise ValueError(f"keep_best is {self.keep_best}: expected 0 or more")
         if self.best_is not in ("lowest", "highest"):
-            raise ValueError(f"best_is is {self.best_is!r}: right is 'lowest' or 'highest'")
+            raise ValueError(f"best_is is {self.best_is!r}: expected 'lowest' or 'highest'")
 
     @classmethod
     def from_settings(cls, settings: CheckpointSettings) -> Retention:

@@ -33,13 +33,13 @@ from torchdeck.contract.checkpoints.manifest import (
     Manifest,
     checkpoint_name,
 )
-from torchdeck.contract.inodes import inodes_left
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.loading import load_all
+from torchdeck.contract.free_space import inodes_left
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
+from torchdeck.distributed.checkpoints.checkpoint_saving import write_all
 from torchdeck.distributed.checkpoints.parts import Disks, find_disks
 from torchdeck.distributed.checkpoints.peers import Peers, by_name, manifest_of, nothing
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.saving import write_all
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Snapshot, TrainState, take_snapshot
 from torchdeck.distributed.checkpoints.tensors.training_tensors import Staging
 

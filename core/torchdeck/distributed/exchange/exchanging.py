@@ -33,7 +33,7 @@ from torchdeck.distributed.exchange.single import (
     size_of,
     write_single,
 )
-from torchdeck.distributed.exchange.whole import (
+from torchdeck.distributed.exchange.source_checkpoint import (
     InMemory,
     Progress,
     Renamed,
@@ -240,7 +240,7 @@ def _put(temporary: Path, target: Path) -> None:
 
 # Checkpoints from files that other programs wrote.
 
-WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
+WEIGHTS_ONLY = "it holds weights only: an optimizer starts over, and random state is derived from the file"
 _INSIDE = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which programs store the weights in a file."""
 

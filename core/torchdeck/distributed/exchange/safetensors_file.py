@@ -21,7 +21,7 @@ import torch
 
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry
-from torchdeck.distributed.exchange.whole import TensorSpec
+from torchdeck.distributed.exchange.source_checkpoint import TensorSpec
 
 _NAMES = {
     torch.float64: "F64",
@@ -88,11 +88,6 @@ def write(
         file.flush()
         os.fsync(file.fileno())
     return FileEntry(size, digest.hexdigest())
-
-
-def dtype_exists(dtype: torch.dtype) -> bool:
-    """Return whether the format supports that dtype."""
-    return dtype in _NAMES
 
 
 class SafetensorsFile:

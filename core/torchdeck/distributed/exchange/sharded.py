@@ -34,7 +34,7 @@ from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, r
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
-from torchdeck.distributed.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
+from torchdeck.distributed.exchange.source_checkpoint import Progress, Tensors, TensorSpec, WholeCheckpoint
 
 LARGEST_FILE = 512 << 20
 """Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own file."""

@@ -32,7 +32,7 @@ from torchdeck.distributed.checkpoints.tensors.model_state import (
 from torchdeck.distributed.exchange import safetensors_file
 from torchdeck.distributed.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.exchange.sharded import Advance, commit
-from torchdeck.distributed.exchange.whole import (
+from torchdeck.distributed.exchange.source_checkpoint import (
     InMemory,
     Progress,
     Tensors,

@@ -125,7 +125,7 @@ def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, Si
         ValueError: `share` is out of range, or there are too few samples.
     """
     if not 0 < share < 1:
-        raise ValueError(f"validation_split is {share!r}; right is a share above 0 and below 1, such as 0.1")
+        raise ValueError(f"validation_split is {share!r}; expected a share above 0 and below 1, such as 0.1")
     size = len(data)
     if size < 2:
         raise ValueError(f"{size} samples cannot be split into training and validation data")

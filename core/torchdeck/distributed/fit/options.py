@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.group.processes import this_rank
-from torchdeck.distributed.settings import (
+from torchdeck.distributed.rank_settings import (
     SETTINGS_VERSION,
     CheckpointSettings,
     DistributedSettings,
@@ -161,7 +161,7 @@ def _cadence(every: int | str | None) -> dict[str, Any]:
         return {"every_epochs": 1}
     if every is None or type(every) is int:
         return {} if every is None else {"every": every}
-    raise SettingsError(f'checkpoint_every is {every!r}; right is a number of steps, "epoch" or "auto"')
+    raise SettingsError(f'checkpoint_every is {every!r}; expected a number of steps, "epoch" or "auto"')
 
 
 # Optimizer of an in-memory training: by name, from a function, or an existing one.

@@ -14,8 +14,6 @@ from torch.optim import Optimizer
 
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
-from torchdeck.distributed.fit.history import History, HistoryCallback
-from torchdeck.distributed.fit.losses import Score, make_loss
 from torchdeck.distributed.fit.options import (
     OwnOptimizer,
     check_work_left,
@@ -24,14 +22,16 @@ from torchdeck.distributed.fit.options import (
     make_settings,
     own_optimizer,
 )
-from torchdeck.distributed.fit.session import Session
+from torchdeck.distributed.fit.rank_session import Session
 from torchdeck.distributed.fit.training import ResumePoint, Training
+from torchdeck.distributed.fit.training_history import History, HistoryCallback
+from torchdeck.distributed.fit.wrapped_loss import Score, make_loss
+from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.agreement import check_agreement
-from torchdeck.distributed.recipe import Recipe
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, RunContext
 
 
@@ -192,15 +192,12 @@ class DistributedTrainer:
         validate_every: int | None = None,
         validation_batches: int | None = None,
     ) -> History:
-        """Train until `epochs` epochs or `steps` optimizer steps are done, counted from the start of
-        training.
+        """Train to `epochs` epochs or `steps` optimizer steps, counted from the start of training.
 
         Earlier calls and a loaded checkpoint count: fit(x, epochs=2) and then fit(x, epochs=5) trains three
-        more
-        epochs on the same data. The schedule spans the total of the newest call, so a "cosine" learning
-        rate rises
-        again if a call follows a finished one. Patience continues over calls, and is reset after an early
-        end.
+        more epochs on the same data. The schedule spans the total of the newest call, so a "cosine" learning
+        rate rises again if a call follows a finished one. Patience continues over calls, and is reset after
+        an early end.
 
         Args:
             x: tensors, NumPy arrays, or tuples or dicts of them, whose first dimension counts samples; or a
@@ -239,22 +236,9 @@ class DistributedTrainer:
             validation_batches=validation_batches,
         )
         self._session.parts()
-        if self._own_optimizer is not None:
-            settings = self._own_optimizer.in_settings(settings)
         if self._training.position is not None:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
-        check_agreement(self.strategy.group, settings.to_be_same())
-        for callback in self._callbacks:
-            callback.stop_reason = ""  # from an earlier call
-        recorder = HistoryCallback(self.history)
-        recipe = with_data(self._recipe, data, validation)
-        finished = self._training.run(settings, recipe, [recorder, *self._callbacks])
-        self.history.world_size = self.strategy.world_size
-        self.history.effective_batch_size = (
-            microbatch * settings.training.accumulation * self.strategy.world_size
-        )
-        recorder.finish(self.strategy.group, time.monotonic() - began, finished=finished)
-        return self.history
+        return self._train(settings, with_data(self._recipe, data, validation), began)
 
     def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
         """Return the means over all of `x`: `loss` and each metric, the same on every rank and at any world
@@ -274,7 +258,7 @@ class DistributedTrainer:
         if len(data) == 0:
             raise ValueError("there is nothing to evaluate: the data has no samples")
         if microbatch < 1:
-            raise ValueError(f"microbatch is {microbatch}; right is 1 or more")
+            raise ValueError(f"microbatch is {microbatch}; expected 1 or more")
         return self._training.evaluate(data, microbatch)
 
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
@@ -309,6 +293,21 @@ class DistributedTrainer:
             CheckpointError: there is none, it is damaged, or it is of another model or optimizer.
         """
         return self._training.load(checkpoint)
+
+    def _train(self, settings: RecipeSettings, recipe: Recipe, began: float) -> History:
+        """Train with the ranks' agreement; `began` is the monotonic time at which `fit` was called."""
+        if self._own_optimizer is not None:
+            settings = self._own_optimizer.in_settings(settings)
+        check_agreement(self.strategy.group, settings.to_be_same())
+        for callback in self._callbacks:
+            callback.stop_reason = ""  # from an earlier call
+        recorder = HistoryCallback(self.history)
+        finished = self._training.run(settings, recipe, [recorder, *self._callbacks])
+        batch = settings.training.microbatch * settings.training.accumulation
+        self.history.world_size = self.strategy.world_size
+        self.history.effective_batch_size = batch * self.strategy.world_size
+        recorder.finish(self.strategy.group, time.monotonic() - began, finished=finished)
+        return self.history
 
     def close(self) -> None:
         """Leave the process group, unless the script had joined it itself. The trainer cannot be used

@@ -17,11 +17,11 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checkpoints.manager import load_training
 from torchdeck.distributed.fit import datasets
-from torchdeck.distributed.fit.session import Session
+from torchdeck.distributed.fit.rank_session import Session
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.recipe import Recipe
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
+from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Phases

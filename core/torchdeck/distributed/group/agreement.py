@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torchdeck.contract.bounded_json import JsonError, parse_json
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 
 _DIGEST_BYTES = 6
 """48 bits: a whole number that float64 represents exactly."""

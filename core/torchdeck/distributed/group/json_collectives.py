@@ -90,7 +90,7 @@ def _from_first(lengths: Sequence[int], group: Group) -> list[int]:
 
 def _check_length(length: int, sender: int) -> None:
     if not 0 < length <= LIMIT:
-        raise PeerMessageError(f"rank {sender} sends {size(length)}; right is 1 B to {size(LIMIT)}")
+        raise PeerMessageError(f"rank {sender} sends {size(length)}; expected 1 B to {size(LIMIT)}")
 
 
 def _encoded(value: Any) -> bytes:

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from torchdeck.distributed.group.json_collectives import broadcast
 from torchdeck.distributed.group.rendezvous import join
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.environment import DistributedConfig, Place
 
 

@@ -15,8 +15,8 @@ import torch.distributed as dist
 # torch.distributed exposes them under its own name, which its type stubs lack
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.store.listening import listening_on
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.store.private_listener import listening_on
 from torchdeck.environment import STORE_VARIABLE, DistributedConfig
 
 _PREFIX = "torchdeck/arrival"
@@ -113,7 +113,7 @@ def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str
     where = _meeting_point(config)
     if not _is_known(config.master_addr):
         return (
-            f"rank {config.rank} knows no machine named {config.master_addr} (MASTER_ADDR): right is the "
+            f"rank {config.rank} knows no machine named {config.master_addr} (MASTER_ADDR): expected the "
             "name or address of rank 0's node"
         )
     if config.rank == 0 and not offered:

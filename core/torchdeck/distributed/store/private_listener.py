@@ -9,6 +9,7 @@ allow that to root only.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import secrets
 import socket
@@ -125,3 +126,27 @@ def _program(ports: Collection[int]) -> bytes:
         left -= 1
     instructions += [(_RETURN, 0, 0, _DROP), (_RETURN, 0, 0, _PASS)]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
+
+
+def listening_on(address: str, port: int) -> socket.socket:
+    """Return a socket that listens on `address`; on every address if no interface of this machine has it.
+
+    Raises:
+        OSError: the port is in use, or there is no such address.
+    """
+    family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(place)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            # other machines reach this one at an address that is translated on the way (NAT)
+            listener.bind(("", port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -19,11 +19,11 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.strategies.membership import Membership
-from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DistributedStrategy(Membership, ABC):
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
-            raise SettingsError(f"precision is {precision!r}; right is one of {', '.join(DTYPES)}")
+            raise SettingsError(f"precision is {precision!r}; expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
         settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
         return make_strategy(settings, Precision(precision), rank)
@@ -352,7 +352,7 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
     kind = STRATEGIES.get(settings.strategy)
     if kind is None:
         raise SettingsError(
-            f"there is no strategy {settings.strategy!r}; right is one of {', '.join(STRATEGIES)}"
+            f"there is no strategy {settings.strategy!r}; expected one of {', '.join(STRATEGIES)}"
         )
     unknown = sorted(set(settings.options) - set(STRATEGIES))
     if unknown:

@@ -15,10 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.comm_hooks import PowerSgdTensors, compress_by_powersgd, reduce_in_bf16
 from torchdeck.distributed.strategies.same_model import (
@@ -26,7 +27,6 @@ from torchdeck.distributed.strategies.same_model import (
     check_same_trained,
     check_same_weights,
 )
-from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 
 _TORCHS_SIZE_MB = 25.0
@@ -61,7 +61,7 @@ class DdpStrategy(DistributedStrategy):
         check_same_trained(self.group, model)  # otherwise one rank alone fails and the others wait
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise RecipeError(
-                "the model has no parameters to train, so DDP has no gradients to average: right is a module "
+                "the model has no parameters to train, so DDP has no gradients to average: expected a module "
                 "with at least one parameter that requires a gradient (requires_grad)"
             )
         if not options.broadcast_parameters:

@@ -20,10 +20,10 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.fsdp_units import Blocks, units_of
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.same_model import begin_alike
-from torchdeck.distributed.units import Blocks, units_of
 
 
 @register_strategy
@@ -157,6 +157,6 @@ class HsdpStrategy(FsdpStrategy):
         shard = self.settings.hsdp.shard
         if shard < 1 or self.world_size % shard:
             raise SettingsError(
-                f"distributed.hsdp.shard is {shard}; right is a number that divides {self.world_size} ranks"
+                f"distributed.hsdp.shard is {shard}; expected a number that divides {self.world_size} ranks"
             )
         return self.world_size // shard

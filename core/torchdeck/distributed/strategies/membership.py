@@ -9,7 +9,7 @@ import torch
 
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.environment import Place
 
 if TYPE_CHECKING:

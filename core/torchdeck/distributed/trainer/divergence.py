@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.group.agreement import by_rank
 from torchdeck.distributed.local_tensors import checksum, local_part
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
 _WORD = 1 << 32

@@ -19,7 +19,7 @@ from torchdeck.distributed.checkpoints.tensors.model_state import (
 )
 from torchdeck.distributed.checkpoints.tensors.training_tensors import AVERAGE_PREFIX, TrainingTensors
 from torchdeck.distributed.local_tensors import local_part
-from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
 _KIND = "ema"

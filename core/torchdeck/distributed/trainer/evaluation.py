@@ -10,7 +10,12 @@ import torch
 
 from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches, samples_of
 from torchdeck.distributed.checkpoints.files.rank_file import restore_rng, rng_state
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
+from torchdeck.distributed.trainer.loss_checks import (
+    WeightedSum,
+    checked_loss,
+    global_mean,
+    raise_for_bad_loss,
+)
 from torchdeck.distributed.trainer.step import TrainingParts
 
 

@@ -11,7 +11,7 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.optimizers import lr_factor
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback, Counts, Throughput
 from torchdeck.distributed.trainer.divergence import DivergenceCheck

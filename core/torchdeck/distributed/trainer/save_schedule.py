@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from torchdeck.data.step_order import DataPosition
-from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.rank_settings import CheckpointSettings
 from torchdeck.distributed.trainer.step import StepResult
 
 _FIRST_STEPS = 10

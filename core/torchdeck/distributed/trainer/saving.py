@@ -10,7 +10,7 @@ from typing import Any
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, SaveTime, TrainState
-from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.rank_settings import CheckpointSettings
 from torchdeck.distributed.trainer.callback import Counts
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.distributed.trainer.stopping import EarlyStopping

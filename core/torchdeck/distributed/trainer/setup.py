@@ -11,18 +11,18 @@ from torch.optim import Optimizer
 from torch.utils.data import IterableDataset
 
 from torchdeck.distributed.batches import SizedDataset
+from torchdeck.distributed.fsdp_units import checkpoint_blocks
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer
-from torchdeck.distributed.recipe import Recipe, RecipeError
+from torchdeck.distributed.rank_settings import RecipeSettings
+from torchdeck.distributed.recipe_loading import Recipe, RecipeError
 from torchdeck.distributed.seeding import seed_all
-from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.ema import Ema
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.distributed.trainer.training_data import DataIdentity, data_identity
-from torchdeck.distributed.units import checkpoint_blocks
 
 
 def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
@@ -38,7 +38,7 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
-            f"the model of recipe {recipe.name} has no parameters to train: right is a module with at least "
+            f"the model of recipe {recipe.name} has no parameters to train: expected a module with at least "
             "one parameter that requires a gradient (requires_grad)"
         )
     return model
@@ -160,7 +160,7 @@ def loader_workers(data: dict[str, Any]) -> int:
     """
     workers = data.get("workers", 0)
     if type(workers) is not int or workers < 0:
-        raise RecipeError(f"data.workers is {workers!r}; right is a whole number from 0")
+        raise RecipeError(f"data.workers is {workers!r}; expected a whole number from 0")
     return workers
 
 

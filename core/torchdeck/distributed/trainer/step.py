@@ -18,7 +18,7 @@ from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
-from torchdeck.distributed.trainer.losses import (
+from torchdeck.distributed.trainer.loss_checks import (
     WeightedSum,
     checked_loss,
     global_mean,
@@ -159,7 +159,6 @@ class Stepper:
         norm = self._update(correction, step, measure=measure or stop + save + end > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
-        seconds = time.perf_counter() - began
         return StepResult(
             step=step,
             loss=loss,
@@ -167,7 +166,7 @@ class Stepper:
             grad_norm=norm,
             samples=batches.samples,
             tokens=weight,
-            seconds=seconds,
+            seconds=time.perf_counter() - began,
             stop=stop > 0,
             save=save > 0,
             end=end > 0,

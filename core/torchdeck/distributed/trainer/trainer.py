@@ -15,9 +15,9 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.checkpoints.files.rank_file import restore_rng, rng_state
-from torchdeck.distributed.recipe import Recipe
+from torchdeck.distributed.rank_settings import CheckpointSettings, RecipeSettings
+from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.seeding import make_deterministic
-from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.divergence import DivergenceCheck

@@ -15,8 +15,8 @@ from torchdeck.data.step_order import SeededSteps, StepOrder
 from torchdeck.distributed.batches import SizedDataset, takes_layout
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.recipe import Recipe, RecipeError
-from torchdeck.distributed.settings import TrainingSettings
+from torchdeck.distributed.rank_settings import TrainingSettings
+from torchdeck.distributed.recipe_loading import Recipe, RecipeError
 from torchdeck.environment import Place
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -106,12 +106,12 @@ class DataIdentity:
         if size is not None and size != self.size:
             raise PositionError(
                 f"the checkpoint was trained on {size} samples, and the training data has {self.size}: "
-                "give the data it was trained on, or start afresh"
+                "give the data it was trained on, or start over"
             )
         if fingerprint and self.fingerprint and fingerprint != self.fingerprint:
             raise PositionError(
                 f"the checkpoint was trained on data with fingerprint {fingerprint}, and the training data "
-                f"has {self.fingerprint}: give the data it was trained on, or start afresh"
+                f"has {self.fingerprint}: give the data it was trained on, or start over"
             )
 
 

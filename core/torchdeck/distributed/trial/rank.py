@@ -1,7 +1,8 @@
-"""One rank of a trial: joins the others, reduces known content, measures latency and bandwidth."""
+"""One rank of a trial: joins the others, reduces known content, measures every pair and all together."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import statistics
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 MARK = "torchdeck-trial "
@@ -18,6 +20,9 @@ PERIOD = 251
 LATENCIES = 25
 BANDWIDTH_SECONDS = 1.5
 """Approximate seconds spent measuring bandwidth."""
+FIRST_BYTES = 2**20
+ENOUGH_SECONDS = 0.3
+"""An all-reduce that takes as long is not repeated with more."""
 
 
 def say(stage: str, **more: object) -> None:
@@ -26,13 +31,14 @@ def say(stage: str, **more: object) -> None:
     os.write(1, f"{MARK}{json.dumps(head)}\n".encode())
 
 
-def trial(backend: str, size: int, limit: float) -> None:
+def trial(backend: str, size: int, limit: float, nodes: str) -> None:
     """Run the whole trial.
 
     Args:
         backend: `gloo` or `nccl`.
         size: bytes of the all-reduce that measures bandwidth.
         limit: seconds after which torch stops waiting for other ranks.
+        nodes: ranks of each node, as JSON.
     """
     import torch
     import torch.distributed as dist
@@ -52,6 +58,8 @@ def trial(backend: str, size: int, limit: float) -> None:
 
     _check_content(torch, dist, device, world)
     say("reduced")
+    importlib.import_module("pair_rank").measure_pairs(json.loads(nodes), device, settled, say)
+    say("paired")
     small = torch.zeros(1, device=device)
     latency = statistics.median(_timed(lambda: dist.all_reduce(small), settled) for _ in range(LATENCIES))
     bandwidth = _bandwidth(torch, dist, device, size, settled)
@@ -74,13 +82,18 @@ def _check_content(torch: Any, dist: Any, device: Any, world: int) -> None:
 
 
 def _bandwidth(torch: Any, dist: Any, device: Any, size: int, settled: Callable[[], None]) -> float:
-    """Return the bytes per second of an all-reduce of `size` bytes, the median of a few."""
-    big = torch.zeros(max(1, size // 4), device=device)
-    first = _timed(lambda: dist.all_reduce(big), settled)
-    agreed = torch.tensor([first], device=device)
-    dist.broadcast(agreed, 0)  # all must run the same number of reductions
+    """Return the bytes per second of an all-reduce of at most `size` bytes, the median of a few."""
+    tried = min(size, FIRST_BYTES)
+    while True:  # from little to much: over a slow link much would take minutes
+        big = torch.zeros(max(1, tried // 4), device=device)
+        reduce = partial(dist.all_reduce, big)
+        agreed = torch.tensor([_timed(reduce, settled)], device=device)
+        dist.broadcast(agreed, 0)  # all must run the same number of reductions
+        if tried == size or float(agreed) > ENOUGH_SECONDS:
+            break
+        tried = min(size, 4 * tried)
     count = int(min(10, max(1, BANDWIDTH_SECONDS / float(agreed))))
-    return size / statistics.median(_timed(lambda: dist.all_reduce(big), settled) for _ in range(count))
+    return tried / statistics.median(_timed(reduce, settled) for _ in range(count))
 
 
 def _timed(do: Callable[[], Any], settled: Callable[[], None]) -> float:
@@ -94,7 +107,7 @@ def main(argv: list[str]) -> int:
     """Run; report any error and return exit code 1 for it."""
     say("started")
     try:
-        trial(argv[0], int(argv[1]), float(argv[2]))
+        trial(argv[0], int(argv[1]), float(argv[2]), argv[3])
     except BaseException as error:  # noqa: BLE001 - who reads names the node by it
         say("failed", why=f"{type(error).__name__}: {str(error).strip()}"[:600])
         return 1

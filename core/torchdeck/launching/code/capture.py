@@ -22,7 +22,7 @@ from torchdeck.launching.code.digests import Digests
 from torchdeck.launching.code.scan import MAX_BYTES
 from torchdeck.launching.code.secret_contents import SMALL, SecretSearch, secret_in
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.runs.folders.directory import RunDirectoryError
+from torchdeck.runs.folders.run_directory import RunDirectoryError
 
 TRIES = 3
 """Attempts to store a content that the end of another run frees at the same moment."""
@@ -144,7 +144,7 @@ def _check(plan: LaunchPlan, gone: set[str]) -> None:
     """Raise an error if a file to start is missing."""
     if is_copied(plan.code, plan.target) and text_of(os.path.relpath(plan.target, plan.code.folder)) in gone:
         raise CodeGoneError(
-            f"{plan.target} is not there any more, or cannot be read; the plan was made with it"
+            f"{plan.target} no longer exists or cannot be read, but the plan was made with it"
         )
 
 

@@ -7,7 +7,12 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import regex
+from pathspec.pattern import RegexMatchResult
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.refusal import Refusal
@@ -15,6 +20,7 @@ from torchdeck.plan.code_paths import IGNORE_FILE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
 
 GIT = ".gitignore"
 _FOLDERS = frozenset(
@@ -111,7 +117,6 @@ class Ignored(NamedTuple):
         return bool(self.own) and self._decide(self.own, path) is False
 
     def _decide(self, rules: Sequence[Rules], path: str) -> bool | None:
-        from torchdeck.launching.code.ignore_pattern import SlowPatternError
 
         for found in reversed(rules):
             self._check_time(found.name)
@@ -125,7 +130,7 @@ class Ignored(NamedTuple):
 
     def _check_time(self, name: str) -> None:
         if time.thread_time() > self.until:
-            raise RulesError(f"{name} and other files of rules take too long to decide by: use fewer rules")
+            raise RulesError(f"{name} and other files of rules take too long to evaluate: use fewer rules")
 
 
 def is_marked(names: Iterable[str]) -> bool:
@@ -155,8 +160,6 @@ def rules_above(folder: Path) -> Ignored:
 
 def _rules(folder: str, name: str) -> Rules | None:
     from pathspec import GitIgnoreSpec
-
-    from torchdeck.launching.code.ignore_pattern import UNSOUND, BoundedPattern
 
     path = os.path.join(folder, name)  # noqa: PTH118 - thousands of texts
     try:
@@ -190,10 +193,51 @@ def _named(line: str) -> str:
 def _is_sound(line: str) -> bool:
     from pathspec import GitIgnoreSpec
 
-    from torchdeck.launching.code.ignore_pattern import UNSOUND, BoundedPattern
-
     try:
         GitIgnoreSpec.from_lines(BoundedPattern, [line])
     except UNSOUND:
         return False
     return True
+
+
+# One line of a .gitignore, matched against a path and aborted if that takes too long.
+#
+# `*a*a*a*a*b` becomes a regular expression that backtracks exponentially in a long name. Python's own engine
+# cannot be interrupted; that of the package `regex` remembers where it has failed, and can be. It is used
+# if a line has more than two wildcards.
+
+UNSOUND = (GitIgnorePatternError, re.error, regex.error, OverflowError, RecursionError)
+"""Errors raised by an invalid line; pathspec lets some through, such as [z-a]."""
+PATTERN_SECONDS = 1.0
+"""Limit for one line and one path; a usual one takes a millionth of that."""
+_FEW = 2
+"""Number of wildcards up to which the time grows at most by a small power of the path's length."""
+_WILDCARDS = ("[^/]*", ".+", ".*")
+"""Expressions that pathspec generates for `*` and `**`."""
+
+
+class SlowPatternError(Exception):
+    """A line takes too long; the message names it."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(f"the line {line[:80]!r} takes too long to match: use fewer wildcards in it")
+
+
+class BoundedPattern(GitIgnoreSpecPattern):
+    """A line that raises SlowPatternError if it takes too long."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        expression = "" if self.regex is None else str(self.regex.pattern)
+        many = sum(map(expression.count, _WILDCARDS)) > _FEW
+        self._bounded: Any = regex.compile(expression, regex.VERSION0) if many else None
+
+    def match_file(self, file: Any) -> Any:
+        """Match the pattern against `file`, a path relative to the folder of the rules."""
+        if self._bounded is None:
+            return super().match_file(file)
+        try:
+            match = self._bounded.search(file, timeout=PATTERN_SECONDS)
+        except TimeoutError:
+            raise SlowPatternError(str(self.pattern)) from None
+        return None if match is None else RegexMatchResult(match)

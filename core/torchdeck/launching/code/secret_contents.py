@@ -308,15 +308,15 @@ def secrets_in_settings(config: RunConfig) -> Iterator[str]:
         found = _kind(f"{name}={value}")
         if found:
             yield (
-                f"run.env.{name} looks like {found}, and plan.json holds it on every node: take it out, "
-                f'and name the variable in run.secrets = ["{name}"], whose values lie in no file'
+                f"run.env.{name} looks like {found}, and plan.json contains it on every node: remove it, "
+                f'and name the variable in run.secrets = ["{name}"], whose values are never written to a file'
             )
     for number, value in enumerate(config.run.args, 1):
         found = _kind(str(value))
         if found:
             yield (
                 f"argument {number} of the script looks like {found}, and `ps` shows it to all users: "
-                "hand it over as a variable that run.secrets names"
+                "pass it as an environment variable listed in run.secrets"
             )
 
 

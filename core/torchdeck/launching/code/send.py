@@ -10,7 +10,7 @@ from torchdeck.agent.snapshots.folder import read_manifest
 from torchdeck.agent.snapshots.manifest import Blob, Manifest
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.file_names import name_of
-from torchdeck.contract.frames import Frame, FrameError, FrameReader, encode
+from torchdeck.contract.frames import Frame, encode
 from torchdeck.contract.layout import RunLayout
 
 PART = 1 << 17
@@ -45,7 +45,7 @@ class Sender:
     def __init__(self, layout: RunLayout, on_progress: Callable[[Progress], None] = lambda _: None) -> None:
         manifest = read_manifest(layout)
         if manifest is None or not layout.code.is_dir():
-            raise CodeNotSentError(f"{layout.code} is not there: the run has no copy of the code to send")
+            raise CodeNotSentError(f"{layout.code} does not exist: the run has no copy of the code to send")
         self.over = False
         self._layout = layout
         self._manifest = manifest
@@ -119,31 +119,3 @@ def _places(manifest: Manifest, folder: Path) -> dict[str, tuple[Path, Blob]]:
         if entry.target is None:
             found.setdefault(entry.blob.key, (folder / name_of(entry.name), entry.blob))
     return found
-
-
-def send_over(sender: Sender, write: Callable[[bytes], None], read: Callable[[], bytes]) -> None:
-    """Run a transfer over a stream of its own.
-
-    Args:
-        sender: sender of the code.
-        write: writes all bytes it is given.
-        read: returns some bytes from the other end, empty at its end; both raise OSError or TimeoutError.
-
-    Raises:
-        CodeNotSentError: the node did not accept it; what has arrived there is kept, and not sent again.
-    """
-    frames = FrameReader()
-    try:
-        for data in sender.begin():
-            write(data)
-        while not sender.over:
-            arrived = read()
-            if not arrived:
-                raise CodeNotSentError("the other end of the transfer of code is gone")
-            for frame in frames.feed(arrived):
-                for data in sender.handle(frame):
-                    write(data)
-    except FrameError as error:
-        raise CodeNotSentError(str(error)) from error
-    except OSError as error:
-        raise CodeNotSentError(f"the transfer of code was cut: {error}") from error

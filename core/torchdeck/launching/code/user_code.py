@@ -58,7 +58,7 @@ def read_user_code(
     try:
         found = scan(base, without, always=main)
     except RulesError as error:
-        return None, (f"{error}. So a run executes your files where they lie, and has no copy of them",)
+        return None, (f"{error}. So runs use your files in place, without a copy",)
     too_much = _too_much(base, found, max_files, max_bytes)
     if too_much:
         return None, (too_much,)
@@ -66,7 +66,7 @@ def read_user_code(
     left_out = {
         **dict.fromkeys(found.homes, "a home of Torchdeck"),
         **_results(found.results),
-        **dict.fromkeys(found.secret, "its name is one of credentials"),
+        **dict.fromkeys(found.secret, "its name is typical of credentials"),
         **{name: f"holds {what}" for name, what in contents.secret.items()},
     }
     tree = CodeTree(
@@ -146,7 +146,7 @@ def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
     names = ", ".join(f"{file.name} ({size(file.stat.st_size)})" for file in biggest)
     return (
         f"{base} has {least}{len(found.files):,} files of {size(found.size)}, and a run gets its own copy of "
-        f"at most {max_files:,} files and {size(max_bytes)}. So it executes your files where they lie, and "
+        f"at most {max_files:,} files and {size(max_bytes)}. So it uses your files in place, and "
         f"changes of them reach its next attempt. The biggest are {names}: name in {IGNORE_FILE} what no run "
         'needs, or set run.sync = "none"'
     )
@@ -155,20 +155,20 @@ def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
 def _sentences(found: Found, secret: Mapping[str, str]) -> Iterator[str]:
     if found.leading_out:
         yield (
-            f"{_listed(found.leading_out)}: links that lead out of the working directory; a run gets copies "
-            "of them, and not of what they lead to"
+            f"{_listed(found.leading_out)}: links to targets outside the working directory; the run's copy "
+            "has the links, not the targets"
         )
     if secret:
         held = [f"{name} holds {what}" for name, what in secret.items()]
         first = min(secret)
         yield (
-            f"{_listed(held)}, and no run gets a copy of it: take it out of the file, or write "
-            f"!{first} into {IGNORE_FILE} to copy it to the nodes all the same"
+            f"{_listed(held)}, and is not copied: remove it from the file, or write "
+            f"!{first} into {IGNORE_FILE} to copy it to the nodes anyway"
         )
     if found.homes:
-        yield f"{_listed(found.homes)}: a home of Torchdeck, and no run gets a copy of it"
+        yield f"{_listed(found.homes)}: a home of Torchdeck, which is not copied"
     if found.unreadable:
-        yield f"{_listed(found.unreadable)} cannot be read, and no run gets a copy of it"
+        yield f"{_listed(found.unreadable)} cannot be read, and is not copied"
 
 
 def _listed(names: list[str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from torchdeck.agent.attempt.handover import NOTHING, Handover
+from torchdeck.agent.attempt.handover import Handover
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
@@ -41,7 +40,6 @@ class AgentKeeper:
         self,
         transport: Transport,
         handover: Callable[[], bytes | None] = lambda: b"",
-        is_due: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start keeping the agent.
@@ -49,13 +47,10 @@ class AgentKeeper:
         Args:
             transport: transport to the node.
             handover: function for an agent's bootstrap payload; None while none can be started.
-            is_due: whether the payload will be there soon; the agent then starts and waits for it.
             clock: seconds.
         """
         self._transport = transport
         self._handover = handover
-        self._is_due = is_due
-        self._prepared = False
         self._clock = clock
         self._begun = clock()
         self._starts = 0
@@ -83,7 +78,6 @@ class AgentKeeper:
             self._starts = 0  # it has left by itself, and may be needed again
         handover = self._handover()
         if handover is None:
-            self._prepare()
             return False
         if self._starts >= MAX_STARTS:
             raise AgentUnavailableError(node, self._story())
@@ -95,18 +89,6 @@ class AgentKeeper:
         except OSError as error:
             raise AgentUnavailableError(node, f"the agent on {node} cannot be started: {error}") from error
         return True
-
-    @property
-    def has_started(self) -> bool:
-        """Whether an agent was started here, which may still be starting."""
-        return self._starts > 0
-
-    def _prepare(self) -> None:
-        """Have an agent wait for its bootstrap payload, once."""
-        if not self._prepared and self._is_due():
-            self._prepared = True
-            with contextlib.suppress(OSError):  # it is then started with its payload
-                self._transport.prepare_agent()
 
     def _check_reached(self, node: str, history: RunHistory) -> None:
         """Check that the node was reached once. A link that breaks later is waited for; one never established
@@ -139,13 +121,15 @@ class Handovers:
     Args:
         plan: the run's.
         values: values of its secrets.
+        resume_args: arguments with which its script continues, as `runs resume` was given them.
     """
 
-    def __init__(self, plan: LaunchPlan, values: Mapping[str, str]) -> None:
+    def __init__(self, plan: LaunchPlan, values: Mapping[str, str], resume_args: Sequence[str] = ()) -> None:
         self._lead = plan.nodes[0].name
         self._alone = len(plan.all_nodes) == 1
         self._names = {node.name: node.secrets for node in plan.all_nodes}
         self._values = dict(values)
+        self._arguments = tuple(resume_args)
         self._token = ""
 
     def line(self, node: str, listening: tuple[str, int] | None) -> bytes | None:
@@ -157,16 +141,16 @@ class Handovers:
         """
         own = {name: self._values[name] for name in self._names[node] if name in self._values}
         if self._alone:
-            return Handover(secrets=own).line() if own else NOTHING.line()
+            return Handover(secrets=own, resume_args=self._arguments).line()
         if self.is_stranger(listening):
             return None
         if node == self._lead:
             if not self._token:
-                self.begin_anew()
-            return Handover(self._token, None, own).line()
+                self.replace_token()
+            return Handover(self._token, None, own, self._arguments).line()
         if listening is None or not self._token:
             return None
-        return Handover(self._token, listening, own).line()
+        return Handover(self._token, listening, own, self._arguments).line()
 
     def is_stranger(self, listening: tuple[str, int] | None) -> bool:
         """Return whether another controller started the gang, and its token is unknown here."""
@@ -177,6 +161,6 @@ class Handovers:
         self._token = known.token
         self._values.update(known.secrets)
 
-    def begin_anew(self) -> None:
+    def replace_token(self) -> None:
         """Create another token: no process is left that knows the gang's previous one."""
         self._token = secrets.token_hex(TOKEN_BYTES)

@@ -30,7 +30,7 @@ from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes, Streams
 from torchdeck.launching.control.run_secrets import Entrusted, keep_memory_private, read_entrusted
 from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
-from torchdeck.launching.requests import STOP_NOW, read_requests, write_request
+from torchdeck.launching.requests import STOP_NOW, asked_arguments, read_requests, write_request
 from torchdeck.launching.run_files import RunFiles
 from torchdeck.launching.runtime_bundle import BundleError, ship
 from torchdeck.launching.transport import LINGER, Transport
@@ -65,7 +65,7 @@ class Controller:
         self._lead = nodes.transports[0]
         self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
         self._keepers = {
-            transport.node: AgentKeeper(transport, partial(self._handover, transport), self._leader_starts)
+            transport.node: AgentKeeper(transport, partial(self._handover, transport))
             for transport in nodes.transports
         }
         self._life = life_of_run(layout)
@@ -174,11 +174,6 @@ class Controller:
             return None
         return self._handovers.line(transport.node, self._files.listening)
 
-    def _leader_starts(self) -> bool:
-        """Return whether the leader's agent starts: the others start meanwhile, and wait for its address."""
-        leader = self._keepers.get(self._lead.node)
-        return leader is not None and leader.has_started and self._files.listening is None
-
     def _leads(self) -> bool:
         """Return whether the leader is known to be alive: a node that gave up on it may hear from it
         again.
@@ -192,7 +187,7 @@ class Controller:
                 try:
                     self._lead.deliver(request)
                 except OSError as error:
-                    self._say_once(f"request {request.id} cannot be handed over yet: {error}")
+                    self._say_once(f"request {request.id} cannot be delivered yet: {error}")
                     return
                 self._journal.append("request", id=request.id, kind=request.kind, origin=request.origin)
                 self._files.forwarded.add(request.id)
@@ -237,7 +232,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: S
             journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
             return _say(str(error), 3)
         nodes.start()
-        handovers = Handovers(plan, entrusted.secrets)
+        handovers = Handovers(plan, entrusted.secrets, asked_arguments(layout))
         controller = Controller(layout, nodes, handovers, journal, epoch, plan)
         return _control(controller, nodes, journal, files)
 
@@ -273,14 +268,14 @@ def _control(
 def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
     """Only watch after another controller took the run, until the run is over or no controller is left."""
     pid = by.get("pid") if by is not None else None
-    _say(f"another controller (pid {pid}) has this run now; watching only", 0)
+    _say(f"another controller (pid {pid}) controls this run now; watching only", 0)
     while True:
         history = files.read()
         if history.end is not None:
             return _say(f"the run is over: {history.end.fields.get('state')}", 0)
         known = (history.controller, *history.agents.values(), *history.holders.values())
         if not any(identity is not None and identity.is_alive() for identity in known):
-            return _say("nothing of the run is alive any more", 0)
+            return _say("no process of the run is alive any more", 0)
         time.sleep(WATCH_TICK)
 
 

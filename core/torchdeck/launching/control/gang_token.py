@@ -114,7 +114,9 @@ class GangToken:
 
     def _ask(self, question: _Question, *, agent: bool) -> None:
         if question.why:
-            self._say(f"the agent on {question.transport.node} does not say the gang's token: {question.why}")
+            self._say(
+                f"the agent on {question.transport.node} does not report the gang's token: {question.why}"
+            )
         if agent and not question.asks:
             question.ask()
 
@@ -126,17 +128,19 @@ class GangToken:
             raise AgentUnavailableError(
                 wanting,
                 f"the agent on {wanting} cannot be started: the one on {leader.transport.node}, which leads, "
-                f"lives and has not said the gang's token for {self._patience:g} s (launch.node_grace)",
+                f"is alive, but has not reported the gang's token for {self._patience:g} s "
+                "(launch.node_grace)",
             )
         for question in living:
             self._say(
-                f"the agent on {question.transport.node} is given up: it lives and has not said the gang's "
+                f"the agent on {question.transport.node} is given up: it is alive but has not "
+                "reported the gang's "
                 f"token for {self._patience:g} s (launch.node_grace)"
             )
         who = "other agent" if living else "agent"
-        self._say(f"no {who} of the run lives any more: the gang starts over, with a new token")
+        self._say(f"no {who} of the run is alive any more: the gang starts over, with a new token")
         self._settled("anew")
-        self._handovers.begin_anew()
+        self._handovers.replace_token()
         return True
 
     def _name(self, nodes: list[str]) -> None:

@@ -10,7 +10,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.launching.requests import STOP_NOW, read_requests
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 
 STOP_LIMIT = 15.0
 """Seconds without the leader after which `stop --now` ends a run with no live process on reachable nodes."""
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
     stop_now: bool = False
     """`stop --now` was requested."""
     may_go_on: bool = False
-    """The leader and the absent nodes could form a gang without the others: with spares, or a smaller one."""
+    """The leader and the absent nodes may train on without the others, none of which took part."""
 
 
 class LostLeader:
@@ -66,8 +66,8 @@ class LostLeader:
         """Return why the run is given up; empty while it is not.
 
         Unless another node has given the leader up too, the leader may be healthy and this machine cut off
-        from it. The same holds if the leader may continue with the absent nodes: a spare that lost them is no
-        proof. Then the run is given up only if a user requests its end. A follower that stays without any
+        from it. The same holds if only nodes without ranks have given it up: a spare that lost the others is
+        no proof. Then the run is given up only if a user requests its end. A follower that stays without any
         process is a proof: it was rebooted, and its ranks are gone, however its leader is.
         """
         if seen.reached and seen.heard != self._heard:
@@ -80,7 +80,7 @@ class LostLeader:
             return ""
         silent = [self._node, *(node for node, does in seen.followers.items() if does is Follower.AWAY)]
         ended = [node for node, does in seen.followers.items() if does is not Follower.AWAY]
-        why = f"node {self._node}, which leads the run, has not answered for {away:.0f} s"
+        why = f"node {self._node}, the leader of the run, has not answered for {away:.0f} s"
         if len(silent) > 1:
             why += f", nor has {', '.join(silent[1:])}"
         if ended:
@@ -153,10 +153,12 @@ class LeaderWatch:
         reached = self._nodes.reaches(self._lead)
         heard = self._nodes.heard(self._lead)
         stop_now = not reached and self._is_stop_asked()
-        why = self._rule.look(Seen(heard, reached, followers, stop_now, self._may_go_on(followers)), now)
+        why = self._rule.look(
+            Seen(heard, reached, followers, stop_now, self._may_go_on(followers, history)), now
+        )
         if not why:
             return None
-        checkpoint = "" if history.checkpoint is None else history.checkpoint.path
+        checkpoint = "" if history.checkpoints.newest is None else history.checkpoints.newest.path
         return {
             "state": RunState.LOST.value,
             "why": why,
@@ -177,10 +179,16 @@ class LeaderWatch:
             return Follower.ENDS if self._nodes.has_ranks(node) else Follower.ENDED
         return Follower.SERVES if lives else Follower.EMPTY
 
-    def _may_go_on(self, followers: Mapping[str, Follower]) -> bool:
-        """Return whether the leader and the absent nodes could form a gang without the others."""
-        here = [Place(node, None) for node, does in followers.items() if does is not Follower.AWAY]
-        return len(here) < len(followers) and self._elastic.without(here) is not None
+    def _may_go_on(self, followers: Mapping[str, Follower], history: RunHistory) -> bool:
+        """Return whether the leader and the absent nodes may have lost none but spares.
+
+        If one of the other nodes took part in the attempt, that has ended. With the absent nodes the leader
+        could begin another, but then nothing here would show whether it ever does.
+        """
+        here = [node for node, does in followers.items() if does is not Follower.AWAY]
+        if len(here) == len(followers) or history.nodes.members.intersection(here):
+            return False
+        return self._elastic.without([Place(node, None) for node in here]) is not None
 
     def _is_stop_asked(self) -> bool:
         return any(each.kind == STOP_NOW for each in read_requests(self._layout.control))

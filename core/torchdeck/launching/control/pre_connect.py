@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.agent.supervisor_process import set_process_title
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.controller_environment import controller_environment
+from torchdeck.launching.control.run_secrets import controller_environment
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
@@ -118,8 +118,6 @@ def main() -> int:
         # imported only now: nodes log in meanwhile
         from torchdeck.launching.control.controller import gets_its_name, run_controller
 
-        if streams:
-            pass
         order = _value(pipe.readline())
     layout = RunLayout(Path(str(order.get("run", ""))))
     if "run" not in order or not gets_its_name(layout):
@@ -142,7 +140,6 @@ def _connecting(names: Sequence[str]) -> Streams:
     from torchdeck.launching.remote.dial import dial_of
     from torchdeck.nodes.background import in_background
     from torchdeck.nodes.connector import Connector
-    from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
     from torchdeck.runs.home import torchdeck_home
 
     connector = Connector(torchdeck_home())

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.agent.link.names import rank_of
 from torchdeck.agent.startup import life_of_run
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.contract.refusal import Refusal
@@ -21,12 +23,13 @@ from torchdeck.runs.replay.history import RunHistory
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from torchdeck.launching.remote.bootstrap import ByteStream
     from torchdeck.launching.remote.code import CodeSending
     from torchdeck.launching.remote.link import LinkFile, NodeLink
-    from torchdeck.launching.remote.stream import ByteStream
     from torchdeck.launching.remote.transport import SshTransport
     from torchdeck.nodes.connector import Connector
     from torchdeck.runs.links import LinkState
+
 
 CATCH_UP_LIMIT = 60.0
 """Seconds to fetch the remaining data of a node at the end of a run, while its link is up."""
@@ -222,8 +225,27 @@ def _link(
 ) -> NodeLink:
     from torchdeck.launching.remote.dial import dial_of
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
-    from torchdeck.launching.remote.own_files import own_files
 
     entry = reach.entry(name)
     target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
     return NodeLink(target, dial_of(reach, name, entry), streams.get(name))
+
+
+def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
+    """Return a predicate: whether a mirrored file, by its path in the run directory, is written on `node`.
+
+    The plan of an attempt is the leader's, and a rank's files are its node's. If the gang may continue
+    without some node or rank, any rank may be on any node in a later attempt.
+    """
+    leader = plan.nodes[0].name == node
+    yields = Elastic.of_plan(plan).yields
+    ranks = {placed.rank for placed in plan.ranks if yields or placed.node == node}
+
+    def own(path: str) -> bool:
+        rank = rank_of(path)
+        if rank is not None:
+            return rank in ranks
+        parts = path.split("/")
+        return leader or parts[0] != "attempts" or len(parts) > 3
+
+    return own

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import select
 import stat
 import sys
 from collections.abc import Mapping
 from os import fstat
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import HOME_VARIABLE, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.processes import without_run_variables
 from torchdeck.contract.refusal import Refusal
 
 _TABLES = ("secrets", "logins")
@@ -72,7 +75,7 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(
-            f"run.secrets names {', '.join(missing)}, and no such variable is set here",
+            f"run.secrets names {', '.join(missing)}, but this variable is not set here",
             fix=f"export {missing[0]}, then start again",
         )
     return RunSecrets(names, {name: environ[name] for name in sorted(names) if name in environ})
@@ -112,3 +115,11 @@ def keep_memory_private() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "the kernel does not keep this process from being dumped")
+
+
+def controller_environment(home: Path, hidden: frozenset[str]) -> dict[str, str]:
+    """Return this process's environment for a controller of runs in `home`, without the variables named
+    `hidden`.
+    """
+    env = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
+    return {name: value for name, value in env.items() if name not in hidden}

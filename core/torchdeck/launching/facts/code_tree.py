@@ -25,33 +25,23 @@ MAX_ENTRIES = 20_000
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-Digest = Callable[[Path, os.stat_result], str]
-"""SHA-256 of a file's content, in hex, given its `stat` result; raises OSError."""
-
-
-def content_digest(path: Path, _stat: os.stat_result) -> str:
-    """Read the file and return its hash."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def code_of_run(
     config: RunConfig,
     working_dir: Path,
     home: Path,
     *,
     digests: Callable[[Path, Path], Digests] = Digests,
-    digest: Digest = content_digest,
 ) -> tuple[CodeTree, tuple[str, ...]]:
     """Return the tree in the plan: that of the run's copy, or else its Python files; and warnings.
 
     See `read_user_code` and `read_code_tree`.
     """
     if config.run.sync == "none":
-        tree, warnings = read_code_tree(config, working_dir, digest=digest)
+        tree, warnings = read_code_tree(config, working_dir)
         return replace(tree, uncopied='run.sync is "none"'), warnings
     copied, warnings = read_user_code(config, working_dir, home, digests=digests)
     if copied is None:
-        tree, _ = read_code_tree(config, working_dir, digest=digest)
+        tree, _ = read_code_tree(config, working_dir)
         return replace(tree, uncopied=" ".join(warnings)), warnings
     return (copied if copied.files or copied.left_out else CodeTree()), warnings
 
@@ -62,7 +52,6 @@ def read_code_tree(
     *,
     max_files: int = MAX_FILES,
     max_bytes: int = MAX_BYTES,
-    digest: Digest = content_digest,
 ) -> tuple[CodeTree, tuple[str, ...]]:
     """Return hashes of the script or recipe file and of the Python files below the working directory.
 
@@ -74,7 +63,6 @@ def read_code_tree(
         working_dir: where ranks start.
         max_files: maximum number of files to hash,
         max_bytes: and of bytes.
-        digest: hashes a file.
 
     Returns:
         The tree (paths below the working directory are relative to it), and a warning if it is truncated.
@@ -91,12 +79,11 @@ def read_code_tree(
         if name in files:
             continue
         try:
-            stat = path.stat()
-            size += stat.st_size
+            size += path.stat().st_size
             if len(files) >= max_files or size > max_bytes:
                 whole = False
                 break
-            files[name] = digest(path, stat)
+            files[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError:
             continue
     return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
+from torchdeck.contract.inventory import InterpreterFacts, NodeInfo, UvFacts
+from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.code.digests import Digests
-from torchdeck.launching.facts.code_tree import Digest, code_of_run, content_digest
+from torchdeck.launching.facts.code_tree import code_of_run
 from torchdeck.launching.facts.model_and_data import OnProgress, read_batch_plan
 from torchdeck.launching.gate import Gate
 from torchdeck.nodes.interpreter import probe_interpreter
@@ -90,6 +91,17 @@ class FactSources:
     def _ask_interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
         return probe_interpreter(path, deepspeed=deepspeed)
 
+    def environments(
+        self, config: RunConfig, interpreters: Mapping[str, InterpreterFacts], uv: Mapping[str, UvFacts]
+    ) -> tuple[dict[str, InterpreterFacts], tuple[Problem, ...]]:
+        """Return the interpreters with environments made by uv; see `with_environments`. `uv` is that of
+        other nodes.
+        """
+        from torchdeck.agent.environments.state import uv_facts
+        from torchdeck.launching.facts.planned_environments import with_environments
+
+        return with_environments(config, interpreters, uv, uv_facts(Home(self._home)))
+
     def code(self, config: RunConfig, folder: Path) -> tuple[CodeTree, tuple[str, ...]]:
         """Return the user's code below `folder`, and warnings; see `code_of_run`."""
         return code_of_run(config, folder, self._home)
@@ -106,7 +118,6 @@ class CachedFactSources(FactSources):
 
     Args:
         clock: seconds.
-        digest: hashes a file of code that is not copied for runs.
         home: TORCHDECK_HOME; Default: the usual one.
         reach: connector for nodes of the node inventory; None: no login is requested.
     """
@@ -114,14 +125,12 @@ class CachedFactSources(FactSources):
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        digest: Digest = content_digest,
         home: Path | None = None,
         reach: Connector | None = None,
     ) -> None:
         super().__init__(home, reach)
         self._digests = lru_cache(_KEPT)(Digests)
         self._clock = clock
-        self._digest = digest
         self._seen: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -142,7 +151,7 @@ class CachedFactSources(FactSources):
         key = ("code", folder, run.recipe, run.script, run.sync, config.checkpoint.directory)
 
         def look() -> tuple[CodeTree, tuple[str, ...]]:
-            return code_of_run(config, folder, self._home, digests=self._digests, digest=self._digest)
+            return code_of_run(config, folder, self._home, digests=self._digests)
 
         return self._remembered(key, SHORTLY, look)
 

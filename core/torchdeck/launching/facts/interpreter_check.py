@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Version, major_minor
+from torchdeck.contract.plan.environment import PlannedEnvironment
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
 from torchdeck.plan.check import Check, failed, ok, warning
 
@@ -20,6 +22,9 @@ def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> It
         recipe: Torchdeck's trainer runs in it, which needs more than a script does.
     """
     path = facts.executable
+    if facts.environment is not None:
+        yield from _check_environment(facts, facts.environment, node, recipe=recipe)
+        return
     if facts.error:
         what = f"Python {path} cannot be used: {facts.error}"
         yield failed(
@@ -37,6 +42,31 @@ def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> It
         yield failed(
             "numpy", node, f"there is no numpy in {path}", _choose(node, f"`{path} -m pip install numpy`")
         )
+
+
+def _check_environment(
+    facts: InterpreterFacts, environment: PlannedEnvironment, node: str, *, recipe: bool
+) -> Iterator[Check]:
+    """Check the environment that uv makes for the ranks."""
+    if facts.error:
+        what, _, fix = facts.error.partition(": ")
+        yield failed("environment", node, f'run.environment is "uv", and {what} on this node', fix)
+        return
+    if major_minor(facts.python) < OLDEST_PYTHON:
+        what = f"{facts.executable} is Python {facts.python}"
+        yield failed("interpreter", node, what, _choose(node, "use Python 3.10 or newer"))
+        return
+    state = "is there" if environment.is_made else "is made at the start"
+    yield ok("environment", node, f"{environment.key} from {environment.source} {state}")
+    if not facts.is_locked:
+        return  # packages that others need are not listed: the node checks for torch once it is made
+    missing = [name for name, version in (("torch", facts.torch), ("numpy", facts.numpy)) if version is None]
+    for name in missing if recipe else missing[:1]:
+        if name == "torch" or recipe:
+            what = f"there is no {name} in {environment.source}, from which uv makes the environment"
+            yield failed(name, node, what, f"`uv add {name}`")
+    if facts.torch is not None:
+        yield _torch(replace(facts, executable=environment.source), node, recipe=recipe)
 
 
 def _choose(node: str, what: str = "") -> str:

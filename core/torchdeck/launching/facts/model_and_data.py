@@ -12,12 +12,14 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.check import problem
 from torchdeck.plan.known import Known
 
 if TYPE_CHECKING:
     from torchdeck.contract.plan.model_profile import ModelProfile
     from torchdeck.data.batch_plan import BatchPlan
+
 
 OnProgress = Callable[[str], None]
 """Called with a short description of what is being waited for."""
@@ -158,13 +160,13 @@ def narrower(
 def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ...]:
     if plan is None or profile.train_samples in (None, plan.size):
         return ()
-    wrong = f"the batch plan is of {plan.size:,} samples, and the data has {profile.train_samples:,}"
-    return (problem(BATCH_PLAN, wrong, "a plan that was built for this data"),)
+    wrong = f"the batch plan has {plan.size:,} samples, but the data has {profile.train_samples:,}"
+    return (problem(BATCH_PLAN, wrong, "a batch plan built for this data"),)
 
 
 def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None, tuple[Problem, ...]]:
     """Return the profile that [estimate] describes, and how a script trains as far as configured."""
-    from torchdeck.launching.facts.estimate import estimate_profile, estimated_config
+    from torchdeck.launching.facts.estimated_profile import estimate_profile, estimated_config
     from torchdeck.plan.memory.shape_derivation import EstimateError
 
     training = estimated_config(config).training if config.run.recipe is None else None
@@ -186,7 +188,9 @@ def read_batch_plan(
 
     def reading(what: str, done: int, total: int) -> None:
         if on_progress is not None:
-            on_progress(f"reading, as its files are not as they were: {what}: {done:,} of {total:,}")
+            on_progress(
+                f"reading the data again, because its files have changed: {what}: {done:,} of {total:,}"
+            )
 
     try:
         plan = load_batch_plan(path, verify=True)

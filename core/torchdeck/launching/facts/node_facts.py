@@ -1,22 +1,26 @@
-"""Probes the nodes of a run over SSH: the facts of each that a plan needs."""
+"""Facts about the nodes of a run that a plan needs: probed over SSH, or described by the run file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.agent.probe.network import interfaces, route_to
-from torchdeck.config.chosen_nodes import described_names
+from torchdeck.config.chosen_nodes import described_names, wanted
+from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest
-from torchdeck.contract.inventory import LOCALHOST, NodeInfo
-from torchdeck.launching.chosen_nodes import chosen
-from torchdeck.launching.facts.absent_nodes import without_absent
-from torchdeck.launching.facts.probed_nodes import KEY, NodeFault, NodeReport
+from torchdeck.config.values.gpu_models import gpu_model
+from torchdeck.config.values.node_names import expand
+from torchdeck.contract.inventory import LOCALHOST, Device, InterpreterFacts, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import AbsentNode
+from torchdeck.launching.facts.probed_nodes import KEY, NodeFault, NodeReport, like
+from torchdeck.nodes.inventory.names import run_nodes
 from torchdeck.nodes.inventory.schema import NodeEntry, NodeInventory
-from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info
+from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info, uv_facts
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
@@ -24,6 +28,7 @@ from torchdeck.nodes.training_address import TrainingAddressError, training_addr
 
 if TYPE_CHECKING:
     from torchdeck.launching.facts.fact_sources import FactSources
+    from torchdeck.nodes.connector import Connector
 
 
 def gather_node_facts(config: RunConfig, looks: FactSources) -> NodeReport:
@@ -60,8 +65,8 @@ def _unknown(
     for name in (name for name in names if name not in known):
         near = nearest(name, [*known, *node_inventory.groups])
         right = f"{near[0]}, or " if near else ""
-        right += f"`torchdeck nodes add {name} ADDRESS` writes it into the node inventory"
-        problems.append(Problem(KEY, "", None, f"nothing is known about node {name!r}", right))
+        right += f"`torchdeck nodes add {name} ADDRESS` adds it to the node inventory"
+        problems.append(Problem(KEY, "", None, f"unknown node {name!r}", right))
     return tuple(problems)
 
 
@@ -106,12 +111,14 @@ def probe_all_nodes(
             except TrainingAddressError as error:
                 faults.append(NodeFault(name, "address", error.what, error.fix))
     faults += _twice(found)
+    answered = {name: each.facts for name, each in probed.items() if each.facts is not None}
     return NodeReport(
         tuple(names),
         tuple(found.values()),
-        {name: interpreter_facts(each.facts) for name, each in probed.items() if each.facts is not None},
+        {name: interpreter_facts(facts) for name, facts in answered.items()},
         probed,
         faults=tuple(faults),
+        uv={name: uv_facts(facts) for name, facts in answered.items()},
     )
 
 
@@ -121,9 +128,9 @@ def _silent(probed: Probed) -> NodeFault:
         return NodeFault(probed.node, "interpreter", probed.error, probed.fix)
     fixes = {
         HostKey.KNOWN: f"`torchdeck nodes probe {probed.node}` tries again",
-        HostKey.UNKNOWN: f"`torchdeck nodes trust {probed.node}` shows the key and asks whether it is right",
-        HostKey.CHANGED: f"then `torchdeck nodes trust {probed.node}` shows the new one and writes it down",
-        HostKey.REVOKED: "its administrator must give the host another key: no one may trust this one",
+        HostKey.UNKNOWN: f"`torchdeck nodes trust {probed.node}` shows the key and asks you to verify it",
+        HostKey.CHANGED: f"then `torchdeck nodes trust {probed.node}` shows and saves the new one",
+        HostKey.REVOKED: "its administrator must replace the host key; a revoked key cannot be trusted",
     }
     return NodeFault(probed.node, "ssh", probed.error, fixes[probed.host_key])
 
@@ -180,5 +187,147 @@ def _twice(found: Mapping[str, NodeInfo]) -> Iterator[NodeFault]:
         other = first.setdefault(info.address, name)
         if other != name:
             what = f"node {name} has the same address as {other}, {info.address}"
-            fix = f"take one of them, or `torchdeck nodes edit {name} --training-address …` tells them apart"
+            fix = (
+                f"use one of them, or change an address with `torchdeck nodes edit {name} "
+                "--training-address …`"
+            )
             yield NodeFault(name, "address", what, fix)
+
+
+# The nodes that a run file chooses, and connecting to them before they are needed.
+
+
+def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozenset[str]) -> list[str]:
+    """Return the nodes that `config` names; see `nodes.book.names.run_nodes`."""
+    return run_nodes(node_inventory, config.distributed.nodes, described, config.distributed.spare)
+
+
+@contextmanager
+def pre_connected(config: RunConfig, reach: Connector | None) -> Iterator[Connector | None]:
+    """`reach`, connecting to the nodes of `config` in threads while the caller plans and checks.
+
+    The connections stay open until the block ends. A connection that fails is reported to the first caller
+    that needs it.
+
+    Args:
+        config: of the run.
+        reach: how nodes are reached; None: there are none.
+    """
+    if reach is None:
+        yield None
+        return
+    with reach.keeping_probe_sessions(nodes_in_inventory(config, reach)) as kept:
+        yield kept
+
+
+def nodes_in_inventory(config: RunConfig, reach: Connector) -> list[str]:
+    """Return the nodes that can be connected to. A damaged inventory is reported by the code that probes the
+    nodes.
+    """
+    try:
+        node_inventory = reach.node_inventory()
+    except ConfigError:
+        return []
+    names = chosen(config, node_inventory, frozenset(described_names(config)))
+    return [name for name in names if name in node_inventory.nodes]
+
+
+# Nodes that do not answer and are not required for a start, because a range or spares allow it. Pure.
+
+
+class PlannedNodes(NamedTuple):
+    """Input of a plan before absent nodes are removed from it."""
+
+    config: RunConfig
+    """Configuration with the nodes by name and the actual number of spares."""
+    inventory: Inventory
+    interpreters: Mapping[str, InterpreterFacts]
+    missing: tuple[str, ...]
+    """Absent nodes that have ranks in that plan: placeholders."""
+
+
+def without_absent(config: RunConfig, cluster_facts: NodeReport) -> NodeReport:
+    """Return `survey` with unreachable nodes as absent instead of faults, if the remaining ones suffice.
+
+    A node with a changed host key, or whose Python does not run, stays a fault: it answers.
+    """
+    silent = {
+        name: found.error.removeprefix(f"node {name}: ")
+        for name, found in cluster_facts.probed.items()
+        if found.facts is None and not found.fix and found.host_key is HostKey.KNOWN
+    }
+    answering = tuple(name for name in cluster_facts.names if name not in silent)
+    if not silent or len(answering) < max(1, wanted(config.distributed, len(cluster_facts.names)).least):
+        return cluster_facts
+    return replace(
+        cluster_facts,
+        names=answering,
+        probed={name: found for name, found in cluster_facts.probed.items() if name not in silent},
+        faults=tuple(fault for fault in cluster_facts.faults if fault.node not in silent),
+        absent=tuple(AbsentNode(name, silent[name]) for name in cluster_facts.names if name in silent),
+    )
+
+
+def planned_nodes(
+    config: RunConfig,
+    remote: NodeReport,
+    inventory: Inventory,
+    interpreters: Mapping[str, InterpreterFacts],
+) -> PlannedNodes:
+    """Return the input of a plan of the requested size, with groups and tags of the node inventory expanded.
+
+    If too few nodes answer for that size, placeholders like the first node fill it up. The arithmetic of a
+    step is then that of the requested size.
+    """
+    names = remote.names
+    if not names:
+        return PlannedNodes(config, inventory, interpreters, ())
+    asked = wanted(config.distributed, len(names) + len(remote.absent)).most
+    missing = tuple(node.name for node in remote.absent[: max(0, asked - len(names))])
+    changed: dict[str, object] = {"spare": max(0, len(names) - asked)}
+    if not isinstance(config.distributed.nodes, str):
+        changed["nodes"] = list(names)
+    distributed = config.distributed.model_copy(update=changed)
+    config = config.model_copy(update={"distributed": distributed})
+    if not missing:
+        return PlannedNodes(config, inventory, interpreters, ())
+    model = next(node for node in inventory if node.name == names[0])
+    return PlannedNodes(
+        config,
+        Inventory((*inventory, *(like(model, name) for name in missing))),
+        {**interpreters, **dict.fromkeys(missing, interpreters[model.name])},
+        missing,
+    )
+
+
+# Machines as described by a run file.
+
+
+def inventory_from(cluster: Cluster) -> Inventory:
+    """Return every machine that [cluster] describes, in its order; free resources are unknown."""
+    return Inventory(tuple(node for machines in cluster.nodes for node in _nodes(machines)))
+
+
+def _nodes(machines: ClusterNodes) -> list[NodeInfo]:
+    """Return the nodes; identical machines share one tuple of devices."""
+    names = expand(machines.name)
+    addresses = names if machines.address is None else expand(machines.address)
+    devices = _devices(machines)
+    return [
+        NodeInfo(
+            name=name,
+            address=address,
+            devices=devices,
+            cpu_count=machines.cores or max(1, machines.gpus),
+            memory_bytes=machines.host_memory or 0,
+            described=True,
+        )
+        for name, address in zip(names, addresses, strict=True)
+    ]
+
+
+def _devices(machines: ClusterNodes) -> tuple[Device, ...]:
+    model = None if machines.gpu is None else gpu_model(machines.gpu)
+    memory = machines.memory or (0 if model is None else model.memory_bytes)
+    indices = range(machines.gpus) if machines.devices is None else machines.devices
+    return tuple(Device(index, "", machines.gpu or "GPU", memory) for index in indices)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.contract.inventory import InterpreterFacts, Inventory, NodeInfo
+from torchdeck.contract.inventory import InterpreterFacts, Inventory, NodeInfo, UvFacts
 from torchdeck.contract.plan.launch_plan import AbsentNode
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class NodeReport:
     faults: tuple[NodeFault, ...] = ()
     absent: tuple[AbsentNode, ...] = ()
     """Nodes that do not answer and are not required for a start."""
+    uv: Mapping[str, UvFacts] = field(default_factory=dict)
+    """By node."""
 
     @property
     def in_the_way(self) -> tuple[Problem, ...]:

@@ -18,7 +18,7 @@ from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.layout import Home
 from torchdeck.contract.package import FOLDER
 from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
-from torchdeck.launching.facts.code_tree import Digest, content_digest, read_code_tree
+from torchdeck.launching.facts.code_tree import read_code_tree
 
 KEPT = 64
 """Profiles to keep; least recently used ones are removed first."""
@@ -73,15 +73,11 @@ class ProfileCache:
             path.unlink(missing_ok=True)
 
 
-def profile_key(
-    config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts, digest: Digest = content_digest
-) -> str:
+def profile_key(config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts) -> str:
     """Return a hash of everything the answer to `request` depends on.
 
     That is the request, the code of recipe and tracer, Python, torch and other installed packages, and sizes
     and times of the files that [data] and [model] name.
-
-    `digest` hashes a file of the recipe's code.
     """
     working_dir = Path(config.run.working_dir or Path.cwd())
     folders = {working_dir, Path(config.run.recipe).parent if config.run.recipe else working_dir}
@@ -90,7 +86,7 @@ def profile_key(
         "env": config.run.env,
         "working_dir": str(working_dir),
         # a recipe also imports from its own folder, wherever ranks start
-        "code": [dict(read_code_tree(config, folder, digest=digest)[0].files) for folder in sorted(folders)],
+        "code": [dict(read_code_tree(config, folder)[0].files) for folder in sorted(folders)],
         "installed": [os.environ.get("PYTHONPATH"), *_installed(Path(facts.executable))],
         "tracer": _tracer_hash(),
         "interpreter": [facts.executable, facts.python, facts.torch, facts.numpy],

@@ -12,7 +12,6 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.data.planned_steps import needs_layout
-from torchdeck.launching.facts.code_tree import Digest, content_digest
 from torchdeck.launching.facts.interpreter_check import check_interpreter
 from torchdeck.launching.facts.profile_cache import ProfileCache, profile_key
 from torchdeck.launching.facts.tracing_process import TracingFailedError, trace_in_process
@@ -119,12 +118,9 @@ def asked_profile(
     wanted: Sequence[WantedTrace] | None = None,
     interpreter: InterpreterFacts | None = None,
     files: Sequence[Path] = (),
-    digest: Digest = content_digest,
 ) -> AskedProfile:
     """Return the profile request that `profile_model` would look up with these arguments, and trace if
     missing.
-
-    `digest` hashes a file of code.
 
     Raises:
         ProfilingError: the run has no recipe, code that would run is not trusted, or the interpreter lacks
@@ -133,15 +129,13 @@ def asked_profile(
     recipe = config.run.recipe
     if recipe is None:
         raise ProfilingError(
-            "only a recipe's model can be traced: what a script or module builds is its own affair"
+            "only a recipe's model can be traced; the model of a script or module is unknown before it runs"
         )
     config, recipe = _admitted(config, recipe, home, files)
     facts = probe_interpreter(config.run.interpreter) if interpreter is None else interpreter
     _check_interpreter(facts)
     request = _request(config, recipe, plan, wanted_traces(config, plan) if wanted is None else wanted)
-    return AskedProfile(
-        request, profile_key(config, request, facts, digest), _executable(config, facts), config
-    )
+    return AskedProfile(request, profile_key(config, request, facts), _executable(config, facts), config)
 
 
 def trace_profile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launching.code.digests import is_fresh, stamp_of
-from torchdeck.launching.facts.code_tree import MAX_FILES, Digest, content_digest
 from torchdeck.launching.facts.model_and_data import OnProgress, UntracedError
 from torchdeck.launching.facts.profile_cache import ProfileCache
 from torchdeck.launching.facts.profiling import AskedProfile, ProfilingError, asked_profile, trace_profile
@@ -35,13 +32,11 @@ class RememberedProfiles:
 
     Args:
         home: TORCHDECK_HOME; profiles are cached in it.
-        digest: hashes a file of code.
     """
 
-    def __init__(self, home: Path, digest: Digest = content_digest) -> None:
+    def __init__(self, home: Path) -> None:
         self._cache = ProfileCache(home)
         self._profiles: OrderedDict[str, ModelProfile] = OrderedDict()
-        self._digest = digest
         self._failures: dict[str, ProfilingError] = {}
         self._lock = threading.Lock()
 
@@ -61,9 +56,7 @@ class RememberedProfiles:
             ProfilingError: there cannot be one, or an earlier attempt failed.
             UntracedError: it would have to be traced.
         """
-        asked = asked_profile(
-            config, home, plan=plan, interpreter=interpreter, files=files, digest=self._digest
-        )
+        asked = asked_profile(config, home, plan=plan, interpreter=interpreter, files=files)
         profile = self._find(asked)
         if profile is None:
             raise UntracedError(asked.key)
@@ -80,9 +73,7 @@ class RememberedProfiles:
         files: Sequence[Path] = (),
     ) -> ModelProfile:
         """Return the profile, tracing it if unknown; raises ProfilingError."""
-        asked = asked_profile(
-            config, home, plan=plan, interpreter=interpreter, files=files, digest=self._digest
-        )
+        asked = asked_profile(config, home, plan=plan, interpreter=interpreter, files=files)
         profile = self._find(asked)
         if profile is not None:
             return profile
@@ -123,37 +114,3 @@ class RememberedProfiles:
             self._profiles[key] = profile
             while len(self._profiles) > KEPT:
                 self._profiles.popitem(last=False)
-
-
-DIGESTS_KEPT = 4 * MAX_FILES
-
-
-class RememberedDigests:
-    """A `Digest` that reads a file again only if its size or one of its times has changed, or is very recent.
-
-    Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Path, tuple[tuple[int, ...], str]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, path: Path, stat: os.stat_result) -> str:
-        """Return the SHA-256 of the file's content; raises OSError."""
-        # ctime, which no program can set, reveals a change that an editor hides
-        stamp = stamp_of(stat)
-        with self._lock:
-            known = self._known.get(path)
-            if known is not None and known[0] == stamp:
-                self._known.move_to_end(path)
-                return known[1]
-        fresh = is_fresh(stat)
-        made = content_digest(path, stat)
-        if fresh:
-            return made
-        with self._lock:
-            self._known[path] = stamp, made
-            self._known.move_to_end(path)
-            while len(self._known) > DIGESTS_KEPT:
-                self._known.popitem(last=False)
-        return made

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from torchdeck.agent.probe.system import bf16_here
+from torchdeck.agent.probe.system import (
+    bf16_here,
+    communication_variables,
+    infiniband_devices,
+    process_limits,
+)
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
-from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
-from torchdeck.launching.preflight.data import check_data
-from torchdeck.launching.preflight.devices import check_devices, check_here, check_precision
+from torchdeck.launching.preflight.devices_in_use import check_devices, check_here, check_precision
 from torchdeck.launching.preflight.disk_space import (
     check_checkpoint_folder,
     check_home,
@@ -24,9 +29,17 @@ from torchdeck.launching.preflight.disk_space import (
 )
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
-from torchdeck.launching.preflight.program import check_program
-from torchdeck.launching.preflight.sources import check_resume, check_sources, check_trust
+from torchdeck.launching.preflight.program_check import check_program
+from torchdeck.launching.preflight.rank_limits import check_limits
+from torchdeck.launching.preflight.rank_variables import (
+    check_variables,
+    uses_rdma,
+    variables_of,
+)
+from torchdeck.launching.preflight.source_files import check_resume, check_sources, check_trust
+from torchdeck.launching.preflight.text_length import check_data
 from torchdeck.launching.prepare import ClusterFacts
+from torchdeck.nodes.probe.facts import Limits
 from torchdeck.plan.check import Check
 
 if TYPE_CHECKING:
@@ -106,6 +119,22 @@ def _is_unasked(facts: InterpreterFacts) -> bool:
     return not facts.python and not facts.error
 
 
+def _process_here(plan: LaunchPlan, node: NodePlan, found: ClusterFacts) -> Iterator[Check]:
+    """Check the limits and variables that ranks on this machine inherit."""
+    environ, infiniband = communication_variables(found.environ), infiniband_devices()
+    rdma = uses_rdma(plan, variables_of(node, environ), infiniband)
+    yield from check_limits(plan, node, Limits.model_validate(process_limits()), rdma=rdma)
+    here = found.inventory.find(node.name)
+    yield from check_variables(
+        plan,
+        node,
+        environ,
+        interfaces=[name for _, name in socket.if_nameindex()],
+        infiniband=infiniband,
+        gpu_names=[] if here is None else [device.name for device in here.devices],
+    )
+
+
 def _checks(
     config: RunConfig,
     plan: LaunchPlan | None,
@@ -125,6 +154,8 @@ def _checks(
         yield from check_devices(plan, home, found.remote.probed)
         yield from check_here(plan, node)
         part = next((each for each in plan.all_nodes if each.name == node), None)
+        if part is not None:
+            yield from _process_here(plan, part, found)
         has = bf16_here() if config.training.precision == "bf16" else None
         yield from check_precision(config, part, node, has)
     port = config.distributed.rendezvous.port

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.agent.probe.system import nearest
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
-from torchdeck.contract.inodes import inodes_left, why_refused
+from torchdeck.contract.free_space import inodes_left, why_refused
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.quantities import size
 from torchdeck.runs.home import HomeError, check_private
@@ -148,14 +148,14 @@ def check_home(home: Path, node: str) -> Check:
             "home",
             node,
             f"the path {str(home)!r} holds a quote, colon, backslash or control character",
-            "set TORCHDECK_HOME to a folder without",
+            "set TORCHDECK_HOME to a path without such characters",
         )
     if home.exists():
         try:
             check_private(home)
         except HomeError as error:
             return failed("home", node, error.finding, error.fix)
-    return _writable("home", home, node, "set TORCHDECK_HOME to a folder you may write in")
+    return _writable("home", home, node, "set TORCHDECK_HOME to a folder you can write to")
 
 
 def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]:
@@ -164,14 +164,14 @@ def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]
         return
     path = Path(directory)
     writable = _writable(
-        "checkpoint folder", path, node, "make it a folder you may write in, or change checkpoint.directory"
+        "checkpoint folder", path, node, "make it a folder you can write to, or change checkpoint.directory"
     )
     yield writable
     if writable.status == "ok" and path.is_dir() and path.stat().st_mode & stat.S_IWOTH:
         yield warning(
             "checkpoint folder",
             node,
-            f"anybody may write in {path}, and so change what a run resumes from",
+            f"anyone can write to {path} and thereby change what a run resumes from",
             f"`chmod o-w {path}`",
         )
 

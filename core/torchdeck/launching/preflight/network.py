@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import itertools
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 
 from torchdeck.contract.inventory import LOCALHOST, Inventory
 from torchdeck.contract.plan.elastic import LOOPBACK
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import fill
+from torchdeck.nodes.background import in_background
 from torchdeck.plan.check import Check, failed, ok, warning
 
 NAME_LIMIT = 1.0
@@ -52,34 +53,24 @@ class HostNameCheck:
 
     def __init__(self, node: str, look_up: Callable[[], None] = look_up_own_name) -> None:
         self._node = node
-        self._look_up = look_up
-        self._error: OSError | None = None
         self._started = time.monotonic()
-        # a daemon: a hung resolver must not delay the program's exit
-        self._thread = threading.Thread(target=self._run, name="own host name", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._look_up()
-        except OSError as error:
-            self._error = error
+        self._looked_up = in_background([look_up], 1, "own host name")[0]
 
     def result(self, limit: float = NAME_LIMIT) -> Check:
         """Return the verdict, at the latest `limit` seconds after the start."""
-        self._thread.join(max(0.0, self._started + limit - time.monotonic()))
+        wait([self._looked_up], max(0.0, self._started + limit - time.monotonic()))
         name = socket.gethostname()
         fix = (
             f"add the line `127.0.1.1 {name}` to /etc/hosts; torchrun may wait a minute for it at each start"
         )
-        if self._thread.is_alive():
+        if not self._looked_up.done():
             return warning(
                 "host name",
                 self._node,
                 f"looking up this host's own name {name} takes more than {limit:g} s",
                 fix,
             )
-        if self._error is not None:
+        if self._looked_up.exception() is not None:
             return warning("host name", self._node, f"this host's own name {name} does not resolve", fix)
         return ok("host name", self._node, f"host name {name} resolves")
 
@@ -143,12 +134,12 @@ def _of_node(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
 
 def _store(plan: LaunchPlan, node: NodePlan) -> str:
     if plan.rendezvous != "static":
-        return f"store of c10d: {_port(plan)} of every address, for all who reach the machine"
+        return f"store of c10d: {_port(plan)} of every address, open to everyone who reaches the machine"
     if len(plan.nodes) == 1:
-        return f"store: {_port(plan)} of {LOOPBACK}, for processes of your user alone"
+        return f"store: {_port(plan)} of {LOOPBACK}, for processes of your user only"
     if plan.kind == "recipe":
         return f"store: {_port(plan)} of {node.address}, for nodes that prove a key of the run"
-    reachable = "for all who reach that address: a script's ranks prove nothing"
+    reachable = "open to everyone who reaches that address: a script's ranks are not authenticated"
     return f"store: {_port(plan)} of {node.address}, {reachable}"
 
 
@@ -161,9 +152,15 @@ def _of_ranks(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
 def _ranks(node: NodePlan) -> str:
     interface = fill(node.env.get(_INTERFACE, ""), {})
     if interface == _LOOPBACK_INTERFACE:
-        return f"ranks: random ports of {LOOPBACK}, for all users of the machine, as torch asks no one"
+        return (
+            f"ranks: random ports of {LOOPBACK}, open to all users of the machine, because torch does "
+            "not authenticate peers"
+        )
     where = f"interface {interface}" if interface else "the address of the host's name"
-    return f"ranks: random ports on {where}, for all who reach it, as torch asks no one"
+    return (
+        f"ranks: random ports on {where}, open to everyone who reaches it, because torch does not "
+        "authenticate peers"
+    )
 
 
 def _port(plan: LaunchPlan) -> str:

@@ -59,7 +59,7 @@ def fetch_checked(files: RemoteFiles, folder: str, file: RemoteFile, target: Pat
     fetch(files, path, part, file.size, on_bytes)
     if sha256_of(part) != files.digest(path):
         part.unlink()
-        raise NotWholeError(f"{path} has changed while it was brought", fix="pull again")
+        raise NotWholeError(f"{path} changed while it was being copied", fix="pull again")
     part.replace(target)
     os.utime(target, ns=(file.modified, file.modified))
     return True

@@ -12,11 +12,10 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torchdeck.agent.link.loader
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
-from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.runtime_bundle import PACKAGE, BundleError
 from torchdeck.shown_text import shown_line
 
@@ -83,7 +82,7 @@ class Bootstrap:
     """
 
     def __init__(self, stream: ByteStream, shipped: Path, home: str) -> None:
-        """Nothing is said yet.
+        """No output yet.
 
         Args:
             stream: the process.
@@ -162,7 +161,7 @@ class _Answers:
         needle = f"\n{marker}\n".encode("ascii")
         while needle not in self.rest:
             if len(self.rest) > NOISE_LIMIT:
-                raise BootstrapError(f"the node's login prints without end: {_shown(self.rest)}")
+                raise BootstrapError(f"the node's login prints endlessly: {_shown(self.rest)}")
             self._more()
         self.rest = self.rest.partition(needle)[2]
 
@@ -170,7 +169,7 @@ class _Answers:
         """Return the next line's JSON."""
         while b"\n" not in self.rest:
             if len(self.rest) > NOISE_LIMIT:
-                raise BootstrapError("the node answers with a line without end")
+                raise BootstrapError("the node's answer is an endless line")
             self._more()
         line, _, self.rest = self.rest.partition(b"\n")
         try:
@@ -193,8 +192,34 @@ class _Answers:
 
 
 def _said(noise: bytes) -> str:
-    return f"; it said: {_shown(noise)}" if noise.strip() else ""
+    return f"; its output: {_shown(noise)}" if noise.strip() else ""
 
 
 def _shown(noise: bytes) -> str:
     return shown_line(noise[-500:].decode("utf-8", "replace"))
+
+
+class ByteStream(Protocol):
+    """Standard input and output of a process on a node."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`. Raises OSError if the process or the connection is gone."""
+
+    def read(self, size: int, limit: float) -> bytes:
+        """Read up to `size` bytes, as soon as there are any; empty if the process has closed its output.
+
+        Raises:
+            TimeoutError: no data for `limit` seconds.
+            OSError: the connection is lost.
+        """
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the process; None while it is alive, or if unknown."""
+
+    @property
+    def said(self) -> str:
+        """End of its standard error, as far as it was received."""
+
+    def close(self) -> None:
+        """Close it, from any thread; a blocked reader is woken."""

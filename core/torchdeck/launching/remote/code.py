@@ -12,7 +12,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender
 from torchdeck.launching.remote.link import NodeLink
-from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
+from torchdeck.launching.remote.link_session import LinkLostError, RemoteRequestError
 from torchdeck.runs.links import LinkState
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 1 << 17, 1 << 21

@@ -6,6 +6,7 @@ import contextlib
 
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.link import NeedsLoginError, RefusedError
+from torchdeck.nodes.activation import start_python
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.ssh.connection import Connection, connect
@@ -18,16 +19,14 @@ from torchdeck.nodes.ssh.errors import (
     UnansweredError,
 )
 from torchdeck.nodes.ssh.errors import NeedsLoginError as LoginError
-from torchdeck.nodes.ssh.login_shell import LoginShellError, start_in_shell
+from torchdeck.nodes.ssh.login_shell import LoginShellError
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
-from torchdeck.nodes.start_line import python_line
 
 
 def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
     """Return a dial to a node with the inventory entry `entry`. Raises ConfigError, TargetError."""
-    line = python_line(entry, PYTHON_ARGUMENTS)
-    return SshDial(reach.target(name), reach.credentials, reach.asker, line)
+    return SshDial(reach.target(name), reach.credentials, reach.asker, entry)
 
 
 LEAST_SHELL_START = 10.0
@@ -74,27 +73,27 @@ class SshStream:
 class SshDial:
     """Opens a new connection to one node at every call."""
 
-    def __init__(self, target: SshTarget, credentials: Credentials, asker: Asker, line: str) -> None:
+    def __init__(self, target: SshTarget, credentials: Credentials, asker: Asker, entry: NodeEntry) -> None:
         """Initialise without connecting.
 
         Args:
             target: the node.
             credentials: passwords and passphrases known beforehand.
             asker: prompts for others; a controller has no user to prompt.
-            line: for a POSIX shell, starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
+            entry: its entry in the node inventory, which names its Python.
         """
         self._target = target
         self._credentials = credentials
         self._asker = asker
-        self._line = line
+        self._entry = entry
 
     def __call__(self, limit: float) -> SshStream:
         """Connect and start the node's Python.
 
         Raises:
             NeedsLoginError: the node rejects the known credentials.
-            RefusedError: its host key is unknown or has changed, its known settings lead to no host, or its
-                login shell runs no commands.
+            RefusedError: its host key is unknown or has changed, its known settings lead to no host, its
+                login shell runs no commands, or the trust list cannot be used.
             OSError: it cannot be reached within `limit` seconds.
         """
         try:
@@ -107,9 +106,9 @@ class SshDial:
             raise ConnectionError(str(error)) from error
         try:
             left = max(LEAST_SHELL_START, limit - connection.seconds)
-            return SshStream(connection, start_in_shell(connection, self._line, left))
+            return SshStream(connection, start_python(connection, self._entry, PYTHON_ARGUMENTS, left))
         except SshError as error:
             connection.close()
-            if isinstance(error, LoginShellError):
+            if isinstance(error, (LoginShellError, TargetError)):
                 raise RefusedError(str(error)) from error
             raise ConnectionError(str(error)) from error

@@ -19,10 +19,9 @@ from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import FrameError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
-from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError
+from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError, ByteStream
+from torchdeck.launching.remote.link_session import LinkLostError, LinkSession, Reply
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
-from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
-from torchdeck.launching.remote.stream import ByteStream
 from torchdeck.launching.runtime_bundle import BundleError
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState, write_links
 
@@ -170,7 +169,7 @@ class NodeLink:
         """
         session = self._session
         if session is None or not session.up.is_set():
-            raise LinkLostError(f"{self.node} cannot be reached now: {self._state.why or self._state.state}")
+            raise LinkLostError(f"{self.node} is not reachable: {self._state.why or self._state.state}")
         return session.call(do, body, limit=limit, **fields)
 
     def wait_up(self, limit: float) -> bool:

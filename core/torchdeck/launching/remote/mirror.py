@@ -48,7 +48,7 @@ class Mirror:
             MirrorRefusedError: the node's name is not a valid folder name.
         """
         if not is_node_name(node):
-            raise MirrorRefusedError(f"{node!r} cannot be the name of a node")
+            raise MirrorRefusedError(f"{node!r} is not a valid node name")
         self.root = root
         self._node = node
         self._wants = wants

@@ -8,7 +8,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.remote.link import NodeLink
-from torchdeck.launching.remote.session import RemoteRequestError
+from torchdeck.launching.remote.link_session import RemoteRequestError
 from torchdeck.launching.requests import Request
 from torchdeck.launching.transport import LOG_TAIL, Supervision
 from torchdeck.runs.links import UP
@@ -57,17 +57,11 @@ class SshTransport:
             return None
         return Supervision(state.agent_alive, state.holder_alive)
 
-    def prepare_agent(self) -> None:
-        self._call_agent(LinkRequest.PREPARE_AGENT, b"")
-
     def start_agent(self, handover: bytes) -> None:
         """Send the plan and start an agent. Raises OSError if the node cannot be reached or cannot do it."""
-        self._call_agent(LinkRequest.START_AGENT, handover)
-
-    def _call_agent(self, do: LinkRequest, body: bytes) -> None:
         try:
             self.link.call(LinkRequest.PLAN, self._layout.plan.read_bytes(), limit=START_LIMIT)
-            self.link.call(do, body, limit=START_LIMIT, life=self._life)
+            self.link.call(LinkRequest.START_AGENT, handover, limit=START_LIMIT, life=self._life)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 

@@ -1,7 +1,6 @@
 """Export of metrics to other programs. Desktop side: not sent to nodes."""
 
-from torchdeck.metrics.export.errors import ExportError
 from torchdeck.metrics.export.formats import FORMATS, export
-from torchdeck.metrics.export.selection import Selection, select
+from torchdeck.metrics.export.selection import ExportError, Selection, select
 
 __all__ = ["FORMATS", "ExportError", "Selection", "export", "select"]

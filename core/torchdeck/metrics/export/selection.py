@@ -7,7 +7,7 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from torchdeck.metrics.export.errors import ExportError
+from torchdeck.contract.refusal import Refusal
 from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.metrics.series import Owner, Series
 
@@ -66,3 +66,7 @@ def _of_names(keys: list[tuple[str, Owner]], names: Sequence[str]) -> Iterable[t
             near = difflib.get_close_matches(name, known, 3) or known[:8]
             raise ExportError(f"there is no metric {name!r}; there is {', '.join(near) or 'none'}")
     return (key for key in keys if not names or any(fnmatch.fnmatchcase(key[0], name) for name in names))
+
+
+class ExportError(Refusal):
+    """The export cannot be made; the message says why and how to fix it."""

@@ -48,6 +48,6 @@ def hop_fault(text: str) -> str:
     """Return why `text` is neither a jump host nor a name of a node; empty if it may be one."""
     parts = jump_parts(text)
     if parts is None:
-        return f"right would be {RIGHT_HOP}"
+        return f"expected {RIGHT_HOP}"
     user, host, _ = parts
     return (user_fault(user) if user else "") or host_fault(host)

@@ -61,7 +61,7 @@ def change_inventory(path: Path, change: Callable[[str], str]) -> NodeInventory:
 
     Args:
         path: path of the inventory, which need not exist.
-        change: from the old text to the new one; a function of `torchdeck.nodes.inventory.text`.
+        change: from the old text to the new one; a function of `torchdeck.nodes.inventory.file_edits`.
 
     Returns:
         The changed inventory.
@@ -91,11 +91,11 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except UnreadableFileError as error:
-        raise wrong(f"it {error.why}", "a node inventory, which is a file of TOML") from error
+        raise wrong(f"it {error.why}", "a TOML file with the node inventory") from error
     except OSError as error:
-        raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
+        raise wrong(f"it cannot be read: {error.strerror}", "a file that you can read") from error
     if writers is not None:  # it names scripts and Pythons that are executed
-        raise wrong(f"it does not count, as {writers.what}", writers.fix)
+        raise wrong(f"it is ignored, because {writers.what}", writers.fix)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -81,7 +81,7 @@ def members(node_inventory: NodeInventory, text: str, around: Sequence[str] = ()
     try:
         names = expand(text)
     except NodeNameError as error:
-        raise NodeNamesError(f"{text} names no node: {error}") from error
+        raise NodeNamesError(f"{text} is not a node name: {error}") from error
     return [node for name in names for node in _named(node_inventory, name, around)]
 
 

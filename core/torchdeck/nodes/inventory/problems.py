@@ -90,14 +90,14 @@ def _explained(path: KeyPath, detail: Mapping[str, Any], table: Mapping[str, Any
 
         near = nearest(key, fields)
         right = f"{near[0]}" if near else f"one of {', '.join(fields)}"
-        return path, "there is no such key", right
+        return path, "unknown key", right
     value: Any = table
     for step in path:
         value = value[step]
     right = _right(fields[key]) if key in fields else "a table"
     in_range = ("greater_than", "less_than", "too_short", "too_long", "string_pattern")
     if any(part in detail["type"] for part in in_range):
-        return path, f"{shown(value)} will not do", right
+        return path, f"{shown(value)} is not valid", right
     return path, f"{shown(value)} is {kind(value)}", right
 
 
@@ -115,13 +115,17 @@ def _contradictions(node_inventory: NodeInventory) -> Iterator[Wrong]:
     for table, names in (("nodes", node_inventory.nodes), ("groups", node_inventory.groups)):
         for name in names:
             if NAME.fullmatch(name) is None or name == LOCALHOST:
-                why = "this machine is called so" if name == LOCALHOST else "that is no name of a node"
+                why = (
+                    "this name is reserved for this machine"
+                    if name == LOCALHOST
+                    else "it is not a valid name"
+                )
                 yield (table, name), why, RIGHT_NAME
     for name, entry in node_inventory.nodes.items():
         yield from _of_entry(("nodes", name), entry)
     for name in node_inventory.groups:
         if name in node_inventory.nodes:
-            yield ("groups", name), "a node has this name", "a name of its own"
+            yield ("groups", name), "a node already has this name", "a different name"
         try:
             members(node_inventory, name)
         except NodeNamesError as error:
@@ -138,10 +142,10 @@ def _names_in_commands(path: KeyPath, entry: NodeEntry) -> Iterator[Wrong]:
     )
     for key, name, fault_of, right in checked:
         if name is not None and (fault := fault_of(name)):
-            yield (*path, key), f"{shown(name)} is no name: {fault}", right
+            yield (*path, key), f"{shown(name)} is not a valid name: {fault}", right
     for index, hop in enumerate(entry.jump):
         if fault := hop_fault(hop):
-            yield (*path, "jump", index), f"{shown(hop)} is no jump host: {fault}", RIGHT_HOP
+            yield (*path, "jump", index), f"{shown(hop)} is not a jump host: {fault}", RIGHT_HOP
 
 
 def _with_port(parts: Mapping[str, Any]) -> str:
@@ -155,16 +159,16 @@ def _of_entry(path: KeyPath, entry: NodeEntry) -> Iterator[Wrong]:
     yield from _names_in_commands(path, entry)
     pythons = [key for key in ("python", "venv", "conda") if getattr(entry, key) is not None]
     if len(pythons) > 1:
-        yield (*path, pythons[1]), f"{' and '.join(pythons)} name a Python each", "one of them"
+        yield (*path, pythons[1]), f"{' and '.join(pythons)} each select a Python", "one of them"
     activations = [key for key in ("venv", "conda", "activate") if getattr(entry, key) is not None]
     if "activate" in activations and len(activations) > 1:
         yield (*path, "activate"), f"{activations[0]} activates an environment too", "one of them"
     if entry.devices is not None and len(set(entry.devices)) < len(entry.devices):
-        yield (*path, "devices"), "a device is named twice", "each index once"
+        yield (*path, "devices"), "a device is listed twice", "each index once"
     for index, tag in enumerate(entry.tags):
         if NAME.fullmatch(tag) is None:
             yield (
                 (*path, "tags", index),
-                f"{shown(tag)} is no tag, as {TAG}{tag} could not name it",
+                f"{shown(tag)} is not a valid tag, because {TAG}{tag} could not refer to it",
                 RIGHT_NAME,
             )

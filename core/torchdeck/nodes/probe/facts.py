@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from torchdeck.contract.inventory import Device, InterpreterFacts, NodeInfo
+from torchdeck.contract.inventory import Device, InterpreterFacts, NodeInfo, UvFacts
 from torchdeck.nodes.probe.probe_session import ProbeError
 
 Count = Annotated[int, Field(ge=0, le=2**63)]
@@ -72,7 +72,7 @@ class Gpu(Said):
     name: Text
     memory: Count
     free: Count | None
-    """Bytes; None where the driver does not tell."""
+    """Bytes; None if the driver does not report it."""
     users: tuple[GpuUser, ...] = ()
 
 
@@ -108,6 +108,12 @@ class Python(Said):
     chosen: bool
     """Whether runs would use this one."""
     deep: Deep | None = None
+
+
+class Uv(Said):
+    path: Text | None = None
+    platform: Text = ""
+    made: dict[Text, tuple[Text | None, Text | None]] = Field(default={}, max_length=4096)
 
 
 class Interface(Said):
@@ -156,6 +162,20 @@ class Cleaned(Said):
     """Processes that do not exit."""
 
 
+class Limit(Said):
+    """Limit of a process; None: none."""
+
+    soft: Count | None
+    hard: Count | None
+    """Up to which a process may raise `soft` itself."""
+
+
+class Limits(Said):
+    open_files: Limit
+    locked_memory: Limit
+    """Bytes."""
+
+
 class NodeFacts(Said):
     """Facts of one node at the time of the probe."""
 
@@ -172,6 +192,12 @@ class NodeFacts(Said):
     own_name: OwnName
     runs: tuple[RunHere, ...]
     kills_after_logout: bool
+    uv: Uv = Uv()
+    limits: Limits | None = None
+    infiniband: tuple[Text, ...] | None = Field(default=None, max_length=256)
+    """InfiniBand and RoCE devices; None: not reported."""
+    variables: dict[Text, Text] = Field(default={}, max_length=256)
+    """Variables of NCCL, gloo and torch in the environment of a session."""
 
     @property
     def python(self) -> Python:
@@ -191,9 +217,9 @@ def facts_from(node: str, answer: Mapping[str, Any]) -> NodeFacts:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ProbeError(f"{node} said something impossible of itself: {where}: {first['msg']}") from error
+        raise ProbeError(f"{node} reported invalid facts: {where}: {first['msg']}") from error
     if not any(python.chosen for python in facts.pythons):
-        raise ProbeError(f"{node} did not say which Python answers")
+        raise ProbeError(f"{node} did not report which Python answers")
     return facts
 
 
@@ -209,6 +235,11 @@ def node_info(name: str, address: str, facts: NodeFacts) -> NodeInfo:
         memory_bytes=facts.memory.total,
         free_bytes=facts.memory.free,
     )
+
+
+def uv_facts(facts: NodeFacts) -> UvFacts:
+    """Return the node's uv as a plan needs it."""
+    return UvFacts(facts.uv.path, facts.uv.platform, facts.uv.made)
 
 
 def interpreter_facts(facts: NodeFacts) -> InterpreterFacts:

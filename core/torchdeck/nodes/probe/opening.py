@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from torchdeck.agent.processes.child_process import ChildProcess
+from torchdeck.nodes.activation import start_python
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.probe_session import ARGUMENTS, ProbeError, ProbeSession
 from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.login_shell import start_in_shell
-from torchdeck.nodes.start_line import python_line
 
 LIMIT = 12.0
 """Timeout in seconds from connecting to the last answer; a launch is rejected within 15."""
@@ -41,7 +40,7 @@ def open_probe_session(name: str, entry: NodeEntry, connect: Connect, limit: flo
     """
     with connect(name, limit) as connection:
         until = time.monotonic() + limit - connection.seconds
-        process = start_in_shell(connection, python_line(entry, ARGUMENTS), left(until))
+        process = start_python(connection, entry, ARGUMENTS, left(until))
         probe_session = ProbeSession(process, f"node {name}", limit - left(until))
         try:
             yield probe_session

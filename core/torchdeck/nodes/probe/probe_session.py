@@ -52,7 +52,7 @@ def understood(node: str) -> Iterator[None]:
         yield
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
         what = _short(f"{type(error).__name__}: {error}")
-        raise ProbeError(f"{node} said something impossible: {what}") from error
+        raise ProbeError(f"{node} sent an invalid answer: {what}") from error
 
 
 class RemoteProcess(Protocol):
@@ -163,7 +163,7 @@ class ProbeSession:
             there = self.ask(ProbeRequest.TIME, left).get("time")
             after = time.time()
             if not isinstance(there, (int, float)) or not 0 <= there < LATEST:
-                raise ProbeError(f"{self._node} does not say what time it is")
+                raise ProbeError(f"{self._node} did not report its time")
             found = ClockOffset(there - (before + after) / 2, (after - before) / 2)
             best = found if best is None or found.error < best.error else best
         assert best is not None  # noqa: S101 - for the type checker: PINGS is not 0
@@ -224,6 +224,12 @@ def _quoted(said: bytes) -> str:
 _MAIN = "torchdeck.agent.probe.answer"
 # not `ast`: Python 3.11 fails if two threads parse at the same moment (python/cpython#106905)
 _IMPORT = re.compile(r"^[ ]*from (torchdeck[\w.]*) import (\([^)]*\)|.+)$", re.MULTILINE)
+_COMMENTS = re.compile(
+    r'(?P<doc>^(?P<indent> *)r?"""(?:(?!""")[\s\S])*"""$)'
+    r'|(?P<kept>(?:[=(,] ?|^ *)r?f?"""[\s\S]*?""")'
+    r"|^ *#.*$",
+    re.MULTILINE,
+)
 
 LOADER = """
 import importlib.machinery, json, sys, zlib
@@ -268,9 +274,25 @@ def _modules() -> dict[str, tuple[str, bool]]:
         if name in found or not path.is_file():  # a name that a module defines, or another package's
             continue
         source = path.read_text(encoding="utf-8")
-        found[name] = (source, is_package)
+        found[name] = (without_comments(source), is_package)
         wanted += [name.rpartition(".")[0], *_imports(source)]
     return found
+
+
+def without_comments(source: str) -> str:
+    """Return a module without docstrings and lines that are comments, on the same lines: less to send.
+
+    A docstring has its lines to itself, as this project's formatter has it; behind other long texts
+    something follows, or a name or a bracket stands before them.
+    """
+
+    def blank(found: re.Match[str]) -> str:
+        text = found[0]
+        if found["kept"]:
+            return text
+        return f'{found["indent"]}""' + "\n" * text.count("\n") if found["doc"] else ""
+
+    return _COMMENTS.sub(blank, source)
 
 
 def _imports(source: str) -> Iterator[str]:

@@ -35,6 +35,10 @@ class _Tree(Said):
     cut: bool
 
 
+class _Problems(Said):
+    problems: tuple[Text, ...]
+
+
 class RemoteRuns(NamedTuple):
     """The runs of a node."""
 
@@ -116,6 +120,14 @@ class RemoteFiles:
         """Return the current SHA-256 of a file there."""
         return str(self._talk.ask(ProbeRequest.DIGEST, DIGEST_LIMIT, path=path).get("sha256"))
 
+    def checkpoint_problems(self, path: str) -> tuple[str, ...]:
+        """Return what is wrong with the checkpoint of a script there, which is read whole."""
+        answer = self._talk.ask(ProbeRequest.CHECKPOINT_PROBLEMS, DIGEST_LIMIT, path=path)
+        try:
+            return _Problems.model_validate(answer).problems
+        except ValidationError as error:
+            raise self._nonsense(f"what is wrong with {path}") from error
+
     def _data(self, text: object) -> bytes:
         try:
             return base64.b64decode(str(text), validate=True)
@@ -123,7 +135,7 @@ class RemoteFiles:
             raise self._nonsense("a piece of a file") from error
 
     def _nonsense(self, what: str) -> ProbeError:
-        return ProbeError(f"node {self._node} said something impossible: {what}")
+        return ProbeError(f"node {self._node} sent an invalid answer: {what}")
 
 
 def is_inner(name: str) -> bool:

@@ -6,15 +6,19 @@ the file. Commands in any other file run only once it is trusted, by its content
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.config.values.node_names import host_fault, user_fault
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import other_writers
 
+_EXEC_LIMIT = 20.0
+"""Timeout in seconds for the command of a `Match exec`; ssh itself would wait forever."""
 MATCH_EXEC = "match exec"
 """Key that represents a Match line whose command may not run: no line of a file has a key with a blank."""
 REFUSED = "torchdeck does not run it: "
@@ -54,7 +58,7 @@ class CommandGate:
         try:
             writers = other_writers(file)
             if writers is not None:
-                return f"{file} is never trusted as it is, as {writers}"
+                return f"{file} cannot be trusted: {writers}"
             if own:
                 return ""
             standing = None if self.trusted is None else self.trusted.standing(file)
@@ -82,3 +86,38 @@ def check_names(name: str, host: str, user: str, port: object = 22) -> None:
     ):
         if fault:
             raise TargetError(name, f"{value!r} is no {what}: {fault}")
+
+
+def run_match_exec() -> None:
+    """Let paramiko run the command of a `Match exec` as ssh does; its own way reads the terminal's input."""
+    import paramiko.config
+
+    paramiko.config.invoke = _Commands  # type: ignore[attr-defined, unused-ignore]
+
+
+class _Ended(NamedTuple):
+    ok: bool
+    """Whether it exited with 0."""
+
+
+class _Commands:
+    """Subset of invoke that paramiko calls."""
+
+    @staticmethod
+    def run(command: str, **_options: object) -> _Ended:
+        """Run a shell line, as ssh does: without input, its output discarded. Raises ValueError."""
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                timeout=_EXEC_LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ValueError(
+                f"the command of a `Match exec` ({command}) ran longer than {_EXEC_LIMIT:g} s"
+            ) from None
+        except OSError as error:
+            raise ValueError(f"the command of a `Match exec` cannot be started: {error.strerror}") from error
+        return _Ended(done.returncode == 0)

@@ -22,7 +22,6 @@ from torchdeck.nodes.ssh.errors import (
 from torchdeck.nodes.ssh.host_keys import KnownKey, Verdict, fingerprint, judge, known_types, read_known
 from torchdeck.nodes.ssh.login import log_in
 from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
-from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 from torchdeck.nodes.ssh.remote_process import RemoteProcess, close_channel
 from torchdeck.nodes.ssh.route import Route, open_route
 from torchdeck.nodes.ssh.target import SshTarget
@@ -76,7 +75,6 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
     Raises:
         UnreachableError, HostKeyUnknownError, HostKeyChangedError, NeedsLoginError: each names the host.
     """
-    import_paramiko()
     asked = Asked(target.name, asker, credentials)
     for _ in range(MOST_QUESTIONS):
         try:
@@ -88,10 +86,8 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
             try:
                 question.put(asked)
             except OSError as error:
-                raise NeedsLoginError(
-                    target.name, f"the host's key cannot be written down: {error}"
-                ) from error
-    raise NeedsLoginError(target.name, f"{MOST_QUESTIONS} questions were asked without success")
+                raise NeedsLoginError(target.name, f"the host key cannot be saved: {error}") from error
+    raise NeedsLoginError(target.name, f"{MOST_QUESTIONS} prompts were answered without success")
 
 
 class Connection:
@@ -153,7 +149,7 @@ class Connection:
         except UnansweredError:
             raise
         except ChannelException as error:
-            raise UnreachableError(name, f"it refuses another channel: {error.text}") from error
+            raise UnreachableError(name, f"it refuses to open another channel: {error.text}") from error
         except (SSHException, EOFError, OSError) as error:
             if self.alive and isinstance(error, TimeoutError | SSHException) and "imeout" in repr(error):
                 raise UnansweredError(name, f"it did not answer within {limit:g} s") from error

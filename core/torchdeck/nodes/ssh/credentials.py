@@ -58,7 +58,7 @@ class Credentials:
         return f"Credentials({len(self._passwords)} passwords, {len(self._passphrases)} passphrases)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("credentials are not pickled: what is pickled may end up in a file")
+        raise TypeError("credentials cannot be pickled, because a pickle may end up in a file")
 
     def password(self, target: SshTarget) -> str | None:
         """Return the password of `target.login`, if it is known."""
@@ -101,7 +101,7 @@ class Credentials:
         """
         tables = [value.get(name) for name in ("passwords", "passphrases")] if isinstance(value, dict) else []
         if len(tables) != 2 or not all(_is_texts(table) for table in tables):
-            raise ValueError("these are no credentials; right would be tables of passwords and passphrases")
+            raise ValueError("these are not credentials; expected tables of passwords and passphrases")
         return cls(*tables)
 
 

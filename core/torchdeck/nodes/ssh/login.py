@@ -109,9 +109,9 @@ class _Login:
         methods = self._methods()
         what = []
         if self.refused:
-            what.append(f"{self.refused} {'keys were' if self.refused > 1 else 'key was'} not taken")
+            what.append(f"{self.refused} {'keys were' if self.refused > 1 else 'key was'} rejected")
         elif not self.locked:
-            what.append("no key was there to try")
+            what.append("no key to try was found")
         what += [f"{path} needs a passphrase" for path in self.locked]
         takes_password = any(method in methods for method in PASSWORD_METHODS)
         if takes_password:
@@ -121,8 +121,8 @@ class _Login:
         or_ask = ", or connect from a terminal or window, which ask" if asking_helps else ""
         raise NeedsLoginError(
             self.target.name,
-            f"{self.target.login} lets no one in with what is known: {', '.join([*what, *self.trouble])}. "
-            f"It takes {', '.join(methods) or 'nothing that is known here'}. Name a key that it knows in the "
+            f"{self.target.login} rejected all known credentials: {', '.join([*what, *self.trouble])}. "
+            f"It accepts: {', '.join(methods) or 'no supported method'}. Name a key that it knows in the "
             f"node inventory{',' if asking_helps else ' or'} load one into an agent (ssh-add){or_ask}",
             asking_helps=asking_helps,
         )
@@ -155,12 +155,13 @@ class _Login:
         if self.refused or self.asked.wrong:
             return NeedsLoginError(
                 self.target.name,
-                f"{self.target.login} hung up after {self.refused + 1} keys: servers allow few. Name the "
+                f"{self.target.login} closed the connection after {self.refused + 1} keys: servers "
+                "limit the number of attempts. Name the "
                 "right one as key in the node inventory, or set IdentitiesOnly in the SSH config",
                 asking_helps=False,
             )
         return UnreachableError(
-            self.target.name, f"{self.target.login} hung up while logging in ({reason(error)})"
+            self.target.name, f"{self.target.login} closed the connection during login ({reason(error)})"
         )
 
     def _give(self, method: str, password: str) -> Sequence[str]:
@@ -232,7 +233,7 @@ def identities(target: SshTarget) -> Iterator[Identities]:
         found.files = [path for path, blob in named.items() if path.is_file() and blob not in blobs]
         usual = usual_keys()  # not requested explicitly: most users have one of them
         missing = [path for path, blob in named.items() if blob is None and not path.exists()]
-        found.trouble += [f"{path} is not there" for path in missing if path not in usual]
+        found.trouble += [f"{path} does not exist" for path in missing if path not in usual]
         yield found
 
 
@@ -259,7 +260,7 @@ def load_key(path: Path, passphrase: str | None) -> PKey:
     except (SSHException, ValueError, UnsupportedAlgorithm) as error:
         if passphrase is not None and is_locked(path):
             raise LockedKeyError(str(path)) from error
-        raise ValueError(f"{path} is no private key that can be used ({error})") from error
+        raise ValueError(f"{path} is not a usable private key ({error})") from error
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror})") from error
     return key

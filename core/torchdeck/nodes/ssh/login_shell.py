@@ -112,7 +112,8 @@ def _await_marker(
             raise UnansweredError(
                 target.name,
                 f"its login shell ran no command within {limit:g} s{_quoted(printed + process.stderr)}. Do "
-                "its start-up files (such as ~/.bashrc, ~/.zshenv) read standard input or wait for a person? "
+                "its start-up files (such as ~/.bashrc, ~/.zshenv) read standard input or wait for "
+                "user input? "
                 "Skip that part there if the shell is not interactive",
             ) from None
         if not data:
@@ -121,7 +122,7 @@ def _await_marker(
         if len(printed) > NOISE_LIMIT:
             raise LoginShellError(
                 target.name,
-                f"its login shell prints without end{_quoted(printed)}. Look at its start-up files, such as "
+                f"its login shell prints endlessly{_quoted(printed)}. Look at its start-up files, such as "
                 "~/.bashrc",
             )
 
@@ -133,7 +134,7 @@ def _ended(process: RemoteProcess, target: SshTarget, printed: bytes) -> LoginSh
     if _NO_LOGIN in said:
         return LoginShellError(
             target.name,
-            f"the login shell of {user} is nologin, which runs no command{_quoted(said)}. {help_}",
+            f"the login shell of {user} is nologin, which runs no commands{_quoted(said)}. {help_}",
         )
     if not said.strip():
         return LoginShellError(

@@ -109,7 +109,7 @@ class TrustQuestion(Question):
             if target.trust_file is None or not asked.asker.trust(target, self.key_type, shown):
                 raise HostKeyUnknownError(
                     target.name,
-                    f"no one has said yet that the host key of {target.host} is the right one: "
+                    f"host key of {target.host} not verified: "
                     f"{self.key_type} {shown}. If it is, `torchdeck nodes trust {asked.node}` writes it down "
                     f"at a terminal, and where there is none with `--fingerprint {shown}`",
                     self.key_type,

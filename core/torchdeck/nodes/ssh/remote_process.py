@@ -66,7 +66,7 @@ class RemoteProcess:
             for start in range(0, len(data), PIECE):  # paramiko copies the whole rest for each packet
                 self._channel.sendall(data[start : start + PIECE])
         except TimeoutError as error:
-            raise UnansweredError(self._node, f"it takes no data for {WRITE_LIMIT:g} s") from error
+            raise UnansweredError(self._node, f"it has not accepted data for {WRITE_LIMIT:g} s") from error
         except OSError as error:
             raise UnreachableError(self._node, self._why_not_written()) from error
 
@@ -109,7 +109,7 @@ class RemoteProcess:
                 if self._channel.recv_ready():
                     return self._channel.recv(size)
                 if not self._channel.eof_received and self._lost():
-                    raise UnreachableError(self._node, "the connection was lost while a command ran")
+                    raise UnreachableError(self._node, "the connection was lost while a command was running")
                 return b""
             self._wait(deadline, limit)
 
@@ -128,7 +128,7 @@ class RemoteProcess:
         self._take_errors()
         code = self._channel.recv_exit_status()
         if code == -1 and self._lost():
-            raise UnreachableError(self._node, "the connection was lost while a command ran")
+            raise UnreachableError(self._node, "the connection was lost while a command was running")
         return code
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class RemoteProcess:
     def _wait(self, deadline: float, limit: float) -> None:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            raise UnansweredError(self._node, f"nothing came within {limit:g} s")
+            raise UnansweredError(self._node, f"no answer within {limit:g} s")
         with self._closed:
             signal = self._signal
         if signal < 0:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import queue
 import signal
 import socket
 import tempfile
-import threading
 import time
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from torchdeck.agent.processes.child_process import ChildProcess
+from torchdeck.nodes.background import in_background
 from torchdeck.nodes.ssh.errors import UnreachableError, reason
 from torchdeck.nodes.ssh.target import SshTarget
 
@@ -99,25 +99,19 @@ def _addresses(target: SshTarget, deadline: float) -> list[_Address]:
     """Return all addresses of the host's name. A resolver has no timeout of its own, so a thread waits for
     it.
     """
-    answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
 
-    def resolve() -> None:
-        try:
-            answers.put(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))  # type: ignore[arg-type]
-        except (OSError, UnicodeError) as error:
-            answers.put(error)
+    def resolve() -> list[_Address]:
+        return socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)  # type: ignore[return-value]  # streams are IP alone
 
-    threading.Thread(target=resolve, name=f"resolve {target.host}", daemon=True).start()
+    answer = in_background([resolve], 1, f"resolve {target.host}")[0]
+    wait([answer], max(0.001, deadline - time.monotonic()))
+    if not answer.done():
+        raise UnreachableError(target.name, f"the name {target.host} was not resolved within the time limit")
     try:
-        answer = answers.get(timeout=max(0.001, deadline - time.monotonic()))
-    except queue.Empty:
-        raise UnreachableError(
-            target.name, f"the name {target.host} was not resolved within the time limit"
-        ) from None
-    if isinstance(answer, Exception):
-        why = getattr(answer, "strerror", None) or str(answer)
-        raise UnreachableError(target.name, f"the name {target.host} has no address: {why}")
-    return answer
+        return answer.result()
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UnreachableError(target.name, f"the name {target.host} has no address: {why}") from None
 
 
 def _by_command(target: SshTarget, command: str) -> Route:

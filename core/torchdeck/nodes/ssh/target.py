@@ -50,6 +50,8 @@ class SshTarget:
     """Files of known host keys; some may not exist."""
     trust_file: Path | None = None
     """File in `known_hosts` to which a key is added when the user trusts it."""
+    home: Path | None = None
+    """TORCHDECK_HOME, which has the list of what is trusted."""
 
     @property
     def login(self) -> str:
@@ -81,7 +83,7 @@ def target_of(
     """
     entry = node_inventory.nodes.get(name)
     if entry is None:
-        raise TargetError(name, "it is not in the node inventory; `torchdeck nodes list` shows what is")
+        raise TargetError(name, "it is not in the node inventory; see `torchdeck nodes list`")
     return target_for(name, entry, node_inventory, home, config)
 
 
@@ -138,7 +140,7 @@ class _Finder:
         if parts is None:
             raise TargetError(written, f"a jump host is written as {RIGHT_HOP}")
         if fault := hop_fault(written):
-            raise TargetError(written, f"it is no jump host: {fault}")
+            raise TargetError(written, f"it is not a jump host: {fault}")
         user, host, port = parts
         given = {key: value for key, value in (("User", user), ("Port", port)) if value}
         found = self._lookup(written, host, given)
@@ -166,6 +168,7 @@ class _Finder:
             agent_socket=_agent_socket(found),
             known_hosts=(*_known_hosts(found), ours),
             trust_file=ours,
+            home=self.home,
         )
 
 
@@ -173,7 +176,7 @@ def _port(name: str, value: Any) -> int:
     if value is None:
         return DEFAULT_PORT
     if not str(value).isdecimal() or not 1 <= int(value) <= 65535:
-        raise TargetError(name, f"{value} is no port; right would be a number from 1 to 65535")
+        raise TargetError(name, f"{value} is not a port; expected a number from 1 to 65535")
     return int(value)
 
 

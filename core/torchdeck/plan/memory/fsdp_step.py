@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchdeck.contract.plan.model_profile import ROOT, Event
+from torchdeck.plan.memory.memory_timeline import Term, Timeline
 from torchdeck.plan.memory.replay import Replay, Segment, tell
 from torchdeck.plan.memory.sharding import UnitSizes
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.timeline import Term, Timeline
 
 
 class FsdpStep:
@@ -32,7 +32,7 @@ class FsdpStep:
         self._gathered: set[int] = set()
         """Units whose weights are together."""
         self._prefetched: set[int] = set()
-        """Units that lie in a gather's output and are not copied out yet."""
+        """Units in a gather's output that are not copied out yet."""
         self._output = 0
         """Output of the last gather in forward: freed when the next one is copied out, or when forward ends.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -44,7 +45,7 @@ class ModelShape:
 
     def __post_init__(self) -> None:
         if self.layers > MOST_LAYERS:
-            raise ValueError(f"{self.layers} layers are more than the {MOST_LAYERS} that are estimated")
+            raise ValueError(f"{self.layers} layers are above the limit of {MOST_LAYERS}")
         if self.heads % self.kv_heads:
             raise ValueError(
                 f"{self.heads} heads cannot share {self.kv_heads} heads of keys and values evenly: "
@@ -106,6 +107,32 @@ class ModelShape:
     def _norm(self, name: str) -> list[Weight]:
         weights: list[Weight] = [(f"{name}.weight", (self.width,))]
         return [*weights, (f"{name}.bias", (self.width,))] if self.layer_norm else weights
+
+
+@dataclass(frozen=True)
+class ModelWeights:
+    """A model's weights, in the order of its forward; those of a tied output layer only once.
+
+    Weights of a block have the names of `ModelShape.block`, or begin with them: the backward follows these.
+    """
+
+    shape: ModelShape
+    """Shape by which activations are counted."""
+    before: list[Weight]
+    blocks: list[list[Weight]]
+    after: list[Weight]
+
+    @property
+    def parameters(self) -> int:
+        """Number of all parameters."""
+        return _count(self.before) + sum(map(_count, self.blocks)) + _count(self.after)
+
+    def named(self) -> Iterator[tuple[str, tuple[int, ...], int]]:
+        """Yield name, shape and unit of each: 0 for the root, then the blocks."""
+        yield from ((name, size, 0) for name, size in self.before)
+        for index, block in enumerate(self.blocks):
+            yield from ((f"blocks.{index}.{name}", size, index + 1) for name, size in block)
+        yield from ((name, size, 0) for name, size in self.after)
 
 
 def _count(weights: list[Weight]) -> int:

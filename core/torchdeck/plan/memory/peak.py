@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from torchdeck.contract.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, ROOT, Event, ModelProfile, TensorInfo, Trace
 from torchdeck.plan.memory.comm_hooks import kept_bytes, passing_bytes
-from torchdeck.plan.memory.context import context_bytes, overhead, uncertainty
+from torchdeck.plan.memory.context import Largest, context_bytes, overhead, uncertainty
 from torchdeck.plan.memory.fsdp_step import FsdpStep
-from torchdeck.plan.memory.remembered import remembered
+from torchdeck.plan.memory.memory_timeline import Peak, Term, Timeline
 from torchdeck.plan.memory.replay import Replay, UntracedError, tell, trace_for
 from torchdeck.plan.memory.sharding import local_bytes, padded_elements, unit_sizes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
-from torchdeck.plan.memory.state import sharded_state
-from torchdeck.plan.memory.timeline import Peak, Term, Timeline
+from torchdeck.plan.memory.training_state import sharded_state
 from torchdeck.plan.memory.zero_peak import zero_peaks
 from torchdeck.plan.memory.zero_state import ZeroOptions
 
@@ -64,10 +63,6 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | 
         UntracedError: the profile has no trace for `spec`, or offloaded weights are not predicted.
         ValueError: ZeRO cannot train this model.
     """
-    return remembered(profile, ("peak", spec, zero), lambda: _peak(profile, spec, zero))
-
-
-def _peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | None) -> PredictedPeak:
     if spec.kind in ZERO:
         if spec.offload_parameters:
             raise UntracedError(_COMING_AND_GOING)
@@ -78,9 +73,16 @@ def _peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | None) -
     context = context_bytes(spec)
     peaks = [_with(peak, Term.CONTEXT, context) for peak in peaks]
     sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else ()
-    largest = int(trace_for(profile, spec).values.max(initial=0))
+    largest = _largest(trace_for(profile, spec))
     tensors = max(peak.total for peak in peaks) - context
-    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, largest, tensors), overhead(spec, tensors))
+    return PredictedPeak(
+        tuple(peaks), uncertainty(spec, sizes, largest, tensors), overhead(spec, sizes, tensors)
+    )
+
+
+def _largest(trace: Trace) -> Largest:
+    kernels = trace.values[trace.kinds == Event.KERNEL]
+    return Largest(int(trace.values.max(initial=0)), int(kernels.max(initial=0)))
 
 
 def _with(peak: Peak, term: Term, size: int) -> Peak:

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.contract.plan.prediction import PredictedMemory, RankRanges
 from torchdeck.plan.memory.context import CUDA_NOTE
+from torchdeck.plan.memory.memory_timeline import Peak
 from torchdeck.plan.memory.peak import predict_peak
-from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.sharding import Bytes
 from torchdeck.plan.memory.spec import ZERO, StrategySpec
-from torchdeck.plan.memory.state import sharded_state
-from torchdeck.plan.memory.timeline import Peak
+from torchdeck.plan.memory.training_state import sharded_state
 from torchdeck.plan.memory.zero_peak import ZERO_NOTE
 from torchdeck.plan.memory.zero_state import ZeroOptions, zero_state
 from torchdeck.quantities import size
@@ -69,8 +68,8 @@ def _on_host(profile: ModelProfile, spec: StrategySpec) -> str:
     state = sharded_state(profile, spec, [0])
     whole = int(state.parameters[0] + state.gradients[0] + state.optimizer[0])
     return (
-        f"with distributed.fsdp.cpu_offload {size(whole)} of weights, gradients and optimizer state for each "
-        "rank lie in the machine's memory, which is not counted here"
+        f"with distributed.fsdp.cpu_offload {size(whole)} of weights, gradients and optimizer state per "
+        "rank are in the machine's main memory, which is not counted here"
     )
 
 
@@ -83,7 +82,7 @@ def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
             "gradients": share.gradients,
             "optimizer": share.optimizer,
         }
-    shards = remembered(profile, ("state", spec), lambda: sharded_state(profile, spec))
+    shards = sharded_state(profile, spec)
     if spec.state_on_host:
         return {name: np.zeros(spec.world_size, dtype=np.int64) for name in _STATE}
     return {
@@ -97,7 +96,7 @@ def _column(sizes: Sequence[int | None] | None, world_size: int) -> Bytes:
     if sizes is None:
         return np.full(world_size, _UNKNOWN, dtype=np.int64)
     if len(sizes) != world_size:
-        raise ValueError(f"{len(sizes)} devices are described for {world_size} ranks; give one for each")
+        raise ValueError(f"{len(sizes)} devices are described for {world_size} ranks; give one per rank")
     return np.array([_UNKNOWN if size is None else size for size in sizes], dtype=np.int64)
 
 

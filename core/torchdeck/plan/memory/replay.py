@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, Trace
+from torchdeck.plan.memory.memory_timeline import Sizes, Term, Timeline
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.memory.timeline import Sizes, Term, Timeline
 
 _TERMS = {
     Event.INPUT: Term.INPUTS,
@@ -19,6 +19,7 @@ _TERMS = {
     Event.LOGITS: Term.LOGITS,
     Event.GRADIENT: Term.GRADIENTS,
     Event.CAST: Term.CASTS,
+    Event.KERNEL: Term.KERNELS,
 }
 
 
@@ -133,7 +134,8 @@ class UntracedError(ValueError):
 
 
 def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
-    """Return the trace for `spec`, derived from two others if its microbatch was not traced.
+    """Return the trace for `spec`, derived from two others if its microbatch was not traced. Memory of CPU
+    kernels is left out on GPUs.
 
     Every allocation of a forward and backward is affine in the number of samples (a share per sample, and a
     constant share). So two traces with the same sequence of events determine any other.
@@ -141,6 +143,14 @@ def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
     Raises:
         UntracedError: no trace it could be derived from exists.
     """
+    trace = _traced(profile, spec)
+    if spec.device == "cpu":
+        return trace
+    kept = trace.kinds != Event.KERNEL
+    return replace(trace, kinds=trace.kinds[kept], units=trace.units[kept], values=trace.values[kept])
+
+
+def _traced(profile: ModelProfile, spec: StrategySpec) -> Trace:
     if profile.precision != spec.precision:
         raise UntracedError(f"the model was traced in {profile.precision}, not in {spec.precision}")
     exact = profile.trace(spec.microbatch, cast=spec.cast, checkpointing=spec.checkpointing)
@@ -154,8 +164,8 @@ def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
         raise UntracedError(f"the model was not traced with {_settings(spec)}")
     if len(alike) < 2:
         raise UntracedError(
-            f"the model was traced with {_settings(spec)} at microbatch {alike[0].microbatch} alone, which "
-            f"says nothing of {spec.microbatch}"
+            f"the model was traced with {_settings(spec)} only at microbatch {alike[0].microbatch}, so "
+            f"{spec.microbatch} cannot be predicted"
         )
     return _affine(alike[0], alike[1], spec.microbatch)
 
@@ -164,13 +174,13 @@ def _affine(near: Trace, far: Trace, microbatch: int) -> Trace:
     near, far = _merged(near), _merged(far)
     if not (np.array_equal(near.kinds, far.kinds) and np.array_equal(near.units, far.units)):
         raise UntracedError(
-            f"microbatches of {near.microbatch} and {far.microbatch} run different operations, so what "
-            f"{microbatch} needs is not known"
+            f"microbatches of {near.microbatch} and {far.microbatch} run different operations, so "
+            f"{microbatch} cannot be predicted"
         )
     steps = (microbatch - near.microbatch) / (far.microbatch - near.microbatch)
     values = near.values + np.rint((far.values - near.values) * steps).astype(np.int64)
     if np.any(np.sign(values) * np.sign(near.values) < 0):
-        raise UntracedError(f"what microbatch {microbatch} needs does not follow from what was traced")
+        raise UntracedError(f"the memory of microbatch {microbatch} does not follow from the traces")
     return Trace(microbatch, near.cast, near.checkpointing, near.kinds, near.units, values)
 
 

@@ -170,7 +170,7 @@ def shape_from_config(values: Mapping[str, Any]) -> ModelShape:
     kind = values.get("model_type")
     if kind not in KNOWN:
         raise UnknownModelError(
-            f"model_type {kind!r} is not known here; right is one of {', '.join(KNOWN)}, or the numbers "
+            f"model_type {kind!r} is not known here; expected one of {', '.join(KNOWN)}, or the numbers "
             "themselves in [estimate]"
         )
     if _any_experts(values):
@@ -251,12 +251,12 @@ def _number(values: Mapping[str, Any], name: str, default: int | None = None) ->
         value = default
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**31:
         wrong = f"{name} is {value!r}" if value is not None else f"it has no {name}"
-        raise UnknownModelError(f"{wrong}; right is a whole number of 1 or more")
+        raise UnknownModelError(f"{wrong}; expected a whole number of 1 or more")
     return value
 
 
 def _flag(values: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = values.get(name, default)
     if not isinstance(value, bool):
-        raise UnknownModelError(f"{name} is {value!r}; right is true or false")
+        raise UnknownModelError(f"{name} is {value!r}; expected true or false")
     return value

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
-from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.spec import StrategySpec
 
 Bytes = npt.NDArray[np.int64]
@@ -92,10 +91,6 @@ class UnitSizes:
 
 def unit_sizes(profile: ModelProfile, spec: StrategySpec) -> tuple[UnitSizes, ...]:
     """Return the sizes of every unit of `profile` under fsdp or hsdp, in their order."""
-    return remembered(profile, ("unit sizes", spec), lambda: _unit_sizes(profile, spec))
-
-
-def _unit_sizes(profile: ModelProfile, spec: StrategySpec) -> tuple[UnitSizes, ...]:
     members: list[list[TensorInfo]] = [[] for _ in profile.units]
     for tensor in profile.parameters:
         members[tensor.unit].append(tensor)

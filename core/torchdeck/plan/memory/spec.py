@@ -59,21 +59,25 @@ class StrategySpec:
     zero_bucket_mb: float = 50.0
     """Size of ZeRO's buckets, MiB."""
     optimizer: str = "adamw"
-    """`adamw`, `adam` or `sgd`."""
+    """`adamw`, `adam` or `sgd`; of a program also one of `optimizers.OTHERS`."""
     momentum: float = 0.0
     weight_decay: float = 0.01
     ema: bool = False
     """Whether a moving average of the weights is kept."""
+    stored: str = "fp32"
+    """Precision in which a program loads its weights, under single and ddp."""
+    is_program: bool = False
+    """Whether it is a script with a trainer of its own, whose libraries take more memory."""
     device: Literal["cpu", "cuda"] = "cpu"
     backend: str = "gloo"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"there is no strategy {self.kind!r}; right is one of {', '.join(KINDS)}")
+            raise ValueError(f"there is no strategy {self.kind!r}; expected one of {', '.join(KINDS)}")
         least = {"world_size": self.world_size, "shard": self.shard, "microbatch": self.microbatch}
         for name, number in {**least, "accumulation": self.accumulation}.items():
             if number < 1:
-                raise ValueError(f"{name} is {number}; right is 1 or more")
+                raise ValueError(f"{name} is {number}; expected 1 or more")
         if self.world_size % self.shard:
             raise ValueError(
                 f"{self.world_size} ranks cannot form groups of {self.shard} that shard the weights: "
@@ -107,7 +111,9 @@ class StrategySpec:
         """
         if self.kind in FULLY_SHARDED:
             return self.param_precision != "fp32"
-        return self.kind in ZERO and self.precision != "fp32"
+        if self.kind in ZERO:
+            return self.precision != "fp32"
+        return self.stored != "fp32"
 
     @property
     def sharded(self) -> str:

@@ -74,6 +74,7 @@ def suggest(
     *,
     others: Sequence[ModelProfile] = (),
     keep_microbatch: bool = False,
+    eight_bit: bool = False,
 ) -> tuple[Suggestion, ...]:
     """Return changes after which `spec` fits, cheapest first; empty if none of those tried is enough.
 
@@ -90,12 +91,14 @@ def suggest(
         free: bytes of it that are free now.
         others: profiles of the same model in other precisions; without them precision is not suggested.
         keep_microbatch: the config cannot choose the microbatch, as under a batch plan.
+        eight_bit: the program may use an 8-bit optimizer.
     """
     judge = _Judge((profile, *others), capacity, free)
     judge = replace(judge, wants_room=judge.says(spec) == TIGHT_VERDICT)
-    alone = [
-        step for group in _groups(spec, keep_microbatch=keep_microbatch) if (step := _best(judge, group))
-    ]
+    groups = _groups(spec, keep_microbatch=keep_microbatch)
+    if eight_bit and (step := _eight_bit(spec)) is not None:
+        groups.insert(2, [step])
+    alone = [step for group in groups if (step := _best(judge, group))]
     if alone:
         return tuple(_suggestion(judge, (step,)) for step in alone)
     return _together(judge, spec, keep_microbatch=keep_microbatch)
@@ -144,7 +147,7 @@ def _together(judge: _Judge, spec: StrategySpec, *, keep_microbatch: bool) -> tu
 def _suggestion(judge: _Judge, steps: Sequence[_Step]) -> Suggestion:
     tried = judge.try_(steps[-1].spec)
     if tried is None:
-        raise RuntimeError("a change is suggested that was not tried")
+        raise RuntimeError("an untried change is suggested")
     peak = tried[0].highest.total
     change = {key: value for step in steps for key, value in step.change.items()}
     settings = ", ".join(f"{key} = {_toml(value)}" for key, value in change.items())
@@ -187,6 +190,13 @@ def _checkpointing(spec: StrategySpec) -> _Step | None:
         return None
     key = "training.activation_checkpointing"
     return _Step({key: True}, replace(spec, checkpointing=True), "blocks are computed twice")
+
+
+def _eight_bit(spec: StrategySpec) -> _Step | None:
+    if spec.optimizer != "adamw" or spec.device == "cpu":
+        return None
+    change = {"training.optimizer": "adamw_bnb_8bit"}
+    return _Step(change, replace(spec, optimizer="adamw_8bit"), "moments in 8 bit, by bitsandbytes")
 
 
 def _bf16(spec: StrategySpec) -> _Step | None:

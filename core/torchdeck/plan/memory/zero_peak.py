@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile
+from torchdeck.plan.memory.memory_timeline import Peak, Term, Timeline
 from torchdeck.plan.memory.replay import Replay, Segment, tell, trace_for
 from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
-from torchdeck.plan.memory.timeline import Peak, Term, Timeline
 from torchdeck.plan.memory.zero_state import ZeroOptions, ZeroState, zero_state
 
 ZERO_NOTE = "ZeRO is predicted as measured with DeepSpeed on CPU ranks; on GPUs it is not validated"
@@ -129,7 +129,7 @@ class ZeroStep:
         self._bucket = 0
         """Bytes of the bucket, while there is one."""
         self._filled = 0
-        """Bytes that wait for their reduction, in the bucket or beside it."""
+        """Bytes that wait for their reduction, inside or outside of the bucket."""
         self._beside = 0
         """Gradients among these that are too large for the bucket."""
         self._copied = False

@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 
 from torchdeck.contract.plan.model_profile import ITEM_SIZES, TensorInfo
+from torchdeck.plan.memory.optimizers import flat_bytes
 from torchdeck.plan.memory.sharding import Bytes
 from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
-from torchdeck.plan.memory.state import moments
 
 _MASTER_SIZE = 4
 """Bytes per element of master weights, moments and offloaded gradients: fp32."""
@@ -95,7 +95,8 @@ class _Layout:
     """Bytes per element of the model's precision."""
     world_size: int
     ranks: Bytes
-    moments: int
+    algorithm: str
+    momentum: float
     steps: bool
     """Whether the optimizer keeps a step count per partition."""
     averages: bool
@@ -109,7 +110,8 @@ class _Layout:
 
     def optimizer(self, elements: int, partitions: int) -> int:
         """Return the bytes of master weights and optimizer state for `elements`."""
-        return elements * _MASTER_SIZE * (1 + self.moments) + partitions * _STEP_BYTES * self.steps
+        kept = elements * _MASTER_SIZE + flat_bytes(self.algorithm, self.momentum, elements)
+        return kept + partitions * _STEP_BYTES * self.steps
 
 
 def zero_state(
@@ -132,7 +134,7 @@ def zero_state(
     """
     stage = _STAGES.get(spec.kind)
     if stage is None:
-        raise ValueError(f"{spec.kind} is not ZeRO; right is one of {', '.join(_STAGES)}")
+        raise ValueError(f"{spec.kind} is not ZeRO; expected one of {', '.join(_STAGES)}")
     chosen = np.arange(spec.world_size) if ranks is None else np.asarray(ranks, dtype=np.int64)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < spec.world_size:
         raise ValueError(f"ranks go from 0 to {spec.world_size - 1}, not {chosen.min()} to {chosen.max()}")
@@ -140,7 +142,8 @@ def zero_state(
         item=_item_size(parameters, spec),
         world_size=spec.world_size,
         ranks=chosen,
-        moments=moments(spec),
+        algorithm=spec.optimizer,
+        momentum=spec.momentum,
         steps=spec.optimizer != "sgd",
         averages=spec.ema,
         accumulation=spec.accumulation,

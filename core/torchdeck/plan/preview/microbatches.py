@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from torchdeck.data.batch_plan import BatchPlan, PlanPosition, plan_steps
 from torchdeck.data.order import steps_per_epoch
-from torchdeck.plan.preview.data import Load
+from torchdeck.plan.preview.data_share import Load
 
 if TYPE_CHECKING:
     from torchdeck.config.training import Training

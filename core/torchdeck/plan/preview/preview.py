@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
-from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.batch import explain_batch
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.fullness import MemoryPreview, fullness, make_memory
 from torchdeck.plan.placement import NodeShare, shares_of
+from torchdeck.plan.preview.program_preview import ProgramPreview, make_program
 from torchdeck.plan.preview.rank_grid import RankGrid, make_rank_grid
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     # these import numpy, and a script has none of them
+    from torchdeck.plan.communication import Traffic
     from torchdeck.plan.memory.spec import StrategySpec
-    from torchdeck.plan.preview.data import DataPreview
-    from torchdeck.plan.preview.traffic import Traffic
+    from torchdeck.plan.preview.data_share import DataPreview
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Preview:
     """One sentence per line; empty for scripts."""
     data: DataPreview | None
     memory: MemoryPreview | None
+    program: ProgramPreview | None
+    """Settings by a script's own arguments; None for a recipe, and if they say nothing."""
     traffic: Traffic | None
     """None if nothing is known about the model."""
     notes: tuple[str, ...]
@@ -66,8 +69,14 @@ def make_preview(
         arithmetic=_arithmetic(plan, data),
         data=data,
         memory=_memory(plan, spec, known),
+        program=make_program(known.program, plan, own_ranks=config.run.launcher == "python"),
         traffic=_traffic(config, spec, shares, known),
-        notes=(*_spares(plan), *_inside(plan), *(() if plan.prediction is None else plan.prediction.notes)),
+        notes=(
+            *_spares(plan),
+            *_environments(plan),
+            *_inside(plan),
+            *(() if plan.prediction is None else plan.prediction.notes),
+        ),
         config=config,
         known=known,
         shares=tuple(shares),
@@ -105,7 +114,7 @@ def _memory(plan: LaunchPlan, spec: StrategySpec | None, known: Known) -> Memory
 def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | None:
     if plan.prediction is None or plan.prediction.data is None:
         return None
-    from torchdeck.plan.preview.data import make_data
+    from torchdeck.plan.preview.data_share import make_data
 
     return make_data(plan.prediction.data, config.training, known.batch_plan)
 
@@ -115,8 +124,7 @@ def _traffic(
 ) -> Traffic | None:
     if spec is None or known.profile is None:
         return None
-    from torchdeck.plan.communication import communication, links_from
-    from torchdeck.plan.preview.traffic import make_traffic
+    from torchdeck.plan.communication import communication, links_from, make_traffic
 
     return make_traffic(communication(known.profile, spec, shares, links_from(config.cluster, shares)))
 
@@ -132,13 +140,37 @@ def _spares(plan: LaunchPlan) -> tuple[str, ...]:
     return (f"{shown} are spare nodes: each runs nothing until it takes the place of a lost one",)
 
 
+def _environments(plan: LaunchPlan) -> tuple[str, ...]:
+    """Return which environments uv makes for the ranks, one sentence per environment."""
+    nodes: dict[tuple[str, str], list[NodePlan]] = {}
+    for node in plan.all_nodes:
+        if node.environment is not None:
+            nodes.setdefault((node.environment.key, node.environment.source), []).append(node)
+    return tuple(
+        f"environment from {source}: {_state(each)} ({key})" for (key, source), each in nodes.items()
+    )
+
+
+def _state(nodes: Sequence[NodePlan]) -> str:
+    """Return on which nodes an environment is there, and on which uv makes it."""
+    made = [node.name for node in nodes if node.environment is not None and node.environment.is_made]
+    missing = [node.name for node in nodes if node.name not in made]
+    parts = [f"already exists on {_short(made)}"] if made else []
+    return ", ".join([*parts, *([f"uv creates it on {_short(missing)} at the start"] if missing else [])])
+
+
+def _short(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _NAMED else f"{names[0]} and {len(names) - 1:,} other nodes"
+
+
 def _inside(plan: LaunchPlan) -> tuple[str, ...]:
     """Return what is added to a script's trainer, as a sentence; none if nothing is."""
     if "inside" not in plan.slots:
         return ()
     sentence = (
-        "callbacks are added inside: if the script uses Hugging Face Trainer or Lightning, they report "
-        "steps, metrics and phases, and save when the run is stopped; "
+        "callbacks are added to the script: for Hugging Face Trainer and Lightning they report "
+        "steps, metrics and phases, and save when the run is stopped; of other scripts the optimizer "
+        "steps are counted; "
         "telemetry.inside = false leaves them out"
     )
     return (sentence,)
@@ -146,6 +178,8 @@ def _inside(plan: LaunchPlan) -> tuple[str, ...]:
 
 # Headline of a preview.
 
+_NAMED = 4
+"""Maximum nodes listed by name."""
 _TIMES = 10
 _LEAST = 0.005
 
@@ -168,6 +202,8 @@ def placement_line(preview: Preview) -> str:
     strategy = f", {plan.strategy}"
     if plan.batch is None:  # a script decides this itself: only an estimate assumes it
         strategy = "" if preview.memory is None else f"{strategy} assumed"
+        if preview.known.models and preview.spec is not None:
+            strategy = f", {preview.spec.kind} by its own arguments"
     how = f"{strategy} over {plan.backend}"
     return f"{ranks} on {where}{how}"
 
@@ -178,7 +214,7 @@ def verdict_line(memory: MemoryPreview) -> str:
     filled = fullness(group)
     said = f"{memory.verdict} (estimated)" if memory.source == "closed form" else memory.verdict
     if filled is None:
-        return f"memory {said}: {size(group.peak_bytes)} a rank"
+        return f"memory {said}: {size(group.peak_bytes)} per rank"
     return f"{said}: {size(group.peak_bytes)} of {size(group.capacity_bytes or 0)}, {percent(filled)}"
 
 

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.plan.check import PlanError
-from torchdeck.plan.communication import communication, links_from
+from torchdeck.plan.communication import Traffic, communication, links_from, make_traffic
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of
 from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.memory.predict import Compared, compare
 from torchdeck.plan.memory.spec import KINDS, ZERO, Kind, StrategySpec
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.preview.traffic import Traffic, make_traffic
 
 if TYPE_CHECKING:
     from torchdeck.plan.preview.preview import Preview
@@ -61,7 +60,7 @@ def strategy_kinds(words: Sequence[str]) -> tuple[Kind, ...]:
     known: dict[str, Kind] = {kind: kind for kind in KINDS}
     for word in words:
         if word not in known:
-            raise ValueError(f"there is no strategy {word!r}; right is one of {', '.join(KINDS)}")
+            raise ValueError(f"there is no strategy {word!r}; expected one of {', '.join(KINDS)}")
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
@@ -76,7 +75,7 @@ def compare_strategies(preview: Preview, kinds: Sequence[Kind]) -> tuple[Strateg
         raise ValueError(
             preview.known.broken
             or preview.known.failure
-            or "nothing is known of the model: there is nothing to compare"
+            or "the model size is unknown: there is nothing to compare"
         )
     shares, config = preview.shares, preview.config
     own = spec_of(config, shares, preview.plan.backend, preview.known)

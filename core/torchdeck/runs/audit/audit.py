@@ -9,10 +9,10 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, Prediction
 from torchdeck.metrics import RunMetrics
+from torchdeck.runs.audit.planned_steps import RecordedAttempt, ended_early, read_plan, recorded_attempts
 from torchdeck.runs.audit.result import Audit, RankAudit, SamplesCheck
 from torchdeck.runs.audit.samples import Limits, SampleAudit, Totals
-from torchdeck.runs.audit.steps import RecordedAttempt, ended_early, read_plan, recorded_attempts
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck.runs.view import RunView
 
 ALLOCATED, RESIDENT = "memory_peak_bytes", "memory_growth_peak_bytes"
@@ -53,7 +53,7 @@ def _audit(layout: RunLayout, view: RunView, plan: LaunchPlan, limits: Limits) -
         return None
     prediction = plan.prediction or Prediction(source="")
     if not attempts:
-        samples = SamplesCheck(unknown=("which samples the ranks used was not recorded",))
+        samples = SamplesCheck(unknown=("the ranks did not record their samples",))
         done = None if steps is None else steps.step
         ranks = _ranks(plan, _Predictions(layout, plan), metrics, Totals(), complete=None)
         return Audit(_steps(prediction), done, ranks, samples, _notes(prediction, ranks))
@@ -207,7 +207,9 @@ def _not_compared(
     given.
     """
     if audit.partly and samples.last_step is None:
-        return ["they were not compared, there being many; torchdeck runs show --audit-all does"]
+        return [
+            "there are too many samples to compare by default; torchdeck runs show --audit-all compares them"
+        ]
     if audit.partly and recorded < done:
         compared = f"{samples.first_step} to {samples.last_step} of {done}"
         return [f"only steps {compared} were compared; torchdeck runs show --audit-all compares all"]

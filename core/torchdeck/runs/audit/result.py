@@ -86,7 +86,7 @@ def verdict_lines(audit: Audit) -> list[str]:
     """Return whether the samples are as planned: one line if they are, all defects if not."""
     check = audit.samples
     if check.defects:
-        head = f"{DEFECT}: the samples that were used are not those that were planned"
+        head = f"{DEFECT}: the used samples differ from the planned ones"
         return [head, *(f"{DEFECT}: {sentence}" for sentence in check.defects), *check.unknown]
     if not check.equal:
         return [f"samples: {sentence}" for sentence in check.unknown]

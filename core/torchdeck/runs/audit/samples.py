@@ -14,8 +14,7 @@ import numpy.typing as npt
 from torchdeck.contract.layout import RunLayout
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleRecord
 from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
-from torchdeck.runs.audit.result import SamplesCheck
-from torchdeck.runs.audit.steps import (
+from torchdeck.runs.audit.planned_steps import (
     CannotRecomputeError,
     KeptSteps,
     PlannedAttempt,
@@ -23,6 +22,7 @@ from torchdeck.runs.audit.steps import (
     kept_steps,
     planned_attempt,
 )
+from torchdeck.runs.audit.result import SamplesCheck
 
 SENTENCES = 8
 """Number of defects reported in full; a faulty run may have one per step."""
@@ -132,7 +132,7 @@ class SampleAudit:
         try:
             planned = planned_attempt(self._layout, attempt.number, attempt.header)
         except CannotRecomputeError as error:
-            self._unknown.append(f"what attempt {attempt.number} was to use is not known: {error}")
+            self._unknown.append(f"the plan of attempt {attempt.number} is unknown: {error}")
             return None
         self.end = planned.end
         if planned.order.size > self._samples_left:
@@ -216,7 +216,8 @@ class SampleAudit:
         who = f"rank {short[0]}" if len(short) == 1 else f"{len(short)} ranks"
         upto = "on" if part.upto is None and not self._finished else f"to {end}"
         self._unknown.append(
-            f"{who} left no record of steps {step + 1} {upto} in attempt {part.attempt.number}, which count"
+            f"{who} left no record of steps {step + 1} {upto} in attempt {part.attempt.number}, which "
+            "are needed"
         )
 
     def _discarded(self, kept: Sequence[KeptSteps]) -> int:

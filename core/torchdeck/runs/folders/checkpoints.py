@@ -2,21 +2,173 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, is_leftover, list_checkpoints
-from torchdeck.contract.checkpoints.manifest import FINAL_NAME, CheckpointError
+from torchdeck.contract.checkpoints.manifest import FINAL_NAME, MANIFEST_NAME, CheckpointError
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import UnknownSlotError, fill
+from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
-from torchdeck.runs.folders.script_checkpoints import ScriptCheckpoint, script_checkpoints
 from torchdeck.runs.follower import read_run
+from torchdeck.trainers.checkpoints.checkpoint_search import content_of, find_checkpoints, look_at
+from torchdeck.trainers.checkpoints.journaled import JournaledCheckpoint, journaled_checkpoints
+from torchdeck.trainers.checkpoints.places import checkpoint_places
+
+# Checkpoints that a script wrote by itself, from the journals of a run.
+
+
+@dataclass(frozen=True)
+class ScriptCheckpoint:
+    """One that was complete, and that the agent has not seen deleted."""
+
+    saved: JournaledCheckpoint
+    node: str
+    """Empty: this machine."""
+    pulled_from: str = ""
+    """Node that it was copied from; its path is that of the copy."""
+    path_there: str = ""
+    """Its path on that node."""
+
+    @property
+    def name(self) -> str:
+        return PurePath(self.saved.path).name
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return bool(self.node)
+
+    @property
+    def is_gone(self) -> bool:
+        """It was on this machine and is not any more."""
+        return not self.node and not Path(self.saved.path).exists()
+
+
+def checkpoints_in(folder: Path) -> tuple[ScriptCheckpoint, ...]:
+    """Return the complete ones in a folder of this machine, or the one that it is, oldest first."""
+    found = [] if (folder / MANIFEST_NAME).exists() else find_checkpoints([folder])
+    return tuple(
+        ScriptCheckpoint(
+            JournaledCheckpoint(
+                each.step, each.path, 0.0, content_of(Path(each.path)).size, each.kind, each.changed
+            ),
+            "",
+        )
+        for each in found
+        if not each.incomplete
+    )
+
+
+def script_checkpoints(layout: RunLayout, *, with_copies: bool = True) -> tuple[ScriptCheckpoint, ...]:
+    """Return them, oldest first, without those that were deleted since.
+
+    Args:
+        layout: of the run.
+        with_copies: the copy here of one on a node takes its place.
+    """
+    found: list[ScriptCheckpoint] = []
+    if layout.nodes.is_dir():
+        for folder in sorted(layout.nodes.iterdir()):
+            node = "" if folder.name == LOCALHOST else folder.name
+            saved = journaled_checkpoints(read_journal(layout.node(folder.name).journal))
+            found += [ScriptCheckpoint(each, node) for each in saved.values()]
+    there = {(each.saved, each.is_elsewhere): each for each in reversed(found) if not each.is_gone}
+    # what several nodes see on a disk that they share is one checkpoint
+    newest_last = sorted(there.values(), key=lambda each: (each.saved.changed, each.node))
+    return tuple((_pulled(layout, each) if with_copies else None) or each for each in newest_last)
+
+
+def unnoticed_checkpoint(layout: RunLayout) -> Path | None:
+    """Return the newest complete one here that was written since a script's run began and that its agent did
+    not notice, as when the machine lost power just then; None if there is none.
+    """
+    attempt = layout.attempt(1).plan
+    try:
+        plan = LaunchPlan.from_json(read_json(attempt))
+        begun = attempt.stat().st_mtime
+    except (PlanFormatError, OSError):
+        return None
+    if plan.kind not in ("script", "module") or [node.name for node in plan.nodes] != [LOCALHOST]:
+        return None
+    folder, command = Path(plan.nodes[0].working_dir), plan.nodes[0].command
+    places = checkpoint_places(folder, command, [layout.checkpoints, layout.code])
+    known = {each.saved.path for each in script_checkpoints(layout)}
+    found = [
+        each
+        for each in find_checkpoints(places, [layout.home.root])
+        if not each.incomplete and each.changed >= begun and each.path not in known
+    ]
+    return Path(found[-1].path) if found else None
+
+
+def pulled_place(layout: RunLayout, found: ScriptCheckpoint, folder: Path | None = None) -> Path:
+    """Return where a checkpoint on a node is copied to: a place of its own for each node and path.
+
+    Args:
+        layout: of the run.
+        found: checkpoint on a node.
+        folder: of the run's copied checkpoints; default: in the run's directory here.
+    """
+    path = PurePath(found.saved.path)
+    parts = path.parts[1:] if path.is_absolute() else path.parts
+    if layout.root.name in parts:  # in the run's directory there
+        parts = parts[parts.index(layout.root.name) + 1 :]
+    return (folder or layout.checkpoints).joinpath(found.node, *(part for part in parts if part != ".."))
+
+
+def _pulled(layout: RunLayout, found: ScriptCheckpoint) -> ScriptCheckpoint | None:
+    """The copy here of a checkpoint on a node; None if there is none, or it is of an earlier save."""
+    if not found.node:
+        return None
+    place, saved = pulled_place(layout, found), found.saved
+    here = look_at(place)
+    if here is None or here.incomplete:
+        return None
+    if here.changed != saved.changed and content_of(place).size != saved.size:
+        return None
+    return ScriptCheckpoint(saved._replace(path=str(place)), "", found.node, saved.path)
+
+
+_DESCRIPTIONS = (".json", ".model", ".txt", ".jinja")
+
+
+def export_weights(found: ScriptCheckpoint, target: Path, *, force: bool = False) -> list[Path]:
+    """Copy its weights in safetensors, and what describes them, to a new folder; return the files.
+
+    Raises:
+        Refusal: it has no weights in that format, lies on another node, or the target exists.
+        OSError: it cannot be copied.
+    """
+    source = Path(found.saved.path)
+    if found.node:
+        raise Refusal(
+            f"checkpoint {found.name} is on node {found.node} ({source})",
+            fix="`torchdeck runs pull ID --checkpoints` copies it here",
+        )
+    names = [source.name] if source.is_file() else sorted(path.name for path in source.iterdir())
+    weights = [name for name in names if name.endswith(".safetensors")]
+    if not weights:
+        raise Refusal(
+            f"{found.name} ({found.saved.kind.trainer}) has no weights in safetensors",
+            "its pickles are not read, because that would execute code in them",
+            fix=f"`torchdeck ckpt convert {source} DST --to single --trust` may read them",
+        )
+    if target.exists() and not force:
+        raise Refusal(f"{target} exists", fix="give another folder")
+    described = [name for name in names if name.endswith(_DESCRIPTIONS) and name != "trainer_state.json"]
+    folder = source if source.is_dir() else source.parent
+    target.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy2(folder / name, target / name)) for name in weights + described]
 
 
 @dataclass(frozen=True)
@@ -54,13 +206,14 @@ def checkpoint_directory(layout: RunLayout) -> Path:
         return Path(fill(directory, {"run_dir": str(layout.root), "run_id": layout.root.name}))
     except (TypeError, KeyError, UnknownSlotError) as error:
         raise CheckpointError(
-            f"{layout.plan} does not say where the run's checkpoints lie ({error}): give their folder instead"
+            f"{layout.plan} does not tell where the run's checkpoints are ({error}): give their "
+            "folder instead"
         ) from error
 
 
 def retention_of(layout: RunLayout) -> Retention | None:
     """Return the rule by which the run keeps checkpoints; None if no recipe plan defines one."""
-    from torchdeck.distributed.settings import RecipeSettings
+    from torchdeck.distributed.rank_settings import RecipeSettings
 
     plan: Any = read_json(layout.plan)
     try:
@@ -121,7 +274,7 @@ def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
     view = read_run(layout)
     if not view.is_over:
         raise CheckpointError(
-            f"run {view.id} is {view.state}: its checkpoints are kept by its own rule until it is over"
+            f"run {view.id} is {view.state}: its own retention rule applies to its checkpoints until it ends"
         )
     directory = CheckpointDirectory(checkpoint_directory(layout))
     if folder.parent != directory.path:
@@ -132,4 +285,6 @@ def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
     finally:
         directory.close()
     if folder.exists():
-        raise CheckpointError(f"{folder} could not be deleted: may you write in {directory.path}?")
+        raise CheckpointError(
+            f"{folder} could not be deleted: do you have write permission in {directory.path}?"
+        )

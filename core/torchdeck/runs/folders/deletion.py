@@ -68,14 +68,14 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         )
     if on_nodes and (nodes := living_alone(found, read_links(layout))):
         raise StillAliveError(
-            f"ranks of run {found.id} ran without leader on {', '.join(nodes)}, as far as is known here",
+            f"ranks of run {found.id} ran without leader on {', '.join(nodes)}, as far as known here",
             fix=f"stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
             f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
         )
     if on_nodes and found.unfenced:
         silent = ", ".join(found.unfenced)
         raise StillAliveError(
-            f"run {found.id} was given up without an answer of {silent}, where it may live on",
+            f"run {found.id} was given up without an answer from {silent}, where it may still run",
             fix="delete it once its controller has ended it there; where that is never reached again, "
             f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
         )

@@ -65,9 +65,9 @@ def code_sentence(plan: object) -> str:
         held = f", {size(length)}" if isinstance(length, int) and 0 <= length < 2**63 else ""
         left = code.get("left_out")
         out = f"; {len(left):,} left out" if isinstance(left, Mapping) and left else ""
-        return f"executes a copy of {folder}: {count}{held}{out}"
+        return f"uses a copy of {folder}: {count}{held}{out}"
     reason = f": {why[:_LONGEST]}" if isinstance(why, str) and why else ""
-    return f"no copy of the code was made; files are executed where they lie{reason}"
+    return f"no copy of the code was made; files are used in place{reason}"
 
 
 # Settings with which a run was started, from its directory: its run file, including overrides.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.log_times import ROW, LogClock, LogLengths
-from torchdeck.runs.output import LONGEST_LINE, OutputLine, as_printed, rank_numbers
+from torchdeck.runs.rank_output import LONGEST_LINE, OutputLine, as_printed, rank_numbers
 
 PIECE = 1 << 16
 """Bytes read at a time."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchdeck.contract.journal import LATEST, Event
-from torchdeck.runs.state import AttemptView, DeviceHolder, Failure
+from torchdeck.runs.run_state import AttemptView, DeviceHolder, Failure
 
 _LARGEST = 2**63
 

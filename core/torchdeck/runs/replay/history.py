@@ -12,8 +12,16 @@ from collections.abc import Callable, Mapping
 from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.replay.seen import AttemptsSeen, HangsSeen, LostNodes, NodesSeen, RequestsSeen
-from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
+from torchdeck.runs.replay.seen import (
+    AttemptsSeen,
+    CheckpointsSeen,
+    HangsSeen,
+    LostNodes,
+    NodesSeen,
+    Reports,
+    RequestsSeen,
+)
+from torchdeck.runs.run_state import AttemptView, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
 """Final states as reported by a leader."""
@@ -30,16 +38,16 @@ class RunHistory:
     run was resumed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = "") -> None:
+        """Begin without events; `root` is the run directory, for names of files in it."""
+        self._root = root
         self.created: Event | None = None
         self.controller: ProcessIdentity | None = None
         self.epoch = 0
         self.agents: dict[str, ProcessIdentity] = {}
         self.holders: dict[str, ProcessIdentity] = {}
         self._attempts = AttemptsSeen()
-        self.checkpoint: CheckpointSeen | None = None
-        self.of_script: dict[tuple[str, str], CheckpointSeen] = {}
-        """(node, path) → checkpoint that a script wrote by itself and that is still there, oldest first."""
+        self.checkpoints = CheckpointsSeen()
         self.nodes = NodesSeen()
         self._lost_nodes = LostNodes()
         self._requests = RequestsSeen()
@@ -50,6 +58,7 @@ class RunHistory:
         self._lost: dict[int, Event] = {}
         """Lives that a controller has ended."""
         self._agents_life: dict[str, int] = {}
+        self._agents_begun: dict[str, float] = {}
         self._resumed_after = 0
         self._transport_failed: Event | None = None
         self._start_life()
@@ -60,20 +69,13 @@ class RunHistory:
         self.refused = False
         self.attempt: int | None = None
         self.held_by: tuple[DeviceHolder, ...] = ()
-        self._hangs = HangsSeen()
-        self.results: dict[str, Event] = {}
-        """Node → what the program wrote beside its code there."""
-        self.found_ranks: dict[int, int] = {}
-        """Rank → process, of ranks that a plain process started itself."""
+        self._hangs = HangsSeen(self._root)
+        self.reports = Reports()
         self.stopping: tuple[str, str] | None = None
-        self.disk_low: Event | None = None
         self.restart_delay: float | None = None
         self.given_up = ""
-        self.damaged: dict[str, str] = {}
-        self.numbers_left_out: set[int] = set()
         self.agent_errors: dict[str, Event] = {}
         """Errors of their own that ended agents in this life, by node; the last of each."""
-        self.strangers: Event | None = None
 
     @property
     def end(self) -> Event | None:
@@ -115,6 +117,10 @@ class RunHistory:
         """Return whether a node has had an agent in the session whose state counts."""
         return self._agents_life.get(node, -1) >= self._resumed_after
 
+    def agent_begun(self, node: str) -> float | None:
+        """Return when a node's agent of this session started, by the node's clock; None before that."""
+        return self._agents_begun.get(node) if self.has_begun(node) else None
+
     @property
     def is_begun(self) -> bool:
         """Whether any node has had an agent in this session."""
@@ -127,6 +133,11 @@ class RunHistory:
         if self.end is not None or attempt is None or attempt.ended is not None:
             return {}
         return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
+
+    @property
+    def hangs_at_stop(self) -> dict[int, Hang]:
+        """Ranks of the last attempt that hung when the user stopped it."""
+        return self._hangs.at_stop(self.attempt or 0)
 
     @property
     def attempts(self) -> Mapping[int, AttemptView]:
@@ -167,9 +178,9 @@ class RunHistory:
         elif event.name == "finished":
             self._finished(node, event)
         elif event.name == "checkpoint":
-            self._checkpoint(node, event)
+            self.checkpoints.complete(node, event, is_follower=node in self.nodes.followers)
         elif event.name == "checkpoint_gone":
-            self._checkpoint_gone(node, event)
+            self.checkpoints.gone(node, event)
         elif event.name == "rank_exited":
             self._attempts.rank_exited(node, event)
         elif self._is_late(node):
@@ -242,6 +253,7 @@ class RunHistory:
         if identity is not None:
             self.agents[node] = identity
         self._agents_life[node] = read.whole(event.fields, "life") or 0
+        self._agents_begun[node] = event.time
         self.nodes.agent_started(node, event)
         self._last_agent = max(self._last_agent, event.time)
         if self.finished is None and self.phase is RunState.PENDING and not self._is_late(node):
@@ -262,6 +274,7 @@ class RunHistory:
             self.held_by = ()
 
     def _attempt_started(self, node: str, event: Event) -> None:
+        self.reports.environments.pop(node, None)
         number = read.whole(event.fields, "attempt") or 0
         holder = ProcessIdentity.from_json(event.fields.get("holder"))
         if holder is not None:
@@ -303,6 +316,7 @@ class RunHistory:
     def _stopping(self, event: Event) -> None:
         self.stopping = (read.text(event.fields, "kind", "graceful"), read.text(event.fields, "why", "user"))
         self.phase = RunState.STOPPING
+        self._hangs.stopping(event)
 
     def _restarting(self, event: Event) -> None:
         self.stopping = None
@@ -327,50 +341,11 @@ class RunHistory:
     def _hang_over(self, event: Event) -> None:
         self._hangs.over(event)
 
-    def _disk_low(self, event: Event) -> None:
-        self.disk_low = event
+    def _reported(self, event: Event) -> None:
+        self.reports.add(event)
 
     def _attempt_ended(self, event: Event) -> None:
         self._attempts.ended(event)
-
-    def _checkpoint(self, node: str, event: Event) -> None:
-        step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
-        seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
-        kind = read.text(event.fields, "kind")
-        about = event.fields.get("about") is True
-        seen = CheckpointSeen(step, path, None if kind else seconds, size, event.time, node, kind, about)
-        if kind:
-            self.of_script.pop((node, path), None)
-            self.of_script[node, path] = seen
-        # with separate disks each node reports it: the leader's copy is shown
-        known = self.checkpoint
-        if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
-            self.checkpoint = seen
-
-    def _checkpoint_gone(self, node: str, event: Event) -> None:
-        """A script has deleted a checkpoint of its own."""
-        seen = self.of_script.pop((node, read.text(event.fields, "path")), None)
-        if seen is not None and seen == self.checkpoint:
-            left = [each for (where, _), each in self.of_script.items() if where == node]
-            self.checkpoint = left[-1] if left else None
-
-    def _checkpoint_damaged(self, event: Event) -> None:
-        self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
-
-    def _numbers_left_out(self, event: Event) -> None:
-        self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
-
-    def _ranks_found(self, event: Event) -> None:
-        found = read.mapping(event.fields, "ranks").items()
-        self.found_ranks = {
-            int(rank): pid for rank, pid in found if rank.isdecimal() and type(pid) is int and pid > 0
-        }
-
-    def _results(self, event: Event) -> None:
-        self.results[read.text(event.fields, "node")] = event
-
-    def _strangers(self, event: Event) -> None:
-        self.strangers = event
 
     def _of_a_node(self, event: Event) -> None:
         self.nodes.said(event)
@@ -413,13 +388,8 @@ class RunHistory:
         "request": _taken_request,
         "hang": _hang,
         "hang_over": _hang_over,
-        "disk_low": _disk_low,
         "attempt_ended": _attempt_ended,
-        "checkpoint_damaged": _checkpoint_damaged,
-        "numbers_left_out": _numbers_left_out,
-        "ranks_found": _ranks_found,
-        "results": _results,
-        "strangers": _strangers,
+        **dict.fromkeys(Reports.EVENTS, _reported),
     }
     _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {
         **dict.fromkeys(("launching", "attempt_started"), _late_attempt),

@@ -9,7 +9,7 @@ from typing import Any
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import Liveness, NodeLiveness, RankExit, RankView
+from torchdeck.runs.run_state import Liveness, NodeLiveness, RankExit, RankView
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
 _FRESH = 5.0

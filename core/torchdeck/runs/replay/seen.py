@@ -1,13 +1,16 @@
-"""Folds of the journals of a run: its nodes, requests, hangs and attempts."""
+"""Folds of the journals of a run: its nodes, requests, hangs, attempts, checkpoints and reports."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from torchdeck.contract.journal import Event
+from torchdeck.contract.run_states import StopCause
 from torchdeck.runs.replay import fields as read
-from torchdeck.runs.state import AttemptView, Hang, RankExit
+from torchdeck.runs.replay.stragglers_seen import StragglersSeen
+from torchdeck.runs.run_state import AttemptView, CheckpointSeen, Hang, RankExit
 
 
 class NodesSeen:
@@ -19,12 +22,14 @@ class NodesSeen:
         silent: nodes that the leader has not heard for a while → its `node_silent` or `node_lost`.
         leaderless: nodes that have given up the leader → the launch.unattended setting of their ranks.
         gave_up_leader: nodes that last reported the leader as given up; their agent may have ended.
+        members: nodes of the last attempt.
         leader_lost: nodes → time of that last report, by their own clocks.
         clocks: seconds that a node's clock is ahead of the leader's, and the error margin.
     """
 
     def __init__(self) -> None:
         self.followers: set[str] = set()
+        self.members: frozenset[str] = frozenset()
         self.departed: set[str] = set()
         self.silent: dict[str, Event] = {}
         self.leaderless: dict[str, str] = {}
@@ -92,7 +97,7 @@ class NodesSeen:
 
     def taking_part(self, event: Event) -> None:
         """Record that an attempt begins on these nodes and no others."""
-        nodes = set(read.texts(event.fields, "nodes"))
+        nodes = self.members = frozenset(read.texts(event.fields, "nodes"))
         self.silent = {node: said for node, said in self.silent.items() if node in nodes}
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
@@ -172,11 +177,35 @@ class RequestsSeen:
 
 
 class HangsSeen:
-    """Hung ranks in a run's history, in the run's current session."""
+    """Hung ranks in the run's current session."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = "") -> None:
+        """Begin without hangs; `root` is the run directory."""
+        self._root = root
         self._by_rank: dict[int, dict[int, Hang]] = {}
         """rank → attempt → hang."""
+        self._latest: dict[int, tuple[int, Hang, float]] = {}
+        """rank → attempt, its latest hang, and when that was flagged."""
+        self._over: dict[int, float] = {}
+        self._stop: Event | None = None
+
+    def stopping(self, event: Event) -> None:
+        """Record that the run is being stopped."""
+        self._stop = event
+
+    def at_stop(self, attempt: int) -> dict[int, Hang]:
+        """Return rank → its hang in `attempt` when the user stopped the run; empty if it was not stopped so.
+
+        Times are compared, as the journals of other nodes may be read later.
+        """
+        if self._stop is None or read.text(self._stop.fields, "why", "user") != StopCause.USER:
+            return {}
+        stop = self._stop.time
+        return {
+            rank: hang
+            for rank, (number, hang, since) in self._latest.items()
+            if number == attempt and since <= stop <= self._over.get(rank, stop)
+        }
 
     def of(self, attempt: int, exited: Iterable[int]) -> dict[int, Hang]:
         """Return rank → its hang in `attempt`, without ranks that have exited."""
@@ -192,18 +221,32 @@ class HangsSeen:
         rank = read.whole(event.fields, "rank")
         number = read.whole(event.fields, "attempt") or current
         if rank is not None:
-            self._by_rank.setdefault(rank, {})[number] = Hang(
-                rank,
-                read.text(event.fields, "phase"),
-                read.whole(event.fields, "step"),
-                read.number(event.fields, "still"),
-                read.number(event.fields, "limit"),
-                read.text(event.fields, "detail"),
-            )
+            hang = hang_of(event.fields, number, self._root)
+            self._by_rank.setdefault(rank, {})[number] = hang
+            self._latest[rank] = (number, hang, event.time)
+            self._over.pop(rank, None)
 
     def over(self, event: Event) -> None:
         """Record that the rank makes progress again."""
-        self._by_rank.pop(read.whole(event.fields, "rank") or 0, None)
+        rank = read.whole(event.fields, "rank") or 0
+        self._by_rank.pop(rank, None)
+        self._over[rank] = event.time
+
+
+def hang_of(fields: Mapping[str, Any], attempt: int, root: str = "") -> Hang:
+    """Return the hang that an event's fields describe, in the run directory `root`."""
+    examination = read.text(fields, "examination")
+    folder = f"{root}/attempts" if root else "attempts"
+    return Hang(
+        read.whole(fields, "rank") or 0,
+        read.text(fields, "phase"),
+        read.whole(fields, "step"),
+        read.number(fields, "still"),
+        read.number(fields, "limit"),
+        read.text(fields, "detail"),
+        read.text(fields, "kind"),
+        f"{folder}/{attempt}/examinations/{examination}" if examination else "",
+    )
 
 
 class AttemptsSeen:
@@ -247,7 +290,8 @@ class AttemptsSeen:
         attempt = read.whole(event.fields, "attempt") or 0
         if rank is None or attempt not in self.by_number:
             return
-        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
+        code, signal = read.whole(event.fields, "code"), read.signal_name(event.fields)
+        exit_ = RankExit(rank, code, signal, node, event.time)
         self.rank_ended(attempt, exit_)
 
     def rank_ended(self, attempt: int, exit_: RankExit) -> None:
@@ -257,3 +301,98 @@ class AttemptsSeen:
     def exits(self, attempt: int) -> tuple[RankExit, ...]:
         """Return how ranks of the attempt ended, in the order of the reports."""
         return tuple(self._exits.get(attempt, {}).values())
+
+
+class CheckpointsSeen:
+    """Complete checkpoints of a run."""
+
+    def __init__(self) -> None:
+        self.newest: CheckpointSeen | None = None
+        self.of_script: dict[tuple[str, str], CheckpointSeen] = {}
+        """(node, path) → checkpoint that a script wrote by itself and that is still there, oldest first."""
+
+    def complete(self, node: str, event: Event, *, is_follower: bool) -> None:
+        """Record a `checkpoint`. With separate disks each node reports it: the leader's copy is shown."""
+        step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
+        seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
+        kind = read.text(event.fields, "kind")
+        about = event.fields.get("about") is True
+        seen = CheckpointSeen(step, path, None if kind else seconds, size, event.time, node, kind, about)
+        if kind:
+            self.of_script.pop((node, path), None)
+            self.of_script[node, path] = seen
+        known = self.newest
+        if not is_follower or known is None or (seen.step or 0) > (known.step or 0):
+            self.newest = seen
+
+    def gone(self, node: str, event: Event) -> None:
+        """Record that a script has deleted a checkpoint of its own."""
+        seen = self.of_script.pop((node, read.text(event.fields, "path")), None)
+        if seen is not None and seen == self.newest:
+            left = [each for (where, _), each in self.of_script.items() if where == node]
+            self.newest = left[-1] if left else None
+
+
+class Reports:
+    """Reports of one session's agents, besides its state."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, Event] = {}
+        """Node → files that the program wrote next to its code there."""
+        self.environments: dict[str, str] = {}
+        """Node → what is being done for the environment of its ranks; empty unless one is being made."""
+        self.found_ranks: dict[int, int] = {}
+        """Rank → process, of ranks that a plain process started itself."""
+        self.damaged: dict[str, str] = {}
+        """Checkpoint → why it cannot be used."""
+        self.numbers_left_out: set[int] = set()
+        """Ranks of which some printed numbers are missing."""
+        self.strangers: Event | None = None
+        """The last report of foreign connections to the run's store."""
+        self.stragglers = StragglersSeen()
+        self.quiet: Event | None = None
+        """Since when nothing has come of a training that is only watched."""
+
+    def add(self, event: Event) -> None:
+        """Record one of `EVENTS`."""
+        self.EVENTS[event.name](self, event)
+
+    def _environment(self, event: Event) -> None:
+        node, text = read.text(event.fields, "node"), read.text(event.fields, "text")
+        self.environments.pop(node, None)
+        if text:
+            self.environments[node] = text
+
+    def _quiet(self, event: Event) -> None:
+        self.quiet = event if event.name == "quiet" else None
+
+    def _checkpoint_damaged(self, event: Event) -> None:
+        self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
+
+    def _numbers_left_out(self, event: Event) -> None:
+        self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
+
+    def _ranks_found(self, event: Event) -> None:
+        found = read.mapping(event.fields, "ranks").items()
+        self.found_ranks = {
+            int(rank): pid for rank, pid in found if rank.isdecimal() and type(pid) is int and pid > 0
+        }
+
+    def _results(self, event: Event) -> None:
+        self.results[read.text(event.fields, "node")] = event
+
+    def _strangers(self, event: Event) -> None:
+        self.strangers = event
+
+    EVENTS: Mapping[str, Callable[[Reports, Event], None]] = {
+        "environment": _environment,
+        "quiet": _quiet,
+        "quiet_over": _quiet,
+        "checkpoint_damaged": _checkpoint_damaged,
+        "numbers_left_out": _numbers_left_out,
+        "ranks_found": _ranks_found,
+        "results": _results,
+        "straggler": lambda reports, event: reports.stragglers.take(event),
+        "straggler_over": lambda reports, event: reports.stragglers.take(event),
+        "strangers": _strangers,
+    }

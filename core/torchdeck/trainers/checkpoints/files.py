@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind, TrainerCheckpoint
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
 MIN_SIZE = 16 << 10
 """Bytes of a weight file; smaller ones with a number in their names are something else."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind, TrainerCheckpoint
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
 _STATE_LIMIT = 256 << 20
 """Bytes of a trainer_state.json; its log_history has an entry for each logged step."""
@@ -72,6 +72,9 @@ def _accelerate(folder: Path, names: Collection[str]) -> TrainerCheckpoint:
     # save_state writes these after models, optimizers and schedulers
     number = _STEP_IN_NAME.search(folder.name)
     step = int(number.group(1)) if number else None
+    if all(_RANDOM_STATES.fullmatch(name) for name in names):  # the others may be on another node's disk
+        why = "there are no weights in it, only the ranks' random states"
+        return TrainerCheckpoint(str(folder), CheckpointKind.ACCELERATE, step, _changed(folder), why)
     last = max(name for name in names if _RANDOM_STATES.fullmatch(name))
     return _complete(folder, CheckpointKind.ACCELERATE, step, last)
 
@@ -84,8 +87,17 @@ def _torchtitan(folder: Path, names: Collection[str], step: int) -> TrainerCheck
     return _complete(folder, CheckpointKind.TORCHTITAN, step, sign)
 
 
-def _tracked(kind: CheckpointKind, tracker: str) -> Callable[[Path, Collection[str], int], TrainerCheckpoint]:
+TRACKERS = {
+    CheckpointKind.DEEPSPEED: "latest",
+    CheckpointKind.VERL: _TRACKER,
+    CheckpointKind.MEGATRON: _TRACKER,
+}
+"""File next to the checkpoints of a kind that names the newest complete one."""
+
+
+def _tracked(kind: CheckpointKind) -> Callable[[Path, Collection[str], int], TrainerCheckpoint]:
     """Judge a folder whose parent has a file that names the newest complete checkpoint."""
+    tracker = TRACKERS[kind]
 
     def judge(folder: Path, names: Collection[str], step: int) -> TrainerCheckpoint:
         del names
@@ -114,9 +126,9 @@ _BY_NAME: tuple[
 ] = (
     (re.compile(r"checkpoint-(\d+)"), _hugging_face),
     (re.compile(r"step-(\d+)"), _torchtitan),
-    (re.compile(r"global_step(\d+)"), _tracked(CheckpointKind.DEEPSPEED, "latest")),
-    (re.compile(r"global_step_(\d+)"), _tracked(CheckpointKind.VERL, _TRACKER)),
-    (re.compile(r"iter_(\d{7,})"), _tracked(CheckpointKind.MEGATRON, _TRACKER)),
+    (re.compile(r"global_step(\d+)"), _tracked(CheckpointKind.DEEPSPEED)),
+    (re.compile(r"global_step_(\d+)"), _tracked(CheckpointKind.VERL)),
+    (re.compile(r"iter_(\d{7,})"), _tracked(CheckpointKind.MEGATRON)),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from torchdeck.contract.journal import Event
-from torchdeck.trainers.checkpoints.kinds import CheckpointKind
+from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
 
 SAVED, GONE = "checkpoint", "checkpoint_gone"
 """Events. The first is also that of a recipe's checkpoints, which have no kind."""

@@ -7,8 +7,8 @@ import os
 import zipfile
 from pathlib import Path
 
+from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
-from torchdeck.trainers.checkpoints.search import look_at
 
 _ARCHIVES = (".pt", ".pth", ".ckpt", ".bin")
 _JSON_LIMIT = 256 << 20
@@ -21,7 +21,7 @@ def problems_of(path: Path) -> list[str]:
     """
     found = look_at(path)
     if found is None:
-        return [f"{path} is not there" if not path.exists() else f"{path.name} is no checkpoint any more"]
+        return [f"{path} does not exist" if not path.exists() else f"{path.name} is no longer a checkpoint"]
     problems = [found.incomplete] if found.incomplete else []
     files = [path]
     if path.is_dir():

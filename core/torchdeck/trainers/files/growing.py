@@ -21,9 +21,11 @@ class FileReader(ABC):
 
     Attributes:
         more: whether the last read left something unread.
+        limit: seconds that one read may take, of a reader that could take long; None: its own limit.
     """
 
     more = False
+    limit: float | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path

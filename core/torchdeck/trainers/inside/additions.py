@@ -15,16 +15,20 @@ MODULES: Mapping[str, str] = {
     "transformers.trainer": "hugging_face",
     "lightning.pytorch.trainer.trainer": "lightning",
     "pytorch_lightning.trainer.trainer": "lightning",
+    "accelerate.accelerator": "accelerate",
+    "deepspeed.runtime.engine": "deepspeed",
+    "torchtitan.trainer": "torchtitan",
+    "torch.optim.optimizer": "torch_optimizer",
 }
 """Module of a trainer → module here whose `add` adds callbacks to it. Imported when the trainer is."""
 
 
 def report_here(environ: Mapping[str, str] = os.environ) -> Report | None:
-    """Return the report of the rank that this process is; None outside a run."""
-    layout = rank_layout(environ)
+    """Return the report of the rank that this process is, rank 0 if it has no number; None outside a run."""
+    context = RunContext.from_env(environ)
+    layout = rank_layout(environ) or context.rank_layout(0)
     if layout is None:
         return None
-    context = RunContext.from_env(environ)
     return Report(layout, stop_file=context.stop_file, resume=context.resume)
 
 
@@ -33,7 +37,7 @@ def additions(report: Report) -> dict[str, Callable[[ModuleType], None]]:
 
     def addition(name: str) -> Callable[[ModuleType], None]:
         def add(module: ModuleType) -> None:
-            report.guarded(f"after the import of {module.__name__}", _add, name, module, report)
+            report.guarded(module.__name__, "after its import", _add, name, module, report)
 
         return add
 

@@ -60,7 +60,7 @@ def _callback_class(base: type, report: Report) -> type:
 
 def _passing(event: str, report: Report) -> Callable[..., Any]:
     def on_event(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return report.guarded(f"{NAME}, on_{event}", _pass, self._events, event, *args, **kwargs)
+        return report.guarded(NAME, f"on_{event}", _pass, self._events, event, *args, **kwargs)
 
     return on_event
 
@@ -132,7 +132,7 @@ def _resume_from(trainer: type, report: Report, checkpoint: Path) -> None:
 
     @functools.wraps(original)
     def train(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if report.guarded(f"{NAME}, resume", resumed, args, kwargs):
+        if report.guarded(NAME, "resume", resumed, args, kwargs):
             kwargs.pop("resume_from_checkpoint", None)
             args = (str(checkpoint), *args[1:])
         return original(self, *args, **kwargs)

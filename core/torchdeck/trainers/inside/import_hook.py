@@ -61,7 +61,7 @@ class ImportHook:
 
 def install() -> None:
     """Install the hook in this rank, once."""
-    if any(isinstance(finder, ImportHook) for finder in sys.meta_path):
+    if installed_report() is not None:
         return
     from torchdeck.trainers.inside.additions import additions, report_here
 
@@ -72,4 +72,5 @@ def install() -> None:
 
 def installed_report() -> Report | None:
     """Return the report of this rank; None in any other process."""
-    return next((hook.report for hook in sys.meta_path if isinstance(hook, ImportHook)), None)
+    reports = (hook.report for hook in sys.meta_path if isinstance(hook, ImportHook))
+    return next((report for report in reports if report is not None), None)

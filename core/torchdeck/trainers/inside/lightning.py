@@ -63,7 +63,7 @@ def _callbacks(package: str) -> list[Any]:
     report = installed_report()
     if report is None:
         return []
-    return report.guarded(f"{NAME}, callbacks", _make_callbacks, sys.modules[package], report) or []
+    return report.guarded(NAME, "callbacks", _make_callbacks, sys.modules[package], report) or []
 
 
 def _make_callbacks(package: ModuleType, report: Report) -> list[Any]:
@@ -89,7 +89,7 @@ def _callback_class(base: type, report: Report) -> type:
 
 def _passing(event: str, report: Report) -> Callable[..., None]:
     def on_event(self: Any, trainer: Any, *_: Any, **__: Any) -> None:
-        report.guarded(f"{NAME}, on_{event}", _pass, self._events, event, trainer)
+        report.guarded(NAME, f"on_{event}", _pass, self._events, event, trainer)
 
     return on_event
 
@@ -190,7 +190,7 @@ def _follow_loggers(trainer: Any, report: Report) -> None:
             report.metrics(values, int(step))
 
     def log_metrics(*args: Any, **kwargs: Any) -> Any:
-        report.guarded(f"{NAME}, log_metrics", record, *args, **kwargs)
+        report.guarded(NAME, "log_metrics", record, *args, **kwargs)
         return original(*args, **kwargs)
 
     connector.log_metrics = log_metrics
@@ -211,7 +211,7 @@ def _resume_from(trainer: type, report: Report, checkpoint: Path) -> None:
 
     @functools.wraps(original)
     def fit(*args: Any, **kwargs: Any) -> Any:
-        bound = report.guarded(f"{NAME}, resume", resumed, *args, **kwargs)
+        bound = report.guarded(NAME, "resume", resumed, *args, **kwargs)
         return original(*args, **kwargs) if bound is None else original(*bound.args, **bound.kwargs)
 
     trainer.fit = fit  # type: ignore[attr-defined]  # as above

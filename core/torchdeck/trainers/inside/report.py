@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.metrics.inside_state import InsideState, write_inside_state
 from torchdeck.contract.metrics.progress import ProgressFile, StepTimes
+from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.telemetry.writer import MetricsWriter, as_float
 
@@ -36,6 +36,7 @@ class Report:
         self.resume = resume
         self._files = layout
         self._progress = ProgressFile(layout.progress)
+        self._counted = ProgressFile(layout.counted)
         self._metrics = MetricsWriter(layout.metrics, source="inside")
         self._state = InsideState()
         self._times = StepTimes()
@@ -45,39 +46,52 @@ class Report:
         self._step = 0
         self._total: int | None = None
         self._phase = RankPhase.LOADING
-        self._off = False
+        self._off: set[str] = set()
+        self._is_forked = False
         os.register_at_fork(after_in_child=self._switch_off)
+
+    @property
+    def trainer(self) -> str:
+        """The one that is reported for; empty before one is known."""
+        return self._state.trainer
 
     @property
     def phase(self) -> RankPhase:
         """The last one that was reported."""
         return self._phase
 
-    def guarded(self, what: str, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
-        """Call a function that must not disturb the program: after an exception the callbacks are off.
+    def guarded(
+        self, layer: str, what: str, function: Callable[..., Result], *args: Any, **kwargs: Any
+    ) -> Result | None:
+        """Call a function that must not disturb the program: after an exception its layer is off.
 
         Args:
+            layer: the trainer or package whose callback this is.
             what: what was being done, for the message.
-            function: called with `args` and `kwargs`, unless the callbacks are off.
+            function: called with `args` and `kwargs`, unless the layer is off.
 
         Returns:
             What the function returned; None if it raised, or was not called.
         """
-        if self._off:
+        if self._is_forked or layer in self._off:
             return None
         try:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - a foreign API may raise anything, and the program goes on
-            self._off = True
+            self._off.add(layer)
             with contextlib.suppress(Exception):
-                self._progress.close()
-                self._files.progress.unlink(
-                    missing_ok=True
-                )  # a step that stays the same would be taken for a hang
-                said = f"{what}: {type(error).__name__}: {error}"
-                failures = (*self._state.failures, said)
-                self._change(saves_on_stop=False, failures=failures)
+                said = f"{layer}, {what}: {type(error).__name__}: {error}"
+                self._change(failures=(*self._state.failures, said))
+                if layer == self._state.trainer:
+                    self._withdraw()
             return None
+
+    def _withdraw(self) -> None:
+        """Take back the progress of the trainer: a step that stays the same would be taken for a hang."""
+        for report, path in ((self._progress, self._files.progress), (self._counted, self._files.counted)):
+            report.close()
+            path.unlink(missing_ok=True)
+        self._change(saves_on_stop=False)
 
     def claim(self, trainer: str) -> None:
         """Report for a trainer from now on.
@@ -85,7 +99,28 @@ class Report:
         Args:
             trainer: its name, for a person.
         """
-        self._change(trainer=trainer)
+        self._change(trainer=trainer, counted=False)
+
+    def claims(self, trainer: str, *, over: tuple[str, ...] = (), counted: bool = False) -> bool:
+        """Report for a trainer from now on, unless another one does that already.
+
+        Args:
+            trainer: its name, for a person.
+            over: names of trainers that give way to it.
+            counted: its steps are calls of the optimizer; the program may count others.
+
+        Returns:
+            Whether it reports.
+        """
+        if self._state.trainer != trainer:
+            if self._state.trainer not in ("", *over):
+                return False
+            self._change(trainer=trainer, counted=counted)
+        return True
+
+    def count(self, step: int, *, total: int | None = None, phase: RankPhase = RankPhase.TRAINING) -> None:
+        """Report a step of a program of which phases are not known: it is no hang if that stays the same."""
+        self._counted.report(phase, int(step), total=total)
 
     def saves_on_stop(self, *, saves: bool) -> None:
         """Record whether the trainer polls for the stop file now."""
@@ -137,4 +172,4 @@ class Report:
 
     def _switch_off(self) -> None:
         """In a forked child, such as a data loader's worker: only the rank itself reports."""
-        self._off = True
+        self._is_forked = True

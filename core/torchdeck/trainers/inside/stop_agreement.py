@@ -7,6 +7,7 @@ down the next step. No rank can have passed it, because each step has a collecti
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -17,9 +18,16 @@ ASK_INTERVAL = 0.5
 PATIENCE = 1.0
 """Most seconds that rank 0 waits for acknowledgements at the end of a step; at most a tenth of the step."""
 
+SAVE_LIMIT = 600.0
+"""Seconds that a rank waits for others that still save; a run's `launch.stop_grace` usually ends before."""
+
 
 class StopAgreement:
-    """One training's part of the agreement; `reached` is called after every optimizer step."""
+    """One training's part of the agreement; `reached` is called after every optimizer step.
+
+    Attributes:
+        is_decided: this is rank 0, and has written down the last step.
+    """
 
     def __init__(self, stop_file: Path | None, name: str) -> None:
         """Begin.
@@ -30,14 +38,17 @@ class StopAgreement:
         """
         self._stop_file = stop_file
         self._key = f"torchdeck/stop/{name}"
+        self.is_decided = False
         self._heard = False
+        self._known_group: _Group | None = None
+        self._had_group = False
         self._asked = self._ended = time.monotonic()
 
     def reached(self, step: int) -> bool:
         """Return whether the training is to end after this step, which is `step` on every rank."""
         if self._stop_file is None:
             return False
-        group = _process_group()
+        group = self._group()
         if group is None:
             return self._stop_file.exists()
         now = time.monotonic()
@@ -50,6 +61,24 @@ class StopAgreement:
         return bool(group.store.check([f"{self._key}/at"])) and step >= int(
             group.store.get(f"{self._key}/at")
         )
+
+    def wait_for_all(self) -> None:
+        """Wait until all ranks have called this, such as before the first one exits."""
+        group = self._group()
+        if group is None:
+            return
+        until = time.monotonic() + SAVE_LIMIT
+        with contextlib.suppress(RuntimeError):  # a store that is gone: rank 0 keeps it until all are here
+            group.store.add(f"{self._key}/done", 1)
+            while group.store.add(f"{self._key}/done", 0) < group.size and time.monotonic() < until:
+                time.sleep(0.05)
+
+    def _group(self) -> _Group | None:
+        """Return the default process group, looked up once; None if this rank trains by itself."""
+        if _is_initialized() != self._had_group:
+            self._had_group = not self._had_group
+            self._known_group = _process_group() if self._had_group else None
+        return self._known_group
 
     def _hears(self, group: _Group, now: float) -> bool:
         """Return whether a stop is requested, and acknowledge it."""
@@ -71,6 +100,7 @@ class StopAgreement:
                 return
             time.sleep(0.01)
         group.store.set(f"{self._key}/at", str(step + 1))
+        self.is_decided = True
 
 
 class _Group:
@@ -82,12 +112,13 @@ class _Group:
         self.store: Any = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no public name
 
 
-def _process_group() -> _Group | None:
-    """Return the default process group; None if this rank trains by itself."""
+def _is_initialized() -> bool:
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
-        return None
-    group = _Group(distributed)
+    return distributed is not None and distributed.is_available() and bool(distributed.is_initialized())
+
+
+def _process_group() -> _Group | None:
+    group = _Group(sys.modules["torch.distributed"])
     return group if group.size > 1 else None
 
 

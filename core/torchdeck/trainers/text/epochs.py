@@ -15,7 +15,6 @@ class EpochSteps:
     def __init__(self) -> None:
         self._epoch: float | None = None
         self._epochs: int | None = None
-        self._from_zero = False
         self._first: float | None = None
         self._last = -1
         self._last_epoch: float | None = None

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from torchdeck.trainers.text.bars import Bar, find_bar, nesting
 from torchdeck.trainers.text.prefix import strip_prefix
+from torchdeck.trainers.text.progress_bars import Bar, find_bar, nesting
 
 LINE_LIMIT = 8192
 """Maximum number of characters parsed per line; no program prints its loss further to the right."""

@@ -31,7 +31,7 @@ def test_what_stops_comes_first() -> None:
     assert [row.name for row in rows] == ["training.lr", "home", "room", "reach"]
     assert rows[0].remedy is Remedy.GO_TO_KEY
     assert verdict(rows) == "2 problems block the launch"
-    assert verdict(rows[2:]) == "All checks passed with 1 warning"
+    assert verdict(rows[2:]) == "Ready to launch, with 1 warning."
     assert verdict(rows[3:]) == "All checks passed. Ready to launch."
 
 
@@ -113,8 +113,8 @@ def test_a_refusal_is_shown_by_its_fields() -> None:
     unwritable = Refusal("/a: b cannot be created", "Input/output error: sda", "save it elsewhere")
     (row,) = refusal_rows(unwritable)
     assert (row.what, row.fix) == ("/a: b cannot be created (Input/output error: sda)", "save it elsewhere")
-    (row,) = refusal_rows(Refusal("/a: b cannot be looked at", "No such device"))
-    assert (row.what, row.fix) == ("/a: b cannot be looked at (No such device)", "")
+    (row,) = refusal_rows(Refusal("/a: b cannot be inspected", "No such device"))
+    assert (row.what, row.fix) == ("/a: b cannot be inspected (No such device)", "")
 
 
 def test_each_reason_is_a_row() -> None:

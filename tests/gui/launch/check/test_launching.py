@@ -14,7 +14,8 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching import launcher
 from torchdeck.launching.launcher import LaunchError
 from torchdeck.nodes.connector import Connector
-from torchdeck.trust.trust_list import Held, TrustList
+from torchdeck.trust.trust_list import TrustList
+from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
@@ -192,7 +193,7 @@ def test_code_that_others_can_write_is_refused_and_not_asked_about(qtbot: QtBot,
     qtbot.waitUntil(lambda: bool(bench.heard.refused), timeout=60_000)
     (row,) = bench.heard.refused[0]
     assert row.remedy is None
-    assert f"never trusted as it is, as everyone can write {code}" in row.what
+    assert f"cannot be trusted: everyone can write {code}" in row.what
     assert row.fix == f"`chmod o-w {code}`"
     assert bench.heard.trust == []
     assert not bench.runs()

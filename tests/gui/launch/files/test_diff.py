@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck_app.launch.files.diff_view import by_key
+from torchdeck_app.launch.files.diff_dialog import by_key
 
 BEFORE = """
 name = "a"

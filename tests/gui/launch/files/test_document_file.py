@@ -12,8 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.files import document_file
-from torchdeck_app.launch.files import run_file as disk_change
+from torchdeck_app.launch.files import document_file, run_file
 from torchdeck_app.launch.files.document_file import DocumentFile
 from torchdeck_app.launch.files.document_sources import Beginning
 from torchdeck_app.launch.files.file_control import FileControl
@@ -83,7 +82,7 @@ def test_saving_keeps_what_others_need(qtbot: QtBot, desk: Desk) -> None:
         desk.control.save()
     assert desk.path.read_text() == TEXT.replace("10", "20")
     assert saved(desk)
-    assert not desk.document.is_modified
+    assert desk.document.undo_stack.isClean()
     desk.document.undo_stack.undo()
     assert not saved(desk)
 
@@ -170,7 +169,7 @@ def test_a_change_right_after_saving_is_told(
         assert passed_over.wait(10)
         return stamp
 
-    monkeypatch.setattr(disk_change, "write_text", write_and_format)
+    monkeypatch.setattr(run_file, "write_text", write_and_format)
     desk.file._watch.changed.connect(lambda seen: passed_over.set() if seen.stamp in stamps else None)
     desk.document.set_value(("training", "steps"), 20)
     desk.control.save()
@@ -295,7 +294,7 @@ def test_a_late_save_does_not_name_another_document(
         assert written.wait(10)
         return write_text(path, text, newline)
 
-    monkeypatch.setattr(disk_change, "write_text", slowly)
+    monkeypatch.setattr(run_file, "write_text", slowly)
     desk.document.set_value(("training", "steps"), 20)
     desk.file.save()
     desk.file.open(other)

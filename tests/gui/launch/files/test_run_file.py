@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck_app.launch.files.diff_view import by_key, by_line
+from torchdeck_app.launch.files.diff_dialog import by_key, by_line
 from torchdeck_app.launch.files.document_sources import (
     LIMIT,
     RecentFiles,
-    begin_anew,
     begin_with,
+    unsaved_document,
     unused,
     write_files,
 )
@@ -117,8 +117,8 @@ def test_files_of_a_preset_overwrite_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "cannot be created" in begin_anew("", None, tmp_path / "file" / "below", "").note
-    assert begin_anew("", None, tmp_path / "below", "note").note == "note"
+    assert "cannot be created" in unsaved_document("", None, tmp_path / "file" / "below", "").note
+    assert unsaved_document("", None, tmp_path / "below", "note").note == "note"
 
 
 def test_diffs_by_key_and_line() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from support.values.made_runs import IDS, make_run
 from torchdeck.contract.journal import Event
-from torchdeck_app.launch.files.diff_dialog import run_text, run_titles
-from torchdeck_app.launch.files.diff_view import by_key
+from torchdeck_app.launch.files.diff_dialog import by_key, run_text, run_titles
 
 TEXT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n'
 

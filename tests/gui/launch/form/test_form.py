@@ -65,7 +65,7 @@ def test_a_script_in_place_of_a_recipe(user: User) -> None:
     user.type(user.line("run.script"), "train.py")
     assert user.table["run"] == {"script": "train.py"}
     assert user.form.groups["training"].isVisible()  # it is written, and that is wrong
-    user.document.reset_value(("training", "steps"))
+    user.document.set_values({"training.steps": None})
     user.document.set_text(user.document.text.replace("[training]\n", ""))
     user.settle()
     assert not user.form.groups["training"].isVisible()

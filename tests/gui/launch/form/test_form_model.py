@@ -136,7 +136,7 @@ def test_problems_stand_at_their_fields() -> None:
 
 
 def test_why_no_plan_can_be_made_stands_at_its_field() -> None:
-    """It comes from elsewhere, as a plan knows more than a file; and only where the file itself is right."""
+    """It comes from elsewhere, as a plan knows more than a file; and only if the file itself is right."""
     problem = Problem("distributed.devices[0]", "", None, "there is no GPU 7", "another")
     checked = check_document(CheckRequest(0, MINIMAL, None, Path("/nowhere")))
     state = FormModel(checked, planned=(problem,)).state()

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from support.gui.launch_place import Make
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import launcher
-from torchdeck.runs.folders.directory import shown
+from torchdeck.runs.folders.run_directory import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.launch_page import LaunchPage
 from torchdeck_app.theme.theme import Theme

@@ -33,12 +33,6 @@ def test_unsaved_edits_are_there_again(qtbot: QtBot, make: Make, tmp_path: Path)
     qtbot.waitUntil(lambda: "changed on disk" in second.notice.text.text(), timeout=30_000)
 
 
-def test_an_edit_is_told_to_the_session(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
-    opened(qtbot, place, write_script(tmp_path))
-    with qtbot.waitSignal(place.state_changed):
-        place.document.set_value(("distributed", "nproc"), 7)
-
-
 def test_line_ends_are_there_again(qtbot: QtBot, make: Make, tmp_path: Path) -> None:
     first = make()
     run_file = write_script(tmp_path)

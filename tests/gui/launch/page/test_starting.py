@@ -101,8 +101,23 @@ def test_check_lists_everything(qtbot: QtBot, place: LaunchPage, tmp_path: Path)
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
     QTest.mouseClick(place.control.check_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=60_000)
-    assert "All checks passed" in place.control.panel.title.text()
+    assert "Ready to launch" in place.control.panel.title.text()
     assert "script" in [row.name for row in place.control.panel.rows]
+
+
+def test_speeds_are_measured_on_request(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:
+    """The list then has the speed of the disk; a list of problems offers no measurement."""
+    opened(qtbot, place, write_script(tmp_path))
+    qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
+    place.control.check()
+    qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=60_000)
+    assert "disk speed" not in [row.name for row in place.control.panel.rows]
+    QTest.mouseClick(place.control.panel.measure_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: "disk speed" in [row.name for row in place.control.panel.rows], timeout=60_000)
+    place.document.set_value(("run", "script"), "none.py")
+    place.control.check()
+    qtbot.waitUntil(lambda: "1 problem" in place.control.panel.title.text(), timeout=60_000)
+    assert place.control.panel.measure_button.isHidden()
 
 
 def test_a_check_right_after_an_edit_is_of_that_edit(qtbot: QtBot, place: LaunchPage, tmp_path: Path) -> None:

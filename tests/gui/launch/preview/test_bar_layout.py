@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.values.previews import GIB, memory
 from torchdeck.contract.plan.prediction import PredictedMemory
-from torchdeck.plan.preview.bars import TERMS, by_family, family_of
+from torchdeck.plan.preview.memory_bars import TERMS, by_family, family_of
 from torchdeck_app.launch.preview.memory_bars import lay_out
 
 NAMES = ("parameters", "gradients", "optimizer", "gathered", "activations", "logits", "buckets", "gloo")

@@ -3,7 +3,7 @@
 import pytest
 
 from torchdeck.plan.memory.fullness import SERIOUSNESS
-from torchdeck.plan.preview.bars import TERMS, VERDICT_SIGNS
+from torchdeck.plan.preview.memory_bars import TERMS, VERDICT_SIGNS
 from torchdeck_app.launch.preview.headline import VERDICT_COLOURS
 from torchdeck_app.launch.preview.memory_bars import term_colour
 from torchdeck_app.theme.palette import DARK, LIGHT, Palette, contrast

@@ -18,7 +18,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.memory.spec import Kind, StrategySpec, kind_of
 from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.bars import TERMS
+from torchdeck.plan.preview.memory_bars import TERMS
 from torchdeck.plan.preview.strategies import strategy_change
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.memory_bars import StackedBar
@@ -71,7 +71,7 @@ def test_verdict_peak_and_capacity_are_said(qtbot: QtBot, view: MemoryView) -> N
     assert view.peak.number.text() == "38.0 GiB"
     assert view.source.text().startswith("traced")
     text = visible_text(view)
-    for said in ("ranks 0–7", "ranks 8–15", "✓ fits, 50 %", "◐ tight, 95 %", "4.0 GiB of it stays"):
+    for said in ("ranks 0–7", "ranks 8–15", "✓ fits, 50 %", "◐ tight, 95 %", "4.0 GiB\nstays between steps"):
         assert said in text, said
 
 

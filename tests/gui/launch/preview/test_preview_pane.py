@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from support.training.held import held_in
-from support.values.previews import machines, memory, preview, with_memory
+from support.values.previews import machines, memory, preview, script_preview, with_memory
 from torchdeck.config.problems import Problem
 from torchdeck.contract.refusal import Refusal
+from torchdeck.plan.communication import Traffic
 from torchdeck.plan.known import Known
-from torchdeck.plan.preview.data import DataPreview
-from torchdeck.plan.preview.traffic import Traffic
-from torchdeck.trust.trust_list import Held
+from torchdeck.plan.preview.data_share import DataPreview
+from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.previewer import UNTRACED, Previewer
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.headline import answers
@@ -87,8 +87,41 @@ def test_it_is_empty_until_there_is_something(pane: PreviewPane, service: Asked)
     assert not pane.strip.isVisible()
     service.tell(good())
     assert pane.tabs.isVisible()
-    names = [pane.tabs.tabText(at).replace("&", "") for at in range(pane.tabs.count())]
-    assert names == ["Placement", "Data", "Memory", "Parameters", "Commands"]
+    assert tab_names(pane) == ["Placement", "Data", "Memory", "Parameters", "Commands"]
+
+
+def tab_names(pane: PreviewPane) -> list[str]:
+    tabs = pane.tabs
+    return [tabs.tabText(at).replace("&", "") for at in range(tabs.count()) if tabs.isTabVisible(at)]
+
+
+def test_a_script_has_a_tab_with_its_own_settings(pane: PreviewPane, service: Asked, tmp_path: Path) -> None:
+    made = script_preview(
+        tmp_path, "--per_device_train_batch_size", "4", "--bf16", "--fp16", "--num_processes", "8"
+    )
+    state = PreviewState(preview=made, plan=made.plan, board=board_model(made, machines(1, 2)), version=1)
+    service.tell(state)
+    assert "Program" in tab_names(pane)
+    assert pane.strip.arithmetic[0].text() == (
+        "By its own arguments: micro-batch 4 × 2 ranks = 8 per step; bf16"
+    )
+    assert pane.bar.text.text().startswith("⚠ --num_processes is 8, and this plan has 2 ranks")
+    pane.tabs.setCurrentWidget(pane.program)
+    shown = [text.text() for text in pane.program.findChildren(QLabel) if text.isVisible()]
+    assert shown[shown.index("Batch") + 1 : shown.index("Batch") + 3] == [
+        "micro-batch 4 × 2 ranks = 8 per step",
+        "--per_device_train_batch_size",
+    ]
+    assert shown[shown.index("LoRA") + 1] == "unknown"
+    assert [text for text in shown if text.startswith("⚠")] == [
+        (
+            "⚠ --num_processes is 8, and this plan has 2 ranks. "
+            "Make them equal; torchrun's number of ranks is the plan's."
+        ),
+        "⚠ Both bf16 (--bf16) and fp16 (--fp16) are on. Keep one of them.",
+    ]
+    service.tell(good())
+    assert "Program" not in tab_names(pane)
 
 
 def test_it_answers_without_a_click(pane: PreviewPane, service: Asked) -> None:
@@ -147,7 +180,7 @@ def test_what_cannot_be_trusted_is_said_with_what_would_help(
     qtbot: QtBot, pane: PreviewPane, service: Asked, tmp_path: Path
 ) -> None:
     """There is nothing to agree to: only to look again, once it was changed."""
-    what, fix = f"its folder {tmp_path} is never trusted as it is", f"`chmod o-w {tmp_path}`"
+    what, fix = f"its folder {tmp_path} cannot be trusted", f"`chmod o-w {tmp_path}`"
     service.tell(dataclasses.replace(good(), held=Held(tmp_path, what, fix, can_be_trusted=False)))
     assert f"{what}: {fix}" in pane.bar.text.text()
     qtbot.mouseClick(pane.bar.button, LEFT)

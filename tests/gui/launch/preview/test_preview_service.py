@@ -294,7 +294,7 @@ def test_another_document_never_has_the_last_ones_preview(
     fake.answers["v1"] = Previewed(preview(1, 2), NOTHING, untraced="key")
     service.request(checked(tmp_path, 1))
     first = wait(qtbot, service, lambda state: state.preview and state.tracing).preview
-    service.begin_anew()
+    service.reset()
     assert service.state.preview is first
     assert service.state.tracing == ""
     service.request(Checked(2, None, (PROBLEM,)))
@@ -310,7 +310,7 @@ def test_what_was_planned_of_the_last_document_comes_too_late(
     service.updated.connect(lambda state: shown.append(state.version))
     service.request(checked(tmp_path, 1))
     qtbot.waitUntil(lambda: fake.asked == ["v1"], timeout=20_000)
-    service.begin_anew()
+    service.reset()
     service.request(checked(tmp_path, 2))
     fake.go.release(10)
     wait(qtbot, service, lambda state: state.version == 2)
@@ -324,7 +324,7 @@ def test_the_last_documents_preview_goes_where_the_next_takes_long(
     service.request(checked(tmp_path, 1))
     wait(qtbot, service, lambda state: state.preview)
     fake.go = threading.Semaphore(0)
-    service.begin_anew()
+    service.reset()
     service.request(checked(tmp_path, 2))
     waiting = wait(qtbot, service, lambda state: state.waiting)
     assert waiting.preview is None

@@ -1,5 +1,6 @@
 """The checkpoints of a run, and what is done with them."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +14,10 @@ from pytestqt.qtbot import QtBot
 
 from support.values.checkpoint_files import flip, save
 from support.values.histories import agent_started, event, started
+from support.values.made_runs import line
 from support.values.run_homes import add_failed_run, add_live_run, add_run
 from torchdeck.contract.layout import RunLayout
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.runs.follower import read_run
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.page.checkpoints_panel import CheckpointsView
@@ -203,7 +205,7 @@ def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
         "40",
         "33 B",
         "Hugging Face Trainer",
-        "checkpoint-40",
+        "out/checkpoint-40",
     ]
     assert not view.buttons["delete"].isEnabled()
     press(view, "verify")
@@ -212,4 +214,34 @@ def test_what_a_script_wrote_by_itself_is_listed_verified_and_exported(
     assert row is not None
     view.export(row, tmp_path / "exported")
     qtbot.waitUntil(lambda: (tmp_path / "exported" / "model.safetensors").is_file())
+    view.closing()
+
+
+def test_a_copy_of_a_nodes_checkpoint_is_verified_here_and_begins_a_run_from_there(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    """The newest lies on the node alone: it can be neither verified nor exported in the window."""
+    rows = [
+        event("checkpoint", step=step, path=f"/data/out/checkpoint-{step}", size=4, kind="hf", changed=step)
+        for step in (40, 60)
+    ]
+    layout = add_run(tmp_path / "home", 2, [agent_started(), started()])
+    layout.node("node1").root.mkdir(parents=True)
+    layout.node("node1").journal.write_text("".join(map(line, [agent_started(), *rows])))
+    copy = layout.checkpoints / "node1/data/out/checkpoint-40"
+    copy.mkdir(parents=True)
+    (copy / "trainer_state.json").write_text('{"global_step": 40}')
+    os.utime(copy / "trainer_state.json", (40.0, 40.0))
+    view = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(view)
+    view.show_view(read_run(layout))
+    view.show()
+    view.entered()
+    qtbot.waitUntil(lambda: states(view) == ["● complete", "● complete"])
+    assert not view.buttons["verify"].isEnabled()
+    view.list.setCurrentIndex(view.list.model().index(1, 0))
+    assert view.buttons["verify"].isEnabled()
+    with qtbot.waitSignal(view.clone_asked) as asked:
+        press(view, "resume")
+    assert asked.args == [Path("/data/out/checkpoint-40")]
     view.closing()

@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from support.values.run_entries import live_view, over_view, run_id
 from torchdeck.runs.links import UP, LinkState
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.runs.page.header import RunHeader
 from torchdeck_app.runs.page.node_links import MOST, CodeBars
 from torchdeck_app.runs.run_watch import RunSeen

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from support.values.run_entries import FAILED, live_view, over_view, progress, run_id
-from torchdeck.runs.state import RankView, RunState
+from torchdeck.runs.run_state import RankView, RunState
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.abilities import abilities
-from torchdeck_app.runs.page.header import doing, facts, rank_lines
+from torchdeck_app.runs.page.activity_texts import doing, facts, rank_lines
 
 LIVE = live_view(run_id(1))
 OVER = over_view(run_id(1))
@@ -42,6 +42,9 @@ def test_facts_of_a_run_that_goes_on_and_of_one_that_is_over() -> None:
         "step 1,240 / 2,000  ·  2 min 14 s left  ·  1 min 39 s so far  ·  2 ranks, ddp"
     )
     assert facts(LIVE, progress(7, 9, samples_per_s=12.5), 200.0).startswith("step 7 / 9  ·  12.5 smp/s")
+    told = progress(7, 9, epoch=0.25, steps_per_s=0.5)
+    assert facts(LIVE, told, 200.0).startswith("step 7 / 9  ·  epoch 0.25  ·  0.50 steps/s  ·  ")
+    assert facts(replace(OVER, kind="imported"), told, 1e9).endswith("  ·  imported")
     assert (
         facts(OVER, progress(2000, 2000, eta=3), 1e9) == "step 2,000 / 2,000  ·  4 s taken  ·  2 ranks, ddp"
     )
@@ -79,7 +82,7 @@ def test_what_is_over_can_be_resumed_where_there_is_something_to_go_on_from() ->
     assert "no checkpoint" in abilities(FAILURE).resume
     assert not abilities(replace(FAILURE, resumable=True)).resume
     assert not abilities(replace(FAILURE, state=RunState.LOST)).resume, "only the folder knows"
-    assert "nothing left to do" in abilities(OVER).resume
+    assert "nothing is left to do" in abilities(OVER).resume
     assert not abilities(OVER).delete
     assert abilities(replace(OVER, processes_alive=True)).delete
     assert abilities(replace(OVER, processes_alive=True)).stop_now, "its agent is about to end"

@@ -10,9 +10,10 @@ from support.values.run_entries import live_view, over_view, progress, run_id
 from torchdeck.launching.taking_over import wants_controller
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
-from torchdeck.runs.state import RunState
+from torchdeck.runs.run_state import RunState
 from torchdeck_app.runs.abilities import RunCommand, abilities
-from torchdeck_app.runs.page.header import RunHeader, doing, facts
+from torchdeck_app.runs.page.activity_texts import doing, facts
+from torchdeck_app.runs.page.header import RunHeader
 from torchdeck_app.runs.page.node_links import LOOKS, MOST, NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.theme import Theme
@@ -98,6 +99,13 @@ def test_a_window_says_what_to_press(qtbot: QtBot, theme: Theme) -> None:
     assert header.warnings.count("torchdeck runs attach") == 3
 
 
+def test_metrics_that_do_not_match_their_checksums_are_named(qtbot: QtBot, theme: Theme) -> None:
+    header = RunHeader(theme)
+    qtbot.addWidget(header)
+    header.show_run(RunSeen(LIVE, None, damaged_metrics=("rows 1 to 512 do not match",)), ())
+    assert header.warnings.splitlines() == [*LIVE.warnings, "rows 1 to 512 do not match"]
+
+
 def test_the_button_is_there_where_it_is_of_use(qtbot: QtBot, theme: Theme) -> None:
     header = RunHeader(theme)
     qtbot.addWidget(header)
@@ -118,7 +126,7 @@ def test_the_button_is_there_where_it_is_of_use(qtbot: QtBot, theme: Theme) -> N
 
 
 def test_a_run_that_nobody_follows_is_not_said_to_run(qtbot: QtBot, theme: Theme) -> None:
-    """Its state as a word and a colour, when it was heard of last, and the button that asks its nodes."""
+    """Its state as a word and a colour, when it was last heard from, and the button that asks its nodes."""
     header = RunHeader(theme)
     qtbot.addWidget(header)
     header.resize(900, 160)
@@ -128,7 +136,7 @@ def test_a_run_that_nobody_follows_is_not_said_to_run(qtbot: QtBot, theme: Theme
     header.show_run(RunSeen(view, progress(332, 2000, eta=60.0), links=(link,), is_left_alone=True), ())
     assert header.state_word == "unknown"
     assert header.doing_now == "running at the last report, 3 min ago"
-    assert "b: not followed from here, heard of last 3 min ago" in header.links.toolTip()
+    assert "b: not followed from here, last heard from 3 min ago" in header.links.toolTip()
     assert header.buttons[RunCommand.ATTACH].isVisible()
     said = facts(view, progress(332, 2000, eta=60.0, tokens_per_s=5.0), time.time())
     assert said.startswith("last seen step 332 / 2,000  ·  5 min 0 s until then")

@@ -9,8 +9,11 @@ from PySide6.QtCore import QPoint
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from support.values.histories import ALIVE, controller_journal, event, running_run
 from support.values.metrics import rank_folder, write_columns
+from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.view import RunView, fold
 from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.theme.theme import Theme
 
@@ -122,4 +125,35 @@ def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, view: RankHeatMap
     qtbot.waitUntil(lambda: view.matrix is not None and not view.matrix.ranks)
     view.grab()
     assert "cannot be read" in view.verdict.text()
+    view.closing()
+
+
+def delayed(*events: Event) -> RunView:
+    return fold(
+        "r", controller_journal(), {"localhost": [*running_run(), *events]}, {"localhost": {}}, ALIVE, 110.0
+    )
+
+
+def test_a_rank_that_makes_the_others_wait_is_framed_and_named(
+    qtbot: QtBot, view: RankHeatMap, tmp_path: Path
+) -> None:
+    """From its first slow step on, although all step times are equal."""
+    make(tmp_path, 4, slow=-1)
+    detail = "Rank 3 makes the others wait 18 % of each step since step 200"
+    slow = event(
+        "straggler", attempt=1, ranks=[3], share=0.18, since=1.0, step=200, detail=detail, differs=[]
+    )
+    view.entered()
+    qtbot.waitUntil(lambda: view.matrix is not None and bool(view.matrix.ranks))
+    assert view.verdict.text() == "No rank lags behind the others."
+    before = view.map.grab().toImage()
+    view.show_view(delayed(slow))
+    assert view.verdict.text() == f"{detail}."
+    after, area = view.map.grab().toImage(), view.map.area
+    rows = [round(area.top() + (row + 1) * area.height() / 4) - 2 for row in (2, 3)]
+    early, late = (round(area.left() + area.width() * part) for part in (0.25, 0.75))
+    changed = [[before.pixel(x, y) != after.pixel(x, y) for x in (early, late)] for y in rows]
+    assert changed == [[False, False], [False, True]]
+    view.show_view(delayed(slow, event("straggler_over", attempt=1, ranks=[3])))
+    assert view.verdict.text() == "No rank lags behind the others."
     view.closing()

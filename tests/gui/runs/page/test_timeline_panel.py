@@ -73,6 +73,19 @@ def test_plots_mark_attempts_saves_and_failures(view: TimelineView, layout: RunL
     assert [(mark.kind, mark.time) for mark in marks] == [("attempt", 101.0), ("failure", 104.0)]
 
 
+def test_plots_mark_what_a_script_saved_by_itself(
+    qtbot: QtBot, view: TimelineView, layout: RunLayout
+) -> None:
+    say(
+        layout,
+        event("checkpoint", 103.0, step=40, path="/out/checkpoint-40", size=4, kind="hf", changed=103.0),
+    )
+    qtbot.waitUntil(lambda: any(mark.kind == "checkpoint" for mark in marks_of(view.shown)))
+    (mark,) = (mark for mark in marks_of(view.shown) if mark.kind == "checkpoint")
+    assert (mark.step, mark.time) == (40, 103.0)
+    assert "checkpoint-40" in mark.text
+
+
 def test_what_is_selected_folded_and_in_sight_stays_when_something_is_appended(
     qtbot: QtBot, view: TimelineView, layout: RunLayout
 ) -> None:

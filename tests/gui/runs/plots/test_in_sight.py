@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from support.values.metrics import rank_folder, write_columns
 from torchdeck.contract.layout import RunLayout
-from torchdeck_app.runs.plots import legend as readout
+from torchdeck_app.runs.plots import legend
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.overlay import Mark, quiet_page
 from torchdeck_app.runs.plots.painting import LEFT, Frame
@@ -90,7 +90,7 @@ def test_compared_runs_are_told_by_colour_and_their_series_by_name(
     board.set_runs(layouts, ["one", "two"])
     qtbot.waitUntil(lambda: board.answer is not None and "loss" in board.answer.plots)
     assert board.answer is not None
-    entries = readout.latest(board.answer.plots["loss"], "loss")
+    entries = legend.latest(board.answer.plots["loss"], "loss")
     assert [(each.colour, each.short) for each in entries] == [
         (0, "train"),
         (0, "held-out"),

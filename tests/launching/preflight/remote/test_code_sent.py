@@ -67,7 +67,7 @@ def test_an_empty_working_directory_has_nothing_to_send(tmp_path: Path) -> None:
     run = {"module": "json.tool"}
     (check,) = code_checks(folder, run)
     assert check.status == "failed"
-    assert "nothing of the working directory" in check.what
+    assert "no file of the working directory" in check.what
     assert code_checks(folder, run, working_dir="/srv/work") == []
 
 

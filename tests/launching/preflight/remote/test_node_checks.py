@@ -7,7 +7,7 @@ import pytest
 
 from support.values.node_facts import GIB, gpu, node_facts, python
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.remote.machine import check_machine
+from torchdeck.launching.preflight.remote.machine_check import check_machine
 from torchdeck.launching.preflight.remote.nodes import check_connections, check_versions
 from torchdeck.nodes.probe.connections import Connected
 from torchdeck.nodes.probe.probe_session import ClockOffset
@@ -75,7 +75,7 @@ RUN = {
         ({"memory": memory(shm_free=2**20)}, "shared memory", "warning", "2 ranks want"),
         ({"kills_after_logout": True}, "login", "failed", "KillUserProcesses"),
         ({"runs": [RUN]}, "orphans", "warning", "2 processes of dead runs"),
-        ({"devices": ("GPU-9",)}, "devices", "failed", "GPU GPU-9 is not there"),
+        ({"devices": ("GPU-9",)}, "devices", "failed", "GPU GPU-9 does not exist"),
         (
             {"own_name": {"name": "a", "resolves": False, "slow": False, "seconds": 0.0, "error": "no"}},
             "host name",

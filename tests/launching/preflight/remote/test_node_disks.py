@@ -10,7 +10,7 @@ from support.values.node_facts import GIB, node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes
-from torchdeck.launching.preflight.remote.machine import check_disks
+from torchdeck.launching.preflight.remote.machine_check import check_disks
 from torchdeck.plan.check import Check
 
 HOME = "/root/.local/share/torchdeck"
@@ -40,7 +40,7 @@ def test_a_place_that_is_no_disk_is_not_said_to_be_full(tmp_path: Path) -> None:
     """Such as /proc: there is no room to make; another place is what helps."""
     (check,) = checked(config(tmp_path), disk(there=False, total=0, free=0))
     assert (check.name, check.status) == ("home", "failed")
-    assert "nothing can be kept there" in check.what
+    assert "files there are lost" in check.what
     assert "`torchdeck nodes edit a`" in check.fix
 
 
@@ -88,7 +88,7 @@ def test_checkpoints_count_where_they_are_written(tmp_path: Path) -> None:
     ("disks", "name", "said"),
     [
         ([disk(writable=False)], "home", "cannot be written"),
-        ([disk(), disk("/w", there=False)], "working directory", "/w is not there"),
+        ([disk(), disk("/w", there=False)], "working directory", "/w does not exist"),
     ],
 )
 def test_folders_that_cannot_be_used_are_refused(

@@ -11,7 +11,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launching.all_checks import all_checks
+from torchdeck.launching.checked_plan import all_checks
 from torchdeck.launching.facts.node_facts import probe_all_nodes
 from torchdeck.launching.facts.probed_nodes import NodeReport, placeholder_nodes
 from torchdeck.launching.prepare import ClusterFacts, cluster_facts
@@ -60,7 +60,7 @@ def looked_at(
     found = ClusterFacts(
         Inventory(remote.nodes), dict(remote.interpreters), {}, CodeTree(), (), remote=remote
     )
-    checks, misfit = all_checks(config, found, folder / "home")
+    checks, misfit, *_ = all_checks(config, found, folder / "home")
     assert misfit is not None
     return checks, misfit.problems
 
@@ -69,12 +69,18 @@ def looked_at(
     ("entry", "second", "check", "said", "fix"),
     [
         ({}, AWAY, "ssh", "no one answers", "`torchdeck nodes probe n2`"),
-        ({}, KEY_UNKNOWN, "ssh", "no one has said", "asks whether it is right"),
-        ({}, KEY_CHANGED, "ssh", "another one", "then `torchdeck nodes trust n2` shows the new one"),
-        ({}, KEY_REVOKED, "ssh", "is revoked", "no one may trust this one"),
+        ({}, KEY_UNKNOWN, "ssh", "no one has said", "asks you to verify it"),
+        (
+            {},
+            KEY_CHANGED,
+            "ssh",
+            "another one",
+            "then `torchdeck nodes trust n2` shows and saves the new one",
+        ),
+        ({}, KEY_REVOKED, "ssh", "is revoked", "a revoked key cannot be trusted"),
         ({"venv": "/nope"}, NO_PYTHON, "interpreter", "/nope/bin/python: not found", "--venv …"),
         ({"interface": "eth9"}, up("n2"), "address", "no interface 'eth9': it has eth0", "--interface …"),
-        ({}, up("n2", routes=[]), "address", "no way to the other nodes", "--training-address"),
+        ({}, up("n2", routes=[]), "address", "no route to the other nodes", "--training-address"),
         ({"training_address": "10.0.0.1"}, up("n2"), "address", "same address as n1", "--training-address"),
         (
             {"devices": [0, 1]},
@@ -133,7 +139,7 @@ def test_several_faults_are_all_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"backend": "nccl"}, ['"nccl" joins GPUs, and the ranks run on the CPU']),
+        ({"backend": "nccl"}, ['"nccl" needs GPUs, but the ranks run on the CPU']),
         ({"devices": [3]}, ["n1 has no GPU 3"]),
         ({"nproc": 2, "devices": "cpu"}, []),
     ],
@@ -163,7 +169,7 @@ def test_an_unknown_node_is_told_with_the_nearest_of_the_node_book(
     for name, right in (("gpu11", "gpu1, or `torchdeck nodes add gpu11"), ("zz", "`torchdeck nodes add zz")):
         asked = {"run": {"script": "train.py"}, "distributed": {"nodes": [name], "devices": "cpu"}}
         (problem,) = cluster_facts(config_from_dict(asked, tmp_path)).problems
-        assert problem.wrong == f"nothing is known about node {name!r}"
+        assert problem.wrong == f"unknown node {name!r}"
         assert problem.right.startswith(right)
 
 

@@ -133,4 +133,4 @@ def test_a_spare_must_have_the_folder_that_the_others_share(tmp_path: Path) -> N
     config, plan = made(tmp_path, ["n0", "n1", "n2"], 1, every=10, replicas=1)
     fine, bad = told(config, plan, n1=True, n2=False)
     assert (fine.status, bad.node, bad.status) == ("ok", "n2", "failed")
-    assert "in which the others keep checkpoints" in bad.what
+    assert "in which the others save checkpoints" in bad.what

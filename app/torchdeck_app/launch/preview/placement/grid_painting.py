@@ -10,7 +10,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPixmap
 
-from torchdeck.plan.preview.bars import VERDICT_SIGNS
+from torchdeck.plan.preview.memory_bars import VERDICT_SIGNS
 from torchdeck.plan.preview.preview import percent
 from torchdeck.quantities import size
 from torchdeck.shown_text import shown

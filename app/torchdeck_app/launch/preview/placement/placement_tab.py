@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QToolButton, Q
 
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.preview import placement_line
-from torchdeck.plan.preview.rank import RankPreview, make_rank
+from torchdeck.plan.preview.rank_preview import RankPreview, make_rank
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.preview.placement.grid_cursor import same_spot
 from torchdeck_app.launch.preview.placement.grid_layout import STEPS, Spot

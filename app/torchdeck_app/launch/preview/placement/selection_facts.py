@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck.plan.preview.preview import percent
-from torchdeck.plan.preview.rank import RankPreview
+from torchdeck.plan.preview.rank_preview import RankPreview
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.preview_tab import line_label
 from torchdeck_app.launch.preview.rank_grid_model import (

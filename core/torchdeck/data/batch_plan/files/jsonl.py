@@ -25,7 +25,7 @@ from torchdeck.data.batch_plan.files.columns_file import read_object, sync_file
 from torchdeck.data.batch_plan.lengths import id_type
 from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json, parsed_json
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.data.batch_plan.settings import LARGEST, MOST_BUCKETS, PlanSettings
+from torchdeck.data.batch_plan.plan_settings import LARGEST, MOST_BUCKETS, PlanSettings
 
 META_FILE = "meta.json"
 EXTRAS_FILE = "torchdeck.json"

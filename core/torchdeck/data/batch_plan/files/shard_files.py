@@ -10,7 +10,7 @@ import numpy as np
 from torchdeck.data.batch_plan.balance import Balance, check_world_size
 from torchdeck.data.batch_plan.columns import BatchPlanError, Column
 from torchdeck.data.batch_plan.files.length_files import Progress
-from torchdeck.data.batch_plan.files.loading import (
+from torchdeck.data.batch_plan.files.plan_files import (
     Layout,
     check_place,
     load_batch_plan,

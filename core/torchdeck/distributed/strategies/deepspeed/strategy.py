@@ -24,16 +24,15 @@ from torch.optim import Optimizer
 from torchdeck.distributed.checked import read_fields
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.recipe import RecipeError
-from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
-from torchdeck.distributed.strategies.deepspeed.tensors import DeepSpeedTensors
-from torchdeck.distributed.strategies.deepspeed.weights_import import is_deepspeed, read_deepspeed
-from torchdeck.distributed.strategies.deepspeed.whole import Whole
+from torchdeck.distributed.strategies.deepspeed.tensors import DeepSpeedTensors, is_deepspeed, read_deepspeed
+from torchdeck.distributed.strategies.deepspeed.unpartitioned import Whole
 from torchdeck.distributed.strategies.same_model import begin_alike
-from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 
 
@@ -78,7 +77,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         check_installed()
         if self.precision.name == "fp16":
             raise RecipeError(
-                "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not follow: use "
+                "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not support: use "
                 'training.precision = "bf16" or "fp32", or another distributed.strategy'
             )
         return super()._join()

@@ -7,16 +7,25 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import locked
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.distributed.trial.pairs import Speed
+from torchdeck.launching.preflight.remote.pair_checks import check_pairs
 from torchdeck.launching.preflight.remote.probe_sessions import probe_sessions_with
-from torchdeck.launching.preflight.remote.trial import Limits, Measured, run_trial, scripts
+from torchdeck.launching.preflight.remote.trial import (
+    GpuSpeed,
+    Limits,
+    Measured,
+    Waiting,
+    run_trial,
+    scripts,
+)
 from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.connector import Connector
 from torchdeck.plan.check import Check, failed, ok, warning
@@ -34,8 +43,9 @@ def check_further(
     *,
     again: bool = False,
     limits: Limits | None = None,
+    waiting: Waiting | None = None,
 ) -> list[Check]:
-    """Return one check for each node: the all-reduce between all of them, with its measurements.
+    """Return the checks of all nodes together: the all-reduce between them, and every pair of them.
 
     Args:
         plan: plan with several ranks.
@@ -44,27 +54,45 @@ def check_further(
         before: the quick checks; if one of them failed, nothing is started.
         again: measure even if nothing has changed since the last time.
         limits: timeouts without progress.
+        waiting: shows progress and cancels.
     """
     names = [node.name for node in plan.nodes]
     bad = next((check for check in before if check.status == "failed"), None)
     if bad is not None:
-        fix = f"first mend what failed ({bad.name} on {bad.node})"
+        fix = f"first fix what failed ({bad.name} on {bad.node})"
         return [warning(NAME, name, "not tried", fix) for name in names]
+    unmade = [
+        node.name for node in plan.nodes if node.environment is not None and not node.environment.is_made
+    ]
+    if unmade:
+        what = f"not tried: uv makes the environment on {', '.join(unmade)} at the start"
+        return [warning(NAME, name, what, "check again after the first run") for name in names]
     key = fingerprint(plan, found)
     known = None if again else recall(reach.home, key)
     if known is not None:
-        return [ok(NAME, name, f"{_said(known[0], plan)}, measured {_ago(known[1])} ago") for name in names]
+        ago = f", measured {_ago(known[1])} ago"
+        return [
+            *(ok(NAME, name, f"{_said(known[0], plan)}{ago}") for name in names),
+            *check_pairs(plan, known[0]),
+        ]
     with probe_sessions_with(plan.nodes, reach, REACH_LIMIT) as talks:
         if talks.refused:
-            fix = "look at the node, and try again"
+            fix = "check the node, then try again"
             return [failed(NAME, name, why, fix) for name, why in talks.refused.items()]
-        measured = run_trial(talks.with_node, plan, limits)
+        measured = run_trial(talks.with_node, plan, limits, _homes(found, reach), waiting)
     if measured.why:
         fix = "look at its interface, firewall and libraries (`torchdeck nodes probe --deep`)"
         return [failed(NAME, measured.node, measured.why, fix)]
     with contextlib.suppress(OSError):  # measured again next time
         remember(reach.home, key, measured)
-    return [ok(NAME, name, _said(measured, plan)) for name in names]
+    return [*(ok(NAME, name, _said(measured, plan)) for name in names), *check_pairs(plan, measured)]
+
+
+def _homes(found: ClusterFacts, reach: Connector) -> dict[str, str]:
+    """Return Torchdeck's home on each node."""
+    probed = {name: each.facts for name, each in found.remote.probed.items()}
+    there = {name: facts.home for name, facts in probed.items() if facts is not None}
+    return {LOCALHOST: str(reach.home), **there}
 
 
 def _said(measured: Measured, plan: LaunchPlan) -> str:
@@ -81,7 +109,7 @@ def _ago(seconds: float) -> str:
 
 # Cache of measurements between nodes, valid while the nodes are unchanged.
 
-VERSION = 1
+VERSION = 2
 KEPT = 64
 """Number of node sets in the cache; the oldest are evicted."""
 
@@ -102,6 +130,7 @@ def fingerprint(plan: LaunchPlan, found: ClusterFacts) -> str:
             machine += [own.executable, own.version, own.torch, own.cuda, own.nccl]
         elif python is not None:
             machine = [python.executable, python.python, python.torch]
+        machine += [] if node.environment is None else [node.environment.key]
         env = {name: value for name, value in node.env.items() if name.endswith("_SOCKET_IFNAME")}
         nodes.append([node.name, node.address, node.nproc, list(node.devices), env, machine])
     content = json.dumps([VERSION, plan.backend, nodes, scripts()], sort_keys=True)
@@ -113,8 +142,8 @@ def recall(home: Path, key: str) -> tuple[Measured, float] | None:
     try:
         value = _read(home)[key]
         age = time.time() - float(value["time"])
-        return Measured(float(value["latency"]), float(value["bandwidth"]), int(value["world_size"])), age
-    except (KeyError, TypeError, ValueError):
+        return _from_json(value), age
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
 
@@ -122,11 +151,31 @@ def remember(home: Path, key: str, measured: Measured) -> None:
     """Store a measurement. Raises OSError."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(_path(home).with_suffix(".lock")):
-        kept = {**_read(home), key: {"time": time.time(), **asdict(measured)}}
+        kept = {**_read(home), key: {"time": time.time(), **_to_json(measured)}}
         newest = sorted(kept, key=lambda each: _time(kept[each]), reverse=True)[:KEPT]
         write_json(
             _path(home), {"v": VERSION, "measured": {each: kept[each] for each in newest}}, durable=False
         )
+
+
+def _to_json(measured: Measured) -> dict[str, Any]:
+    return {
+        "latency": measured.latency,
+        "bandwidth": measured.bandwidth,
+        "world_size": measured.world_size,
+        "pairs": [[*pair, *speed] for pair, speed in measured.pairs.items()],
+        "devices": [[rank, *speed] for rank, speed in measured.devices.items()],
+    }
+
+
+def _from_json(value: Mapping[str, Any]) -> Measured:
+    return Measured(
+        float(value["latency"]),
+        float(value["bandwidth"]),
+        int(value["world_size"]),
+        pairs={(int(a), int(b)): Speed(float(c), float(d)) for a, b, c, d in value["pairs"]},
+        devices={int(a): GpuSpeed(str(b), float(c), float(d)) for a, b, c, d in value["devices"]},
+    )
 
 
 def _path(home: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,12 +18,19 @@ from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
-from torchdeck.launching.preflight.devices import Holder, check_held, check_precision
+from torchdeck.launching.preflight.devices_in_use import Holder, check_held, check_precision
 from torchdeck.launching.preflight.disk_space import checkpoint_bytes, share_of
-from torchdeck.launching.preflight.remote.machine import check_disks, check_machine
+from torchdeck.launching.preflight.rank_limits import check_limits
+from torchdeck.launching.preflight.rank_variables import (
+    check_variables,
+    uses_rdma,
+    variables_of,
+)
+from torchdeck.launching.preflight.remote.machine_check import check_disks, check_machine
 from torchdeck.launching.preflight.remote.probe_sessions import ProbeSessions, probe_sessions_with
 from torchdeck.launching.preflight.remote.shared import check_parts, check_shared, disks_of, needs_sharing
 from torchdeck.launching.prepare import ClusterFacts
+from torchdeck.nodes.background import on_each
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.connections import Connected, connect_all
 from torchdeck.nodes.probe.facts import NodeFacts, Python, Said, Text
@@ -67,10 +73,12 @@ def check_nodes(
     checks = list(_each(config, plan, found, between.disks))
     absent = found.remote.absent
     checks += [
-        warning("ssh", node.name, f"left out: {node.why}", "the run begins without it") for node in absent
+        warning("ssh", node.name, f"left out: {node.why}", "the run starts without it") for node in absent
     ]
-    checks += check_versions(known, plan.backend if plan is not None else _likely_backend(config, known))
-    if LOCALHOST in found.remote.names:
+    made = config.run.environment is not None
+    if not made:  # else ranks use none of what was found in the nodes' own Pythons
+        checks += check_versions(known, plan.backend if plan is not None else _likely_backend(config, known))
+    if made or LOCALHOST in found.remote.names:
         names = [name for name in found.remote.names if name in found.interpreters]
         checks += check_interpreters({name: found.interpreters[name] for name in names})
     return LookedAt((*checks, *between.checks), between.disks)
@@ -109,6 +117,24 @@ def _each(
         checks = check_machine(name, probed.facts, probed.clock, parts.get(name))
         yield from (check for check in checks if check.name not in faults)
         yield from check_precision(config, parts.get(name), name, probed.facts.cpu.bf16)
+        if plan is not None and name in parts:
+            yield from _process(plan, parts[name], probed.facts)
+
+
+def _process(plan: LaunchPlan, node: NodePlan, facts: NodeFacts) -> Iterator[Check]:
+    """Check the limits and variables that the node's ranks inherit."""
+    variables = variables_of(node, facts.variables)
+    if facts.limits is not None:
+        rdma = uses_rdma(plan, variables, facts.infiniband)
+        yield from check_limits(plan, node, facts.limits, rdma=rdma)
+    yield from check_variables(
+        plan,
+        node,
+        facts.variables,
+        interfaces=[interface.name for interface in facts.interfaces],
+        infiniband=facts.infiniband,
+        gpu_names=[gpu.name for gpu in facts.gpu.devices],
+    )
 
 
 def _address(name: str, nodes: Sequence[NodeInfo]) -> Iterator[Check]:
@@ -129,7 +155,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
     main = main_file(config)
     why = None if main is None else left_out_why(plan.code, str(main))
     if main is not None and why is not None:
-        fix = f"take it out of the file, or write !{main.name} into {IGNORE_FILE} to copy it all the same"
+        fix = f"take it out of the file, or write !{main.name} into {IGNORE_FILE} to copy it anyway"
         yield failed("code", node, f"{main} is what the run executes, and is not copied there: {why}", fix)
     elif plan.code.folder:
         what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
@@ -139,18 +165,21 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
         most = f"over {MAX_FILES:,} files or {size(MAX_BYTES)}"
         what = f"the working directory is too large to be sent there: {most}"
         fix = (
-            f"name what no run needs in {IGNORE_FILE} (`torchdeck plan` lists the biggest files), or share "
+            f"list what no run needs in {IGNORE_FILE} (`torchdeck plan` lists the biggest files), or share "
             'the folder and set run.sync = "none"'
         )
         yield failed("code", node, what, fix)
     elif slot("code") in plan.node(node).working_dir:
-        what = "nothing of the working directory is sent there: it is empty, or all that is in it is ignored"
+        what = (
+            "no file of the working directory is sent there: the directory is empty, or everything "
+            "in it is ignored"
+        )
         fix = f"`torchdeck nodes edit {node}` names a working_dir there, or set run.working_dir"
         yield failed("code", node, what, fix)
 
 
 def _arguments(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
-    """Warn of files that the program is told to read, and that the node does not get."""
+    """Warn of files in the program's arguments that are not copied to the node."""
     here = config.run.working_dir or plan.code.folder
     for argument in config.run.args:
         path = argument.partition("=")[2] if argument.startswith("-") else argument
@@ -172,7 +201,7 @@ def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Co
         return LookedAt()
     with probe_sessions_with(asked, reach, REACH_LIMIT) as talks:
         if talks.refused:
-            fix = "look at the node, and try again"
+            fix = "check the node, then try again"
             return LookedAt(
                 tuple(failed("connections", name, why, fix) for name, why in talks.refused.items())
             )
@@ -218,7 +247,7 @@ def _blamed(name: str, error: Exception, plan: LaunchPlan) -> Check:
     names = [node.name for node in plan.all_nodes]
     words = str(error).replace(":", " ").split()
     node = next((node for node in names if ["node", node] == words[:2]), names[0])
-    return failed(name, node, str(error), "look at the node, and try again")
+    return failed(name, node, str(error), "check the node, then try again")
 
 
 def check_connections(connected: list[Connected], addresses: Mapping[str, str]) -> Iterator[Check]:
@@ -236,8 +265,8 @@ def check_connections(connected: list[Connected], addresses: Mapping[str, str]) 
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         what = f"{worst.source}{more} cannot connect to {address}, port {worst.port}: {worst.error}"
         fix = (
-            "open all TCP ports between the nodes in the firewall: ranks listen where the kernel lets them; "
-            f"or `torchdeck nodes edit {node}` names another training_address or interface"
+            "open all TCP ports between the nodes in the firewall, because ranks listen on random ports; "
+            f"or `torchdeck nodes edit {node}` selects another training_address or interface"
         )
         yield failed("connections", node, what, fix)
 
@@ -271,7 +300,7 @@ def check_versions(nodes: Mapping[str, NodeFacts], backend: str) -> Iterator[Che
 
 
 def check_interpreters(nodes: Mapping[str, InterpreterFacts]) -> Iterator[Check]:
-    """Check only torch and Python, for this machine among `nodes`, of which no more is known."""
+    """Check only torch and Python, for this machine among `nodes`; nothing else is known about it."""
     if len(nodes) < 2:
         return
     yield from _same("torch", {name: python.torch for name, python in nodes.items()}, strict=True)
@@ -331,12 +360,11 @@ def check_leases(
             with understood(node.name):
                 owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
         except ProbeError as error:
-            return failed("devices", node.name, str(error), "look at the node, and try again")
+            return failed("devices", node.name, str(error), "check the node, then try again")
         held = [Holder(device, owner.run_id, owner.name) for device, owner in owners.items()]
         return check_held(node.name, held, queue=queue) if held else None
 
-    with ThreadPoolExecutor(max(1, len(leasing)), thread_name_prefix="leases") as pool:
-        yield from (check for check in pool.map(look, leasing) if check is not None)
+    yield from (check for check in on_each(leasing, look, "leases") if check is not None)
 
 
 def check_port_of(node: str, talk: ProbeSession, port: int) -> Check:

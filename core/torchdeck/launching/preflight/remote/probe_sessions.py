@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NamedTuple
 
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.contract.plan.slots import fill
+from torchdeck.nodes.background import on_each
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.opening import probe_session_here
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
@@ -38,7 +37,7 @@ def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: floa
 
     def way(node: NodePlan) -> AbstractContextManager[ProbeSession]:
         if node.name == LOCALHOST:
-            return probe_session_here(node.name, fill(node.command[0], {}))
+            return probe_session_here(node.name, node.interpreter)
         return reach.open_probe_session(node.name, limit)
 
     def opened(node: NodePlan) -> tuple[AbstractContextManager[ProbeSession], ProbeSession] | str:
@@ -50,11 +49,10 @@ def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: floa
 
     with ExitStack() as stack:
         talks = ProbeSessions({}, {})
-        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes))), thread_name_prefix="talks") as pool:
-            for node, found in zip(nodes, pool.map(opened, nodes), strict=True):
-                if isinstance(found, str):
-                    talks.refused[node.name] = found
-                else:
-                    stack.push(found[0])
-                    talks.with_node[node.name] = found[1]
+        for node, found in zip(nodes, on_each(nodes, opened, "talks", AT_ONCE), strict=True):
+            if isinstance(found, str):
+                talks.refused[node.name] = found
+            else:
+                stack.push(found[0])
+                talks.with_node[node.name] = found[1]
         yield talks

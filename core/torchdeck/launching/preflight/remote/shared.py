@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +17,11 @@ from pydantic import ValidationError
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.nodes.background import on_each
 from torchdeck.nodes.probe.facts import Count, Said, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck.recipes.text_settings import TextData
+from torchdeck.recipes.text_options import TextData
 
 ASK_LIMIT = 10.0
 _SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'
@@ -63,7 +63,7 @@ def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterat
         config: config of the run.
         talks: probe sessions with the nodes that are not this machine.
     """
-    with _token(config) as token, ThreadPoolExecutor(max(1, len(talks))) as pool:
+    with _token(config) as token:
         wanted = [*([token] if token is not None else []), *_code(config), *_data(config)]
         paths = [each.path for each in wanted]
 
@@ -72,27 +72,32 @@ def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterat
                 answer = talks[name].ask(ProbeRequest.SEEN, ASK_LIMIT, paths=paths)
                 seen = [Seen.model_validate(item) for item in answer["seen"]]
             except (ProbeError, ValidationError, KeyError, TypeError) as error:
-                return [failed("shared files", name, str(error), "look at the node, and try again")]
+                return [failed("shared files", name, str(error), "check the node, then try again")]
             bad = [check for pair in zip(wanted, seen, strict=False) for check in _judge(name, *pair)]
             return bad or [
                 ok("shared files", name, f"sees {', '.join(dict.fromkeys(each.what for each in wanted))}")
             ]
 
-        for checks in pool.map(look, talks):
+        for checks in on_each(talks, look, "shared files"):
             yield from checks
 
 
 def _judge(node: str, wanted: Wanted, seen: Seen) -> Iterator[Check]:
     name = "data" if wanted.what == "data" else "shared files"
-    fix = "put it there, or name what is there" if wanted.what == "data" else _SHARE
+    fix = "create it there, or name an existing one" if wanted.what == "data" else _SHARE
     if not seen.kind:
-        yield failed(name, node, f"{wanted.what} {wanted.path} is not there", fix)
+        yield failed(name, node, f"{wanted.what} {wanted.path} does not exist", fix)
     elif wanted.kind and seen.kind != wanted.kind:
         yield failed(name, node, f"{wanted.what} {wanted.path} is no {wanted.kind} there", fix)
     elif not seen.readable:
-        yield failed(name, node, f"{wanted.what} {wanted.path} may not be read there", "change its mode")
+        yield failed(
+            name,
+            node,
+            f"{wanted.what} {wanted.path} cannot be read there: permission denied",
+            "change its mode",
+        )
     elif wanted.sha256 and seen.sha256 != wanted.sha256:
-        yield failed(name, node, f"{wanted.what} {wanted.path} has another content there", fix)
+        yield failed(name, node, f"{wanted.what} {wanted.path} has different content there", fix)
 
 
 @contextmanager
@@ -112,7 +117,7 @@ def _token(config: RunConfig) -> Iterator[Wanted | None]:
         yield None  # read only, as data sets are; use the script's own content
         return
     try:
-        what = "a file that was just written beside what runs,"
+        what = "a file that was just written next to what runs,"
         yield Wanted(what, str(path), hashlib.sha256(content).hexdigest(), "file")
     finally:
         with contextlib.suppress(OSError):
@@ -154,7 +159,7 @@ def _data(config: RunConfig) -> list[Wanted]:
 
 _NAME = "checkpoints"
 _FIX = (
-    "set checkpoint.replicas = 1, which keeps a copy of each part on a second node, or name a folder that "
+    "set checkpoint.replicas = 1, which stores a copy of each part on a second node, or name a folder that "
     "all nodes share in checkpoint.directory"
 )
 
@@ -188,13 +193,12 @@ def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> d
         with understood(node):
             return next((owner for mark, owner in laid.items() if mark in answer["seen"]), node)
 
-    with ThreadPoolExecutor(max(1, len(talks)), thread_name_prefix="marks") as pool:
-        try:
-            laid = {lay(first): first}
-            laid |= {mark: node for node, mark in zip(others, pool.map(lay, others), strict=True) if mark}
-            return {first: first, **dict(zip(others, pool.map(sees, others), strict=True))}
-        finally:
-            list(pool.map(lambda node: _remove(talks[node]), talks))
+    try:
+        laid = {lay(first): first}
+        laid |= {mark: node for node, mark in zip(others, on_each(others, lay, "marks"), strict=True) if mark}
+        return {first: first, **dict(zip(others, on_each(others, sees, "marks"), strict=True))}
+    finally:
+        on_each(talks, lambda node: _remove(talks[node]), "marks")
 
 
 def _remove(talk: ProbeSession) -> None:
@@ -218,17 +222,17 @@ def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -
         if disks[node] == first:
             yield ok(_NAME, node, f"has the same folder for checkpoints as {first}")
         elif one_folder:
-            what = "the folder in which the others keep checkpoints is not there, so it could replace no node"
+            what = "it lacks the folder in which the others save checkpoints, so it cannot replace a node"
             yield failed(_NAME, node, what, "share the folder with it, too, or choose another spare node")
         elif replicas:
             more = "another node" if replicas == 1 else f"{replicas} other nodes"
-            yield ok(_NAME, node, f"its part of each checkpoint lies on its own disk, with a copy on {more}")
+            yield ok(_NAME, node, f"its part of each checkpoint is on its own disk, with a copy on {more}")
         elif not lossy:
-            yield ok(_NAME, node, "its part of each checkpoint lies on its own disk")
+            yield ok(_NAME, node, "its part of each checkpoint is on its own disk")
         else:
             lets = "a spare node" if plan.spares else f'distributed.nodes = "{config.distributed.nodes}"'
             what = (
-                "its part of each checkpoint lies on its own disk, and without it the others cannot resume, "
-                f"as {lets} lets them where a node is lost"
+                "its part of each checkpoint is on its own disk, so without it the others cannot resume "
+                f"after a node is lost, as {lets} allows"
             )
             yield (failed if saves else warning)(_NAME, node, what, _FIX)

@@ -10,7 +10,7 @@ from support.values.previews import machines, memory, preview, with_memory
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.nodes.described import inventory_from
+from torchdeck.launching.facts.node_facts import inventory_from
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.preview import Preview, make_preview

@@ -1,0 +1,128 @@
+"""The verdict on ranks that make no progress: one for all of them. Pure: values in, one verdict out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torchdeck.agent.doctor import sentences as say
+from torchdeck.agent.doctor.case import Case, activity
+from torchdeck.agent.doctor.collectives import Mismatch
+from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
+from torchdeck.agent.doctor.stalls import LONG, LONG_PHASES
+
+WORKING_LIMIT = 20.0
+"""A rank that is at work may make no progress for this many times its limit."""
+UNREACHABLE = "unreachable"
+"""State of a rank whose node does not answer."""
+_STOPPED = ("T", "t")
+_DEAD = ("gone", "Z", "X")
+
+
+def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdict:
+    """Return why the ranks make no progress.
+
+    Args:
+        ranks: evidence by rank, of all ranks that are known.
+        nodes: rank → node.
+    """
+    case = Case(ranks, nodes)
+    living = [rank for rank in sorted(ranks) if not ranks[rank].ended]
+    if not living:
+        return Verdict(Kind.WORKING, None, "all ranks have ended")
+    if all(_is_frozen(ranks[rank]) for rank in living) and len(living) == len(ranks):
+        return Verdict(Kind.FROZEN, None, say.frozen(len(living)), tuple(living))
+    for kind, is_it in _STATES:
+        found = [rank for rank in living if is_it(ranks[rank])]
+        if found:
+            return _verdict(kind, found, case)
+    mismatch = next((different for group in case.groups if (different := group.mismatch())), None)
+    if mismatch is not None:
+        return _mismatch(mismatch, case)
+    return _by_waiting(case, living)
+
+
+_STATES: Sequence[tuple[Kind, Callable[[RankEvidence], bool]]] = (
+    (Kind.MACHINE, lambda found: found.state == UNREACHABLE),
+    (Kind.DEAD, lambda found: found.state in _DEAD),
+    (Kind.STOPPED, lambda found: found.state in _STOPPED),
+    (Kind.DISK, lambda found: found.state == "D" and not found.working),
+)
+
+
+def _by_waiting(case: Case, living: list[int]) -> Verdict:
+    ranks = case.ranks
+    free = [rank for rank in living if not case.waits(rank)]
+    awaited = {rank for waiting in case.waiting.values() for rank in waiting.on}
+    ended = [rank for rank in sorted(awaited) if rank in ranks and ranks[rank].ended]
+    if ended:
+        return _verdict(Kind.ABSENT, ended, case)
+    if not free:
+        ends = [rank for rank in sorted(awaited) if rank in ranks and rank not in case.waiting]
+        if ends:  # by their stacks they wait, too, but not in a collective that others are in
+            return _verdict(_kind_of(ranks[ends[0]]), ends, case)
+        cycle = _cycle(case)
+        if cycle:
+            return Verdict(Kind.MISMATCH, _odd_one(cycle, case), say.cycle(cycle, case), tuple(cycle))
+        return Verdict(Kind.COLLECTIVE, None, say.same_collective(living, case), tuple(living))
+    late = [rank for rank in free if ranks[rank].still >= ranks[rank].limit / 2]
+    to_blame = [rank for rank in free if rank in awaited] or late or free
+    working = [rank for rank in to_blame if ranks[rank].working or _has_time(ranks[rank])]
+    if working and all(ranks[rank].still < WORKING_LIMIT * ranks[rank].limit for rank in working):
+        return Verdict(Kind.WORKING, working[0], say.working(working, case), tuple(working))
+    to_blame = [rank for rank in to_blame if rank not in working] or to_blame
+    return _verdict(_kind_of(ranks[to_blame[0]]), to_blame, case)
+
+
+def _has_time(found: RankEvidence) -> bool:
+    """Return whether a rank is in a phase that takes long, such as a save to a slow disk."""
+    return found.phase in LONG and found.still < LONG_PHASES * found.limit
+
+
+def _kind_of(found: RankEvidence) -> Kind:
+    """Return the class of a rank that waits for no other."""
+    if not found.known and not found.frames:
+        return Kind.ABSENT
+    if found.native or (found.known and not found.beating):
+        return Kind.NATIVE
+    if activity(found) == "loading data":
+        return Kind.DATA
+    return Kind.ELSEWHERE
+
+
+def _verdict(kind: Kind, blamed: list[int], case: Case) -> Verdict:
+    first = blamed[0]
+    place = say.place_of(case.ranks[first])
+    alike = [rank for rank in blamed if say.place_of(case.ranks[rank]) == place]
+    return Verdict(kind, first, say.sentence(kind, alike, case), tuple(blamed), place)
+
+
+def _mismatch(found: Mismatch, case: Case) -> Verdict:
+    by_call: dict[object, list[int]] = {}
+    for rank, call in found.calls:
+        by_call.setdefault((call.operation, call.shapes, call.types), []).append(rank)
+    fewest = min(by_call.values(), key=lambda ranks: (len(ranks), -ranks[0]))
+    place = say.place_of(case.ranks[fewest[0]])
+    return Verdict(Kind.MISMATCH, fewest[0], say.mismatch(found, case), tuple(fewest), place)
+
+
+def _cycle(case: Case) -> list[int]:
+    """Return ranks that wait for one another, each for the next; empty if there are none."""
+    for start in sorted(case.waiting):
+        path, rank = [start], start
+        while rank in case.waiting:
+            rank = min(case.waiting[rank].on, default=-1)
+            if rank in path:
+                return path[path.index(rank) :]
+            path.append(rank)
+    return []
+
+
+def _odd_one(cycle: list[int], case: Case) -> int:
+    """Return the rank of a cycle whose collective the fewest ranks are in."""
+    calls = [(waiting.collective.group, waiting.collective.sequence) for waiting in case.waiting.values()]
+    own = {rank: case.waiting[rank].collective for rank in cycle}
+    return min(cycle, key=lambda rank: (calls.count((own[rank].group, own[rank].sequence)), rank))
+
+
+def _is_frozen(found: RankEvidence) -> bool:
+    return found.state == "T"

@@ -1,0 +1,121 @@
+"""State of NCCL by its RAS service (2.24 and later), which runs in every process that uses NCCL.
+
+Lines of text over TCP. NCCL's own documentation and source are the reference; older versions know no JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any, NamedTuple
+
+ADDRESS = ("127.0.0.1", 28028)
+"""NCCL's default; several jobs of a machine share it."""
+LIMIT = 4.0
+"""Seconds for the whole answer."""
+_MOST_BYTES = 8 << 20
+_LEGS = "1"
+"""Seconds that NCCL waits for its other processes."""
+
+
+class RasError(Exception):
+    """NCCL gives no answer; the message says why."""
+
+
+class RasState(NamedTuple):
+    """Answer of NCCL."""
+
+    text: str
+    """As it came: JSON of newer versions, a report for a person of older ones."""
+    missing: tuple[int, ...]
+    """Ranks of any communicator that do not respond."""
+    mismatched: tuple[int, ...]
+    """Ranks that have launched another number of collectives than the rest of their communicator."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the ranks that stand out, for a person; empty if there are none."""
+        parts = []
+        if self.missing:
+            parts.append(f"NCCL gets no answer from {_named(self.missing)}")
+        if self.mismatched:
+            parts.append(f"{_named(self.mismatched)} launched fewer collectives than others, by NCCL")
+        return "; ".join(parts)
+
+
+def _named(ranks: tuple[int, ...]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks))}"
+
+
+def ask(address: tuple[str, int] = ADDRESS, limit: float = LIMIT) -> RasState:
+    """Ask NCCL about all its processes.
+
+    Raises:
+        RasError: no process of NCCL answers there.
+    """
+    until = time.monotonic() + limit
+    try:
+        with socket.create_connection(address, timeout=limit) as connection:
+            text = _conversation(connection, until)
+    except OSError as error:
+        raise RasError(f"NCCL's RAS service at {address[0]}:{address[1]}: {error}") from error
+    return read_state(text)
+
+
+def _conversation(connection: socket.socket, until: float) -> str:
+    stream = connection.makefile("rb")
+    _send(connection, "CLIENT PROTOCOL 2", until)
+    if not stream.readline(1024).startswith(b"SERVER PROTOCOL"):
+        raise RasError("this is not NCCL's RAS service")
+    for order in (f"TIMEOUT {_LEGS}", "SET FORMAT json"):
+        _send(connection, order, until)
+        stream.readline(1024)  # an older version answers ERROR, and sends text
+    _send(connection, "VERBOSE STATUS", until)
+    found = bytearray()
+    while len(found) < _MOST_BYTES and (part := stream.read1(65536)):
+        found += part
+        connection.settimeout(max(0.01, until - time.monotonic()))
+    return found.decode("utf-8", "replace")
+
+
+def _send(connection: socket.socket, line: str, until: float) -> None:
+    connection.settimeout(max(0.01, until - time.monotonic()))
+    connection.sendall(f"{line}\n".encode())
+
+
+def read_state(text: str) -> RasState:
+    """Return the ranks that stand out; none if the text is of an older version."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return RasState(text, (), ())
+    communicators = value.get("communicators") if isinstance(value, dict) else None
+    missing: set[int] = set()
+    mismatched: set[int] = set()
+    for each in communicators if isinstance(communicators, list) else []:
+        if isinstance(each, dict):
+            missing |= _ranks(each.get("missing_ranks"))
+            mismatched |= _odd_counts(each.get("ranks"))
+    return RasState(text, tuple(sorted(missing)), tuple(sorted(mismatched)))
+
+
+def _ranks(value: Any) -> set[int]:
+    items = value if isinstance(value, list) else []
+    return {item["rank"] for item in items if isinstance(item, dict) and type(item.get("rank")) is int}
+
+
+def _odd_counts(value: Any) -> set[int]:
+    """Return the ranks of a communicator that have launched fewer collectives of any kind than the most."""
+    counts: dict[int, dict[str, int]] = {}
+    for item in value if isinstance(value, list) else []:
+        known = item.get("collective_counts") if isinstance(item, dict) else None
+        if isinstance(known, dict) and type(item.get("rank")) is int:
+            counts[item["rank"]] = {str(name): count for name, count in known.items() if type(count) is int}
+    most: dict[str, int] = {}
+    for known in counts.values():
+        for name, count in known.items():
+            most[name] = max(count, most.get(name, 0))
+    return {
+        rank for rank, known in counts.items() if any(known.get(name, 0) < top for name, top in most.items())
+    }

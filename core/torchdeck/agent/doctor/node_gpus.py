@@ -1,0 +1,64 @@
+"""GPUs and NCCL of a node, asked in a thread while ranks write their stacks: a driver in trouble hangs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchdeck.agent.doctor.nccl_ras import ADDRESS, RasError, ask
+from torchdeck.contract.atomic import write_bytes, write_json
+from torchdeck.contract.layout import FORMAT_VERSION
+
+_FIELDS = (
+    "index,uuid,name,pstate,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,power.limit,"
+    "clocks.sm,clocks_event_reasons.active,pcie.link.width.current,ecc.errors.uncorrected.volatile.total"
+)
+LIMIT = 10.0
+"""Seconds for nvidia-smi."""
+
+
+class DeviceEvidence:
+    """Writes the state of GPUs and NCCL; nothing on a node without GPUs."""
+
+    def __init__(self, gpus: Path, ras: Path, environ: Mapping[str, str] = os.environ) -> None:
+        """Begin.
+
+        Args:
+            gpus: file for the table of nvidia-smi.
+            ras: file for the answer of NCCL.
+            environ: variables of the ranks, for the address of NCCL's service.
+        """
+        self._gpus, self._ras = gpus, ras
+        self._address = ras_address(environ.get("NCCL_RAS_ADDR", ""))
+        self.nccl = ""
+        """Ranks that stand out by NCCL's own account, once it has answered; empty if there are none."""
+        self._program = shutil.which("nvidia-smi")
+        if self._program is not None:
+            threading.Thread(target=self._run, name="gpus of an examination", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            state = ask(self._address)
+            self.nccl = state.sentence
+            write_bytes(self._ras, state.text.encode(), durable=False, private=True)
+        except (RasError, OSError) as error:
+            print(f"no state of NCCL: {error}", file=sys.stderr, flush=True)
+        words = [str(self._program), f"--query-gpu={_FIELDS}", "--format=csv,nounits"]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False)
+            write_json(self._gpus, {"v": FORMAT_VERSION, "table": done.stdout or done.stderr}, durable=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(f"no state of the GPUs: {error}", file=sys.stderr, flush=True)
+
+
+def ras_address(text: str) -> tuple[str, int]:
+    """Return the address of NCCL's service by its variable; the default if it is not set or wrong."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        return ADDRESS
+    return host.strip("[]") or ADDRESS[0], int(port)

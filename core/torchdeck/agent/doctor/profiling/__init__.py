@@ -1,0 +1,1 @@
+"""Profiles of the ranks of a node."""

@@ -1,0 +1,174 @@
+"""Verdicts in words: one sentence on what holds the ranks up, one on what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.agent.doctor.case import Case
+from torchdeck.agent.doctor.collectives import Mismatch, elements, name
+from torchdeck.agent.doctor.evidence import Collective, Frame, Kind, RankEvidence
+from torchdeck.telemetry.doctor.main_thread import is_users
+
+_NOT_THE_PROGRAMS = ("<", "/torch/", "/threading.py", "/concurrent/", "/multiprocessing/", "/queue.py")
+_MOST_RANKS = 8
+_REMEDIES = {
+    Kind.ELSEWHERE: "Every rank must reach the same collectives",
+    Kind.NATIVE: "A call of native code does not return",
+    Kind.ABSENT: "Every rank must call the same collectives, the same number of times",
+    Kind.DATA: "Look at the data set and its storage; without worker processes it shows its own traceback",
+    Kind.DISK: "Look at that disk or network file system",
+    Kind.DEAD: "Its output and the node's kernel log tell more",
+}
+
+
+def place_of(found: RankEvidence) -> str:
+    """Return `train.py:84 save_model`: the user's own innermost frame, else the innermost outside torch."""
+    frames = found.frames
+    own = next((frame for frame in frames if is_users(frame.file)), None)
+    if own is None:
+        own = next(
+            (frame for frame in frames if not any(part in frame.file for part in _NOT_THE_PROGRAMS)), None
+        )
+    own = own or (frames[0] if frames else None)
+    return "" if own is None else shown(own)
+
+
+def shown(frame: Frame) -> str:
+    """Return `train.py:84 save_model`."""
+    function = "" if frame.function == "<module>" else f" {frame.function}"
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}{function}"
+
+
+def these(ranks: Sequence[int], case: Case | None = None) -> str:
+    """Return `rank 1`, `rank 1 on gpu4`, `ranks 0, 2 and 3`."""
+    if len(ranks) == 1:
+        node = case.nodes.get(ranks[0], "") if case is not None else ""
+        return f"rank {ranks[0]} on {node}" if node else f"rank {ranks[0]}"
+    named = [str(rank) for rank in ranks[:_MOST_RANKS]]
+    if len(ranks) > _MOST_RANKS:
+        return f"ranks {', '.join(named)} and {len(ranks) - _MOST_RANKS} more"
+    return f"ranks {', '.join(named[:-1])} and {named[-1]}"
+
+
+def sentence(kind: Kind, blamed: Sequence[int], case: Case) -> str:
+    """Return the sentence on ranks that hold the others up, and what to do."""
+    found = case.ranks[blamed[0]]
+    who = _capital(these(blamed, case))
+    waiting = _waiting(blamed, case)
+    return f"{who} {_doing(kind, blamed, found)}{waiting}.{_remedy(kind, found)}"
+
+
+def _doing(kind: Kind, blamed: Sequence[int], found: RankEvidence) -> str:
+    many = len(blamed) > 1
+    are, have = ("are", "have") if many else ("is", "has")
+    place = place_of(found)
+    at = f", at {place}" if place else ""
+    if kind is Kind.MACHINE:
+        return f"{are} on a node that does not answer"
+    if kind is Kind.DEAD:
+        return f"{have} died without an exit code (process {found.pid})"
+    if kind is Kind.STOPPED:
+        return f"{are} held by a debugger{at}" if found.state == "t" else f"{are} stopped (SIGSTOP){at}"
+    if kind is Kind.DISK:
+        on = f" ({found.kernel})" if found.kernel else ""
+        return f"{'wait' if many else 'waits'} in the kernel for a disk or a network file system{on}{at}"
+    if kind is Kind.ABSENT:
+        if found.ended:
+            return f"{have} ended"
+        return f"{have} not arrived; nothing is known of {'their programs' if many else 'its program'}"
+    if kind is Kind.NATIVE:
+        return f"{are} in native code that does not return" + (f", called at {place}" if place else "")
+    if kind is Kind.DATA:
+        workers = f" ({found.workers})" if found.workers else ""
+        return f"{'wait' if many else 'waits'} for data{workers}" + (f" in {place}" if place else "")
+    return f"{are} in {place or 'an unknown place'}"
+
+
+def _remedy(kind: Kind, found: RankEvidence) -> str:
+    if kind is Kind.STOPPED and found.state != "t":
+        return f" `kill -CONT {found.pid}` lets it continue."
+    return f" {_REMEDIES[kind]}." if kind in _REMEDIES else ""
+
+
+def _waiting(blamed: Sequence[int], case: Case) -> str:
+    """Return `; ranks 0 and 2 wait for it in all_reduce #1204 of group dp (1,024 floats), train.py:61`."""
+    others = [rank for rank in sorted(case.ranks) if rank not in blamed and not case.ranks[rank].ended]
+    waiting = [rank for rank in others if case.waits(rank)]
+    if not waiting:
+        return ""
+    it = "it" if len(blamed) == 1 else "them"
+    first = next((case.waiting[rank] for rank in waiting if rank in case.waiting), None)
+    place = place_of(case.ranks[first.rank if first is not None else waiting[0]])
+    at = f", {place}" if place else ""
+    where = ""
+    if first is not None:
+        group = case.group(first)
+        where = f" in {call(first.collective, group.shown if group is not None else '')}"
+    elif place:
+        where, at = f" in {place}", ""
+    return f"; {these(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for {it}{where}{at}"
+
+
+def call(found: Collective, group: str) -> str:
+    """Return `all_reduce #1204 of group dp (1,024 floats)`."""
+    count = elements(found)
+    kind = found.types.partition(",")[0].lower() or "element"
+    size = f" ({count:,} {kind}{'' if count == 1 else 's'})" if count else ""
+    of = f" of group {group}" if group else ""
+    return f"{name(found)} #{found.sequence}{of}{size}"
+
+
+def working(ranks: Sequence[int], case: Case) -> str:
+    """Return the sentence on ranks that are at work."""
+    place = place_of(case.ranks[ranks[0]])
+    at = f" in {place}" if place else ""
+    return f"{_capital(these(ranks, case))} {'is' if len(ranks) == 1 else 'are'} at work{at}"
+
+
+def frozen(count: int) -> str:
+    """Return the sentence on a run that was stopped as a whole."""
+    return f"All {count} ranks are stopped (SIGSTOP)" if count > 1 else "The rank is stopped (SIGSTOP)"
+
+
+def same_collective(ranks: Sequence[int], case: Case) -> str:
+    """Return the sentence on ranks that all wait in the same collective."""
+    pending = [(group, found) for group in case.groups if (found := group.pending(ranks[0])) is not None]
+    where = f" in {call(pending[-1][1], pending[-1][0].shown)}" if pending else ""
+    place = place_of(case.ranks[ranks[0]])
+    at = f", {place}" if place else ""
+    who = f"All {len(ranks)} ranks wait" if len(ranks) > 1 else "The rank waits"
+    nccl = next((f" {case.ranks[rank].nccl}." for rank in ranks if case.ranks[rank].nccl), "")
+    return (
+        f"{who}{where}{at}, and none gets an answer: the network or a device is at fault. "
+        f"`torchdeck check` tests the connections.{nccl}"
+    )
+
+
+def mismatch(found: Mismatch, case: Case) -> str:
+    """Return the sentence on different collectives under one number, with the line of each."""
+    by_call: dict[str, list[int]] = {}
+    for rank, collective in found.calls:
+        at = place_of(case.ranks[rank])
+        by_call.setdefault(f"{call(collective, '')}{f' at {at}' if at else ''}", []).append(rank)
+    parts = [
+        f"{these(ranks, case)} {'calls' if len(ranks) == 1 else 'call'} {what}"
+        for what, ranks in by_call.items()
+    ]
+    different = ", but ".join(parts)
+    return f"Ranks call different collectives: {different}. All must call the same ones in the same order."
+
+
+def cycle(ranks: Sequence[int], case: Case) -> str:
+    """Return the sentence on ranks that wait for one another."""
+    parts = []
+    for rank in ranks:
+        waiting = case.waiting[rank]
+        group = case.group(waiting)
+        at = place_of(case.ranks[rank])
+        where = call(waiting.collective, group.shown if group is not None else "")
+        parts.append(f"{these([rank], case)} in {where}{f' at {at}' if at else ''}")
+    return f"Ranks wait for one another: {', '.join(parts)}. All must call collectives in the same order."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,123 @@
+"""Heartbeat of a rank: one small record, overwritten every second by a thread that needs no cooperation.
+
+`checksum JSON`, padded with spaces to the longest record so far: whoever reads during a write sees a wrong
+checksum and reads again. Standard library, Python 3.10.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchdeck.contract.processes import MOST_PIDS
+
+INTERVAL = 1.0
+"""Seconds between two heartbeats."""
+LIMIT = 4096
+"""Most bytes of a record."""
+TEXT_LIMIT = 256
+_READ_ATTEMPTS = 5
+_WHOLE_LIMIT = 1 << 63
+
+
+class RankHeartbeat(NamedTuple):
+    """Report of a rank on itself, once per second."""
+
+    pid: int
+    monotonic: float
+    """Seconds on the node's monotonic clock."""
+    enqueued: int = 0
+    """Sequence numbers of the last enqueued collective, added up over all process groups."""
+    completed: int = 0
+    """The same for the last completed one; lags on gloo if the program does not wait."""
+    groups: int = 0
+    """Process groups that had a collective."""
+    activity: str = ""
+    """Activity of the main thread, if its stack tells: see `telemetry.doctor.main_thread`."""
+    place: str = ""
+    """`train.py:84 save_model`: the innermost frame of the user's own code in the main thread."""
+    places: int = 0
+    """Different stacks of the main thread in the last seconds."""
+    computes: bool = False
+    """A library such as torch was at work in some of them."""
+    signal: int = 0
+    """Signal at which faulthandler writes the stacks; 0: none, the program uses it."""
+    timeout: float = 0.0
+    """Shortest timeout of the process groups in seconds; 0: not known."""
+
+
+class RankHeartbeatFile:
+    """Heartbeat file of a rank, for writing."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._longest = 0
+
+    def write(self, beat: RankHeartbeat) -> None:
+        """Overwrite the record.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        text = json.dumps(beat._asdict(), separators=(",", ":")).encode()
+        record = b"%08x %s" % (zlib.crc32(text), text)
+        self._longest = max(self._longest, len(record))
+        os.pwrite(self._descriptor, record.ljust(self._longest), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def read_rank_heartbeat(path: Path) -> RankHeartbeat | None:
+    """Return the record in `path`; None if there is none, or it is damaged."""
+    for _ in range(_READ_ATTEMPTS):
+        try:
+            # O_NONBLOCK: a rank may have put a FIFO there, which must not block
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            found = _decode(os.read(descriptor, LIMIT))
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        if found is not None:
+            return found
+    return None
+
+
+def _decode(record: bytes) -> RankHeartbeat | None:
+    checksum, _, text = record.rstrip().partition(b" ")
+    with contextlib.suppress(ValueError, RecursionError):
+        if int(checksum, 16) == zlib.crc32(text):
+            value = json.loads(text)
+            return _checked(value) if isinstance(value, dict) else None
+    return None
+
+
+def _checked(value: dict[str, Any]) -> RankHeartbeat | None:
+    """Return the heartbeat; fields of a newer version are left out, and those of a wrong type are refused."""
+    fields: dict[str, Any] = {}
+    for name, default in {"pid": 0, "monotonic": 0.0, **RankHeartbeat._field_defaults}.items():
+        found = value.get(name, default)
+        if isinstance(default, float) and type(found) is int:
+            found = float(found)
+        if type(found) is not type(default):
+            return None
+        if isinstance(found, (int, float)) and not -1 <= found < _WHOLE_LIMIT:
+            return None
+        fields[name] = found[:TEXT_LIMIT] if isinstance(found, str) else found
+    beat = RankHeartbeat(**fields)
+    return beat if 0 < beat.pid <= MOST_PIDS and 0 <= beat.signal <= 64 else None

@@ -1,0 +1,1 @@
+"""Models and trainings of Hugging Face programs, from their config files alone. Pure."""

@@ -1,0 +1,39 @@
+"""Options of the built-in recipe digits: a small image classifier."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torchdeck.options import Section, option
+from torchdeck.recipes.text_options import heldout_option, workers_option
+
+
+class DigitsModel(Section):
+    """The [model] table of recipe digits: a convolutional network of three stages."""
+
+    width: int = option(
+        "Channels of the first stage, in groups of 4; later stages have twice as many.",
+        default=32,
+        unit="channels",
+        ge=4,
+        le=4096,
+        multiple_of=4,
+        right="a multiple of 4 from 4 to 4096",
+    )
+    dropout: float = option("Fraction of activations dropped in training.", default=0.1, ge=0, lt=1)
+
+
+class DigitsData(Section):
+    """The [data] table of recipe digits: scikit-learn's handwritten digits."""
+
+    augmentation: Literal["none", "mild", "moderate", "aggressive"] = option(
+        "How strongly images are rotated, scaled and changed; different in every epoch.", default="mild"
+    )
+    augment_per: Literal["sample", "rank"] = option(
+        "sample: an image is changed in the same way at any world size. rank: each rank changes it "
+        "in its own way.",
+        default="sample",
+    )
+    augmentation_seed: int = option("Seed of the augmentation.", default=0, ge=0)
+    heldout: float = heldout_option(0.2)
+    workers: int = workers_option()

@@ -1,0 +1,1 @@
+"""Causes of failures and their remedies."""

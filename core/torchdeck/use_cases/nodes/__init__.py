@@ -1,0 +1,1 @@
+"""Verbs on nodes: the inventory, host keys, probing, cleaning, connections."""

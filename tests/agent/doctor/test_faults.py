@@ -1,0 +1,143 @@
+"""Real hangs of real ranks on gloo: the rank, the class and the line that are named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from support.agents.agent_run import AgentRun, Maker, with_policy
+from support.doctor.faults import FAULTS, WITH_HEARTBEAT, Fault, lines, program
+from support.waiting import wait_until
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
+
+pytest.importorskip("torch", reason="the ranks train with it")
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+
+HANG_AFTER = 3.0
+LIMIT = 90.0
+SECONDS = 30.0
+"""From the last progress to the verdict."""
+SAMPLE = ("sleeps-prints", "spins-silent", "another-operation-silent")
+"""The first is what was blamed on the wrong rank: only rank 0 prints, and it sleeps."""
+CASES = [(fault, report) for fault in FAULTS for report in ("silent", "prints")]
+
+
+def marked(fault: Fault, report: str) -> object:
+    name = f"{fault.name}-{report}"
+    return pytest.param(fault, report, id=name, marks=[] if name in SAMPLE else [pytest.mark.soak])
+
+
+@pytest.mark.parametrize(("fault", "report"), [marked(*case) for case in CASES])
+def test_a_hang_is_explained(fault: Fault, report: str, make_run: Maker) -> None:
+    """The first thing that is said of it is right, and all evidence is there."""
+    culprit = 0 if report == "prints" else 1
+    text = program(fault, culprit, report)
+    run = make_run(text, nproc=3, policy=with_policy(hang_after=HANG_AFTER), env=WITH_HEARTBEAT).start()
+    told = run.wait("hang", LIMIT).fields
+    assert told["kind"] == fault.kind, told
+    assert fault.everywhere or told["rank"] == culprit, told
+    assert told["still"] < SECONDS
+    if fault.line:
+        assert any(f"script.py:{line} fault" in told["detail"] for line in lines(text)), told
+    folder = run.layout.attempt(1).examination(told["examination"])
+    assert read_json(folder.verdict)["detail"] == told["detail"]
+    for rank in range(3):
+        assert read_json(folder.rank(rank))["frames"] or read_json(folder.rank(rank))["state"] == "T"
+
+
+HEALTHY = """
+import os, time
+import torch
+import torch.distributed as dist
+
+def evaluate(until):
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8)))
+    while time.monotonic() < until:
+        model(torch.ones(256, 64))
+
+def save(until):
+    with open(os.environ["RANK"] + ".bin", "wb") as file:
+        while time.monotonic() < until:
+            file.seek(0)
+            file.write(bytes(1 << 20))
+            time.sleep(0.05)
+
+dist.init_process_group("gloo")
+rank, x = dist.get_rank(), torch.ones(8)
+
+def steps(count):
+    for _ in range(count):
+        time.sleep(0.02)
+        dist.all_reduce(x)
+
+steps(40)
+for long in (evaluate, save):
+    if rank == 0:
+        long(time.monotonic() + 7)
+    steps(40)
+print("frozen now", flush=True)
+steps(500)
+print("done", flush=True)
+"""
+
+
+def stop_all(run: AgentRun, seconds: float) -> None:
+    """SIGSTOP to all ranks for so long; the agent goes on."""
+    beats = [read_rank_heartbeat(run.layout.attempt(1).rank(rank).heartbeat) for rank in range(2)]
+    pids = [beat.pid for beat in beats if beat is not None]
+    assert len(pids) == 2
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        until = time.monotonic() + seconds
+        wait_until(lambda: time.monotonic() >= until, seconds + 10, "the pause")
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_healthy_run_is_not_ended(make_run: Maker) -> None:
+    """With on_hang = "stop": work of one rank for which the other waits, a pause, a freeze of all ranks."""
+    policy = with_policy(hang_after=HANG_AFTER, on_hang="stop")
+    run = make_run(HEALTHY, policy=policy, env=WITH_HEARTBEAT).start()
+    run.wait_stdout("frozen now", seconds=LIMIT)
+    for seconds in (3.0, 9.0):
+        stop_all(run, seconds)
+    assert run.finished(LIMIT)["state"] == "SUCCEEDED", run.describe()
+    assert not run.events("hang")
+
+
+SHORT_TIMEOUT = """
+import datetime, time
+import torch
+import torch.distributed as dist
+
+def absent():
+    time.sleep(300)
+
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+x = torch.ones(8)
+for _ in range(40):
+    time.sleep(0.02)
+    dist.all_reduce(x)
+if dist.get_rank() == 1:
+    absent()
+dist.all_reduce(x)
+"""
+
+
+@pytest.mark.soak
+def test_a_hang_is_examined_before_gloos_own_timeout(make_run: Maker) -> None:
+    """The timeout of 20 s is shorter than hang_after: the verdict is there when the ranks are ended."""
+    run = make_run(SHORT_TIMEOUT, nproc=2, policy=with_policy(hang_after=60.0), env=WITH_HEARTBEAT).start()
+    assert run.finished(LIMIT)["state"] == "FAILED", run.describe()
+    (told,) = [event.fields for event in run.events("hang")]
+    assert told["rank"] == 1, told
+    assert "absent" in told["detail"], told
+    folder = run.layout.attempt(1).examination(told["examination"])
+    assert read_json(folder.verdict)["detail"] == told["detail"]
+    assert all(read_json(folder.rank(rank))["frames"] for rank in range(2))

@@ -1,0 +1,122 @@
+"""Loops that programs write themselves, on packages of other projects: all of it is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.cli.command import Command, agent_events, wait_for_step
+from support.system.deepspeed_python import ABSENT as NO_DEEPSPEED
+from support.system.deepspeed_python import deepspeed_python
+from support.system.trainers_python import ABSENT, trainers_python
+from support.training.inside_scripts import ScriptRun, by_hand, ending
+from support.training.loop_scripts import DEEPSPEED, DIFFUSERS, FABRIC
+from support.values.metrics import opened
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.run_state import RunState
+from torchdeck.runs.training_progress import ProgressReader
+
+pytestmark = pytest.mark.processes
+
+ALL = ("starts", "metrics", "steps", "total and ETA", "checkpoints", "resume", "failure named")
+
+
+def curve(folder: Path) -> list[str]:
+    return (folder / "curve.txt").read_text().splitlines()
+
+
+def fails_once(command: Command, folder: Path, script: str, python: str, resume_args: list[str]) -> RunLayout:
+    """Run a script of 8 steps that saves step 4, fails after step 6, and is restarted."""
+    folder.mkdir()
+    (folder / "train.py").write_text(ending(script))
+    (folder / "run.toml").write_text(
+        f'[run]\nscript = "train.py"\nargs = ["--max_steps=8"]\nresume_args = {resume_args}\n'
+        f'interpreter = "{python}"\n'
+        '[run.env]\nFAILS_AT = "6"\nDS_ACCELERATOR = "cpu"\nOMP_NUM_THREADS = "1"\n'
+        "[distributed]\nnproc = 2\n[launch]\nmax_restarts = 1\n"
+    )
+    done = command.run("--no-gui", "--trust", folder / "run.toml", timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return command.the_run()
+
+
+def shown_of(run: RunLayout, folder: Path) -> None:
+    """The failure, the checkpoint that the restart continued from, and the progress at the end."""
+    view = read_run(run)
+    failure = view.attempts[0].first_failure
+    assert failure is not None
+    assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
+    assert f'File "{folder}/train.py", line' in failure.traceback
+    assert agent_events(run, "attempt_started")[1].fields["resume_step"] == 4
+    progress = ProgressReader(run).read(view)
+    assert progress is not None
+    assert (progress.step, progress.total) == (8, 8)
+    assert progress.loss is not None
+    *before, five, six = curve(folder)[:6]
+    assert len(before) == 4
+    assert curve(folder)[6:8] == [five, six]
+    assert [line.split()[0] for line in curve(folder)[8:]] == ["7", "8"]
+
+
+@pytest.mark.shows("Lightning Fabric", *ALL)
+def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
+    """Both steps after the checkpoint have the same loss again; its wrapped optimizer's steps are counted."""
+    python = trainers_python()
+    if python is None:
+        pytest.skip(ABSENT)
+    command = Command(torchdeck_home)
+    run = fails_once(command, tmp_path / "project", FABRIC, python, ["--resume", "@{checkpoint}"])
+    shown_of(run, tmp_path / "project")
+    for attempt, steps in ((1, 6), (2, 4)):
+        counted = read_progress(run.attempt(attempt).rank(0).counted)
+        assert counted is not None
+        assert counted.step == steps
+
+
+@pytest.mark.shows("DeepSpeed", *ALL)
+def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
+    """Its step is the engine's, with accumulation, two groups of parameters and after a resume."""
+    python = deepspeed_python()
+    if python is None:
+        pytest.skip(NO_DEEPSPEED)
+    command = Command(torchdeck_home)
+    run = fails_once(command, tmp_path / "project", DEEPSPEED, python, ["--resume"])
+    shown_of(run, tmp_path / "project")
+    assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
+
+
+@pytest.mark.shows("diffusers with accelerate", *ALL, "stop saves")
+def test_diffusers(tmp_path: Path) -> None:
+    """Stopped, it saves as it saved before. Resumed, it has the curve that it has by hand, and fails then."""
+    script = ScriptRun(tmp_path / "project", tmp_path / "home")
+    config = script.config(DIFFUSERS, "--max_train_steps=60", more="[launch]\nmax_restarts = 0\n")
+    (script.folder / "slow").touch()
+    failing = ("--set", 'run.env.FAILS_AT="60"')
+    with script.command.start("--no-gui", "--trust", config, *failing) as front:
+        run = script.command.the_run()
+        wait_for_step(run, 6, 90)
+        assert script.command.run("runs", "stop", run.root.name).returncode == 0
+        front.communicate(timeout=60)
+    assert read_run(run).state is RunState.CANCELLED
+    step = int(curve(script.folder)[-1].split()[0])
+    assert 6 <= step < 60
+    listed = script.command.json("ckpt", "list", run.root.name)
+    assert [row["name"] for row in listed] == ["checkpoint-4", f"checkpoint-{step}"]
+    (script.folder / "slow").unlink()
+    done = script.command.run("runs", "resume", run.root.name, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    failure = read_run(run).first_failure
+    assert failure is not None
+    assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
+    by_hand(tmp_path / "by_hand", DIFFUSERS, ("--max_train_steps=60",))
+    assert curve(script.folder) == curve(tmp_path / "by_hand")
+    progress = ProgressReader(run).read(read_run(run))
+    assert progress is not None
+    assert (progress.step, progress.total) == (60, 60)
+    exact = opened(run.root).series("train_loss", 0)
+    rows = [line.split()[:2] for line in curve(script.folder)]
+    assert exact.steps.tolist() == [int(step) for step, _ in rows]
+    assert exact.values.tolist() == [float(loss) for _, loss in rows]
