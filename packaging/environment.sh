@@ -65,6 +65,12 @@ add_deepspeed() {
     "DeepSpeed could not be built here, so its tests are skipped"
 }
 
+# What DeepSpeed compiles at its first use: minutes on a busy machine, which no test has.
+built_at_first_use='
+from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
+ShareMemCommBuilder().load(verbose=False)
+'
+
 # install_deepspeed VENV BESIDE: fails where a step of it fails.
 install_deepspeed() {
   local venv=$1 beside=$2
@@ -72,7 +78,7 @@ install_deepspeed() {
   make_beside "$venv" "$beside" &&
     "${pip[@]}" wheel setuptools ninja einops hjson msgpack py-cpuinfo tqdm &&
     DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "${pip[@]}" --no-build-isolation deepspeed &&
-    DS_ACCELERATOR=cpu "$beside/bin/python" -c 'import deepspeed'
+    DS_ACCELERATOR=cpu "$beside/bin/python" -c "$built_at_first_use"
 }
 
 # add_trainers VENV BESIDE: the training programs of packaging/trainers.txt, for the tests that launch them unchanged.

@@ -18,6 +18,7 @@ from torchdeck.contract.doctor.rank_heartbeat import INTERVAL, RankHeartbeat, Ra
 from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports
 from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_timeout, summary, whole
+from torchdeck.telemetry.doctor.gloo_workers import wait_until_idle
 from torchdeck.telemetry.doctor.main_thread import MainThread
 from torchdeck.telemetry.doctor.profiling import RankProfiler
 
@@ -157,6 +158,8 @@ class RankHeartbeatThread(threading.Thread):
         self._profiler.end()
         if self.is_alive():
             self.join(END_LIMIT)
+        with contextlib.suppress(Exception):  # /proc may be closed
+            wait_until_idle(END_LIMIT)
 
 
 def _counts() -> Counts:
