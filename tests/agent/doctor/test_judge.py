@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.doctor.evidence import SAVING, TORCH, WAITING, call, elsewhere, rank, waits
 from torchdeck.agent.doctor.evidence import Collective, Frame, Group, Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.judge import UNREACHABLE, WORKING_LIMIT, judge
+from torchdeck.agent.doctor.stalls import LONG_PHASES
 
 
 def verdict(ranks: Iterable[RankEvidence], *nodes: str) -> Verdict:
@@ -94,7 +95,11 @@ def test_all_in_the_same_collective_are_held_up_by_the_network(count: int) -> No
         ({"state": "t"}, Kind.STOPPED, "is held by a debugger"),
         ({"state": "gone"}, Kind.DEAD, "has died without an exit code (process 1001)"),
         ({"state": UNREACHABLE, "frames": ()}, Kind.MACHINE, "is on a node that does not answer"),
-        ({"state": "D", "kernel": "nfs_wait of /mnt/x"}, Kind.DISK, "file system (nfs_wait of /mnt/x)"),
+        (
+            {"state": "D", "blocked": True, "kernel": "nfs_wait of /mnt/x"},
+            Kind.DISK,
+            "file system (nfs_wait of /mnt/x)",
+        ),
         ({"beating": False, "state": "R"}, Kind.NATIVE, "that does not return, called at train.py:84"),
         ({"native": True, "state": "R"}, Kind.NATIVE, "native code"),
         ({"known": False, "frames": ()}, Kind.ABSENT, "has not arrived; nothing is known of its program"),
@@ -105,6 +110,25 @@ def test_what_stops_a_rank_is_its_class(change: dict[str, object], kind: Kind, w
     found = verdict([waits(0), elsewhere(1)._replace(**change), waits(2), waits(3)])  # type: ignore[arg-type] # as above
     assert (found.kind, found.rank) == (kind, 1)
     assert words in found.sentence
+
+
+def test_a_save_in_state_d_has_as_long_as_any_other() -> None:
+    saves = elsewhere(1, state="D", blocked=True, phase="saving")
+    assert verdict([waits(0), saves, waits(2), waits(3)]).kind is Kind.WORKING
+    endless = saves._replace(still=LONG_PHASES * saves.limit)
+    assert verdict([waits(0), endless, waits(2), waits(3)]).kind is Kind.DISK
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_waiting_rank_is_not_blamed_for_the_disk(*, blocked: bool) -> None:
+    """Rank 0 sleeps; rank 2, which waits for it, is in state D."""
+    found = verdict([elsewhere(0), waits(1), waits(2, state="D", blocked=blocked), waits(3)])
+    assert (found.kind, found.rank) == (Kind.ELSEWHERE, 0)
+
+
+def test_a_moment_in_state_d_is_no_defect_of_the_disk() -> None:
+    found = verdict([waits(0), elsewhere(1, state="D"), waits(2), waits(3)])
+    assert (found.kind, found.rank) == (Kind.ELSEWHERE, 1)
 
 
 def test_a_rank_that_waits_for_data_has_a_starved_loader() -> None:
@@ -199,6 +223,7 @@ EVIDENCE = st.builds(
     known=st.booleans(),
     beating=st.booleans(),
     working=st.booleans(),
+    blocked=st.booleans(),
     frames=FRAMES,
     groups=st.sampled_from(
         [(), (Group("0", (0, 1, 7), "default_pg"),), (Group("1", (1,)), Group("0", (2, 3)))]

@@ -91,6 +91,8 @@ class RankEvidence(NamedTuple):
     """Processors that it and its children used lately."""
     native: bool = False
     """The main thread has been in one and the same call of native code, using the processor."""
+    blocked: bool = False
+    """Its main thread was in state D whenever the agent looked during the examination."""
     kernel: str = ""
     """Function of the kernel in which the main thread waits, and the file if it is known."""
     workers: str = ""

@@ -61,6 +61,9 @@ class Examiner:
         """rank → length of its file of stacks before the signal; None: no signal was sent yet."""
         self._spies: dict[int, PySpy] = {}
 
+        self._blocked: set[int] = set()
+        """Ranks that were in state D at each look since then: a moment in it says nothing."""
+
     def begin(
         self, name: str, standings: Mapping[int, Standing], stalls: Mapping[int, Stall], now: float
     ) -> None:
@@ -74,7 +77,8 @@ class Examiner:
         self._open = dict(standings)
         self._complete = 0.0
         self._stopped.clear()
-        self._note_stopped()
+        self._blocked = set(standings)
+        self._note_states()
         try:
             self._folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for rank in standings:
@@ -100,7 +104,7 @@ class Examiner:
         folder = self._folder
         if folder is None:
             return None
-        self._note_stopped()
+        self._note_states()
         missing = [rank for rank in self._open if not folder.answer(rank).exists() and self._can_answer(rank)]
         if missing and self._signalled is None:
             if now - self._since < ANSWER_LIMIT and any(self._has_beat(rank) for rank in missing):
@@ -139,8 +143,10 @@ class Examiner:
         self._spies.clear()
         self._folder = None
 
-    def _note_stopped(self) -> None:
-        self._stopped |= {rank for rank, standing in self._open.items() if proc.state(standing.pid) == "T"}
+    def _note_states(self) -> None:
+        letters = {rank: proc.state(standing.pid) for rank, standing in self._open.items()}
+        self._stopped |= {rank for rank, letter in letters.items() if letter == "T"}
+        self._blocked &= {rank for rank, letter in letters.items() if letter == "D"}
 
     def _can_answer(self, rank: int) -> bool:
         return proc.state(self._open[rank].pid) not in ("T", "t", "gone", "Z", "")
@@ -194,6 +200,7 @@ class Examiner:
             working=rank in self._working,
             cpu=round(stall.cpu, 2),
             native=bool(frames) and frames[0].calls and _is_in_one_call(stall, beat),
+            blocked=rank in self._blocked and letter == "D",
             kernel=proc.kernel_wait(pid) if pid is not None and letter == "D" else "",
             workers=proc.workers(pid) if pid is not None else "",
             nccl="" if self._devices is None else self._devices.nccl,

@@ -32,7 +32,7 @@ def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdic
     if all(_is_frozen(ranks[rank]) for rank in living) and len(living) == len(ranks):
         return Verdict(Kind.FROZEN, None, say.frozen(len(living)), tuple(living))
     for kind, is_it in _STATES:
-        found = [rank for rank in living if is_it(ranks[rank])]
+        found = [rank for rank in living if is_it(ranks[rank], case)]
         if found:
             return _verdict(kind, found, case)
     mismatch = next((different for group in case.groups if (different := group.mismatch())), None)
@@ -41,11 +41,16 @@ def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdic
     return _by_waiting(case, living)
 
 
-_STATES: Sequence[tuple[Kind, Callable[[RankEvidence], bool]]] = (
-    (Kind.MACHINE, lambda found: found.state == UNREACHABLE),
-    (Kind.DEAD, lambda found: found.state in _DEAD),
-    (Kind.STOPPED, lambda found: found.state in _STOPPED),
-    (Kind.DISK, lambda found: found.state == "D" and not found.working),
+def _is_blocked(found: RankEvidence, case: Case) -> bool:
+    """Return whether a rank waits for a disk, and for nothing else, longer than it may."""
+    return found.blocked and not (found.working or case.waits(found.rank) or _has_time(found))
+
+
+_STATES: Sequence[tuple[Kind, Callable[[RankEvidence, Case], bool]]] = (
+    (Kind.MACHINE, lambda found, _: found.state == UNREACHABLE),
+    (Kind.DEAD, lambda found, _: found.state in _DEAD),
+    (Kind.STOPPED, lambda found, _: found.state in _STOPPED),
+    (Kind.DISK, _is_blocked),
 )
 
 

@@ -1,0 +1,85 @@
+"""Evidence on real processes that have no heartbeat."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.waiting import wait_until
+from torchdeck.agent.doctor import proc
+from torchdeck.agent.doctor.evidence import RankEvidence
+from torchdeck.agent.doctor.examiner import SECOND_LOOK, Examiner
+from torchdeck.agent.doctor.stalls import Standing
+from torchdeck.contract.layout import AttemptLayout, RunLayout
+from torchdeck.contract.run_states import RankPhase
+
+pytestmark = pytest.mark.processes
+
+# until its child has executed another program, which a FIFO prevents, posix_spawn holds its caller in state D
+BLOCKED = """
+import os, sys, time
+sys.stdin.read(1)
+read = (os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)
+os.posix_spawn("/bin/true", ["true"], {}, file_actions=[read])
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> AttemptLayout:
+    return RunLayout(tmp_path).attempt(1)
+
+
+@pytest.fixture
+def blocked(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is in state D once it has read a byte, until its FIFO is written to."""
+    os.mkfifo(tmp_path / "fifo")
+    words = [sys.executable, "-c", BLOCKED, str(tmp_path / "fifo")]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+    yield child
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def block(child: subprocess.Popen[bytes]) -> None:
+    assert child.stdin is not None
+    child.stdin.write(b"x")
+    child.stdin.flush()
+    wait_until(lambda: proc.state(child.pid) == "D", 20, "state D")
+
+
+def examined(attempt: AttemptLayout, pid: int, meanwhile: Callable[[], None] = lambda: None) -> RankEvidence:
+    """The evidence on one rank; `meanwhile` is called after the first look."""
+    standing = Standing(0, RankPhase.RUNNING, 0, 0.0, None, watched=False, pid=pid)
+    examiner = Examiner(attempt, {})
+    examiner.begin("1", {0: standing}, {}, 0.0)
+    meanwhile()
+    for look in range(1, 20):
+        now = look * SECOND_LOOK
+        examiner.looked(now)
+        found = examiner.poll({0: standing}, {}, {}, now)
+        if found is not None:
+            return found.ranks[0]
+    raise AssertionError("no evidence")
+
+
+def test_a_process_that_stays_in_state_d_is_blocked(
+    attempt: AttemptLayout, blocked: subprocess.Popen[bytes]
+) -> None:
+    block(blocked)
+    found = examined(attempt, blocked.pid)
+    assert (found.state, found.blocked) == ("D", True)
+    assert found.kernel
+
+
+def test_a_process_that_was_in_state_d_once_is_not_blocked(
+    attempt: AttemptLayout, blocked: subprocess.Popen[bytes]
+) -> None:
+    found = examined(attempt, blocked.pid, lambda: block(blocked))
+    assert (found.state, found.blocked) == ("D", False)
