@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from torchdeck.agent.doctor import proc
-from torchdeck.agent.doctor.evidence import Collective, Group, Kind, RankEvidence, Verdict
+from torchdeck.agent.doctor.evidence import Collective, Frame, Group, Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.proc import Usage
 from torchdeck.agent.doctor.stalls import Stall, StallWatch, Standing
@@ -33,6 +33,10 @@ class Pause:
     """Seconds."""
     phase: RankPhase = RankPhase.TRAINING
     """Phase of a recipe's rank; a script reports none."""
+    activity: str = ""
+    """What the stack of a script's rank shows."""
+    state: str = "S"
+    """As in proc(5)."""
     cpu: float = 0.0
     """Processors in use: of the rank itself, or of its workers."""
     workers: bool = False
@@ -43,15 +47,20 @@ class Pause:
 
 HEALTHY = {
     "evaluation": Pause(60, 500, cpu=1.0),
-    "save": Pause(40, 400, RankPhase.SAVING, moved=20 << 20),
-    "slow save": Pause(20, 110, RankPhase.SAVING),
-    "compilation": Pause(40, 300, RankPhase.COMPILING, cpu=1.0, workers=True, everyone=True),
-    "data loading": Pause(40, 500, cpu=0.7, workers=True),
+    "save": Pause(40, 400, RankPhase.SAVING, "saving", "D", moved=20 << 20),
+    "slow save": Pause(20, 110, RankPhase.SAVING, "saving"),
+    "slow save to a file system": Pause(20, 110, RankPhase.SAVING, "saving", "D"),
+    "compilation": Pause(40, 300, RankPhase.COMPILING, "compiling", cpu=1.0, workers=True, everyone=True),
+    "data loading": Pause(40, 500, activity="loading data", cpu=0.7, workers=True),
     "download": Pause(40, 300, RankPhase.LOADING, moved=1 << 20),
     "slow steps": Pause(5, 25, everyone=True),
 }
-OF_SCRIPTS = tuple(name for name in HEALTHY if name != "slow save")
-"""A script's phase is not known: a save of minutes that shows neither processor nor disk is like a hang."""
+FILES = {
+    "saving": "/torch/serialization.py",
+    "compiling": "/torch/_dynamo/eval_frame.py",
+    "loading data": "/torch/utils/data/dataloader.py",
+}
+"""Activity → where the stack shows it."""
 
 
 @dataclass
@@ -65,6 +74,7 @@ class Cluster:
     cpu: dict[int, float] = field(default_factory=lambda: dict.fromkeys(RANKS, 0.0))
     own: dict[int, float] = field(default_factory=lambda: dict.fromkeys(RANKS, 0.0))
     moved: dict[int, int] = field(default_factory=lambda: dict.fromkeys(RANKS, 0))
+    states: dict[int, str] = field(default_factory=dict)
     late: int = 0
     """Looks at which a rank was late, and all ranks were examined."""
     hangs: list[tuple[float, str, Verdict]] = field(default_factory=list)
@@ -77,6 +87,10 @@ class Cluster:
         """What proc(5) tells of a rank's processes; pids are ranks + 1."""
         rank = pid - 1
         return Usage(self.cpu[rank], self.own[rank], 1 << 30, self.moved[rank])
+
+    def state(self, pid: int | None) -> str:
+        """State of a rank's process at the last look."""
+        return self.states.get((pid or 0) - 1, "S")
 
     def train(self, seconds: int) -> None:
         """Steps of 0.5 s."""
@@ -103,6 +117,7 @@ class Cluster:
     def _look(self, name: str, pause: Pause | None, busy: tuple[int, ...], beating: float = 0.0) -> None:
         self.now += 1.0
         standings = {rank: self._standing(rank, pause, busy, beating) for rank in RANKS}
+        self.states = dict.fromkeys(busy, pause.state) if pause is not None else {}
         stalls = self.watch.look(standings, self.now)
         if any(stall.late for stall in stalls.values()):
             self.late += 1
@@ -118,6 +133,7 @@ class Cluster:
         computes = acting and pause is not None and pause.cpu > 0 and not pause.workers
         beat = RankHeartbeat(rank + 1, beating or 1 + self.now, enqueued, self.step, 1, computes=computes)
         if not self.recipe:
+            beat = beat._replace(activity=pause.activity if acting and pause is not None else "")
             return Standing(rank, RankPhase.STARTING, 0, 0.0, None, watched=False, pid=rank + 1, beat=beat)
         phase = pause.phase if acting and pause is not None else RankPhase.TRAINING
         reported = float(self.step)
@@ -128,8 +144,10 @@ class Cluster:
         calls = [Collective("0", self.step, "gloo:all_reduce", "[[8]]", "Float", done=True)]
         if busy and rank not in busy:
             calls.append(Collective("0", self.step + 1, "gloo:all_reduce", "[[8]]", "Float"))
+        state, activity = self.state(rank + 1), "" if standing.beat is None else standing.beat.activity
+        frames = (Frame(FILES[activity], 1, "save", calls=True),) if activity else ()
         return RankEvidence(
-            rank, rank + 1, "S", phase=phase, still=stall.still, limit=stall.limit, known=True, beating=True,
+            rank, rank + 1, state, blocked=state == "D", frames=frames, phase=phase, still=stall.still, limit=stall.limit, known=True, beating=True,
             working=stall.working, cpu=stall.cpu, source="rank", groups=(GROUP,), collectives=tuple(calls),
         )  # fmt: skip
 
@@ -138,13 +156,13 @@ class Cluster:
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(request.param, seed=17)
     monkeypatch.setattr(proc, "usage", made.usage)
-    monkeypatch.setattr(proc, "state", lambda _: "S")
+    monkeypatch.setattr(proc, "state", made.state)
     return made
 
 
 def test_a_healthy_day_has_no_false_alarm(cluster: Cluster) -> None:
     """24 h of long evaluations, saves, compilations, data loading, slow steps and freezes of the machine."""
-    names = tuple(HEALTHY) if cluster.recipe else OF_SCRIPTS
+    names = tuple(HEALTHY)
     cluster.pause("compilation", HEALTHY["compilation"])
     while cluster.now < DAY:
         cluster.train(cluster.random.randint(60, 600))
@@ -158,7 +176,7 @@ def test_a_healthy_day_has_no_false_alarm(cluster: Cluster) -> None:
 
 def test_a_hang_in_such_a_day_is_seen(cluster: Cluster) -> None:
     """After two hours of the same: rank 0 does nothing, and the others wait for it."""
-    names = [name for name in OF_SCRIPTS if name != "slow steps"]
+    names = [name for name in HEALTHY if name != "slow steps"]
     while cluster.now < DAY / 12:
         cluster.train(cluster.random.randint(60, 600))
         name = cluster.random.choice(names)

@@ -119,6 +119,18 @@ def test_a_save_in_state_d_has_as_long_as_any_other() -> None:
     assert verdict([waits(0), endless, waits(2), waits(3)]).kind is Kind.DISK
 
 
+@pytest.mark.parametrize(
+    "file", ["/torch/serialization.py", "/torch/distributed/checkpoint/filesystem.py", "/torch/_dynamo/x.py"]
+)
+def test_a_save_or_compilation_is_known_by_the_stack(file: str) -> None:
+    """A script reports no phase."""
+    frames = (Frame("/usr/lib/python3.11/threading.py", 1, "wait"), Frame(file, 9, "save", calls=True))
+    busy = elsewhere(1, frames=(*frames, *SAVING))
+    assert verdict([waits(0), busy, waits(2), waits(3)]).kind is Kind.WORKING
+    endless = busy._replace(still=LONG_PHASES * busy.limit)
+    assert verdict([waits(0), endless, waits(2), waits(3)]).rank == 1
+
+
 @pytest.mark.parametrize("blocked", [False, True])
 def test_a_waiting_rank_is_not_blamed_for_the_disk(*, blocked: bool) -> None:
     """Rank 0 sleeps; rank 2, which waits for it, is in state D."""

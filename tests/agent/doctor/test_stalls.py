@@ -140,6 +140,13 @@ def test_long_phases_take_longer(phase: RankPhase) -> None:
     assert not Watched().pass_(500, standing(phase=RankPhase.DONE)._replace(beat=beat)).late
 
 
+@pytest.mark.parametrize("activity", ["saving", "compiling"])
+def test_long_activities_of_a_script_take_as_long(activity: str) -> None:
+    rank = Watched()
+    assert not rank.pass_(LONG_PHASES * LIMIT - 1, silent(7, activity=activity)).late
+    assert rank.pass_(3, silent(7, activity=activity)).late
+
+
 def test_without_a_heartbeat_only_known_rhythms_are_watched() -> None:
     assert not Watched().pass_(500, standing()._replace(watched=False)).late
     assert Watched().pass_(LIMIT + 2, standing()).late

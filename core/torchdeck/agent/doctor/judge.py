@@ -8,7 +8,7 @@ from torchdeck.agent.doctor import sentences as say
 from torchdeck.agent.doctor.case import Case, activity
 from torchdeck.agent.doctor.collectives import Mismatch
 from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
-from torchdeck.agent.doctor.stalls import LONG, LONG_PHASES
+from torchdeck.agent.doctor.stalls import LONG, LONG_ACTIVITIES, LONG_PHASES
 
 WORKING_LIMIT = 20.0
 """A rank that is at work may make no progress for this many times its limit."""
@@ -79,8 +79,9 @@ def _by_waiting(case: Case, living: list[int]) -> Verdict:
 
 
 def _has_time(found: RankEvidence) -> bool:
-    """Return whether a rank is in a phase that takes long, such as a save to a slow disk."""
-    return found.phase in LONG and found.still < LONG_PHASES * found.limit
+    """Return whether a rank does what takes long, such as a save to a slow disk."""
+    takes_long = found.phase in LONG or activity(found) in LONG_ACTIVITIES
+    return takes_long and found.still < LONG_PHASES * found.limit
 
 
 def _kind_of(found: RankEvidence) -> Kind:

@@ -36,6 +36,8 @@ WORK_MEMORY = 4 << 20
 WORK_SECONDS = 8.0
 """Seconds over which these are measured."""
 LONG = frozenset((RankPhase.LOADING, RankPhase.COMPILING, RankPhase.SAVING))
+LONG_ACTIVITIES = frozenset(("saving", "compiling"))
+"""The same as the stack shows it: a script reports no phase."""
 MANY_GAPS = 50
 """Pauses between collectives that are seen before the longest of them raise the limit."""
 _SILENT = frozenset((RankPhase.STARTING, RankPhase.RUNNING))
@@ -112,7 +114,8 @@ class StallWatch:
         limit = max(min(self._hang_after, early), slow)
         if beat is not None and not beat.completed and standing.phase in _SILENT:
             limit = max(limit, min(FIRST_LIMIT, early))
-        factor = LONG_PHASES if standing.phase in LONG else 1
+        takes_long = standing.phase in LONG or (beat is not None and beat.activity in LONG_ACTIVITIES)
+        factor = LONG_PHASES if takes_long else 1
         if memory.still > limit / 3:
             memory.measure(standing, now)
         cpu, working = memory.work(standing)
