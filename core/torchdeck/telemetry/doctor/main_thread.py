@@ -22,19 +22,29 @@ _OWN_WAITING = "torchdeck/distributed/(?:group|store|exchange)/"
 """Ranks of recipes exchange small messages without a collective."""
 _COMPUTING = re.compile(
     rf"/(?:site|dist)-packages/(?!torch/distributed/)|/(?!{_OWN_WAITING})torchdeck/(?:distributed|recipes)/"
+    r"|/c[a-z2-7]{51}\.py$"
 )
+"""Files of libraries, and what torch's inductor has written into its cache."""
 _ACTIVITIES = (
     (
         "waiting",
         r"/torch/distributed/(?:distributed_c10d|c10d_logger|rendezvous|_functional_collectives)\.py$",
     ),
     ("waiting", f"/{_OWN_WAITING}"),
-    ("compiling", r"/torch/_(?:dynamo|inductor|functorch)/|/triton/|/torch/utils/cpp_extension\.py$"),
+    (
+        "compiling",
+        r"/torch/_dynamo/(?!(?:eval_frame|external_utils)\.py)"
+        r"|/torch/_inductor/(?!runtime/|cudagraph_|(?:output_code|utils)\.py)"
+        r"|/torch/_functorch/_aot_autograd/(?!runtime_wrappers|subclass_codegen|utils\.py)"
+        r"|/triton/(?:compiler|backends)/|/torch/utils/cpp_extension\.py$",
+    ),
     ("saving", r"/torch/serialization\.py$|/torch/distributed/checkpoint/|/safetensors/"),
     ("loading data", r"/torch/utils/data/"),
     ("importing", r"^<frozen importlib"),
 )
 """Activity → files of frames that show it; the innermost frame that shows one decides."""
+_RUNS_COMPILED = frozenset(("run", "runner", "__call__"))
+"""Functions of compilers that run what was compiled, as the files that are left out above do."""
 _FILES = [(activity, re.compile(files)) for activity, files in _ACTIVITIES]
 _NAMES = re.compile(
     r"(?:^|_)(?:eval|valid|test|infer|generat|sampl|score|predict|preprocess|prepar|tokeniz|download|warm|compil|save|"
@@ -68,7 +78,12 @@ def activity_of(places: list[Place]) -> str:
 def _shows(activity: str, place: Place) -> bool:
     if activity == "saving" and place.file.endswith("serialization.py"):
         return "save" in place.function
-    return True
+    return activity != "compiling" or place.function not in _RUNS_COMPILED
+
+
+def is_computing(places: list[Place]) -> bool:
+    """Return whether a stack's innermost frame is a library's, such as torch's, which does not wait."""
+    return bool(places) and bool(_COMPUTING.search(places[0].file))
 
 
 class Sample(NamedTuple):
@@ -98,8 +113,8 @@ class MainThread:
             self._progress = progress
             self._seen.clear()
         places = self._stacks.main_thread()
-        computing = bool(places) and bool(_COMPUTING.search(places[0].file))
-        self._seen.append((hash(tuple((place.file, place.line) for place in places)), computing))
+        stack = hash(tuple((place.file, place.line) for place in places))
+        self._seen.append((stack, is_computing(places)))
         different = len({stack for stack, _ in self._seen})
         return Sample(
             activity_of(places), shown_place(places), different, any(found for _, found in self._seen)
