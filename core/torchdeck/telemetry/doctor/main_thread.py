@@ -33,10 +33,12 @@ _ACTIVITIES = (
     ("waiting", f"/{_OWN_WAITING}"),
     (
         "compiling",
-        r"/torch/_dynamo/(?!(?:eval_frame|external_utils)\.py)"
-        r"|/torch/_inductor/(?!runtime/|cudagraph_|(?:output_code|utils)\.py)"
-        r"|/torch/_functorch/_aot_autograd/(?!runtime_wrappers|subclass_codegen|utils\.py)"
-        r"|/triton/(?:compiler|backends)/|/torch/utils/cpp_extension\.py$",
+        (
+            r"/torch/_dynamo/(?!(?:eval_frame|external_utils)\.py)"
+            r"|/torch/_inductor/(?!runtime/|cudagraph_|(?:output_code|utils)\.py)"
+            r"|/torch/_functorch/_aot_autograd/(?!runtime_wrappers|subclass_codegen|utils\.py)"
+            r"|/triton/(?:compiler|backends)/|/torch/utils/cpp_extension\.py$"
+        ),
     ),
     ("saving", r"/torch/serialization\.py$|/torch/distributed/checkpoint/|/safetensors/"),
     ("loading data", r"/torch/utils/data/"),
