@@ -69,6 +69,17 @@ def examined(attempt: AttemptLayout, pid: int, meanwhile: Callable[[], None] = l
     raise AssertionError("no evidence")
 
 
+def test_without_a_stack_the_kernel_tells_where_a_process_waits(attempt: AttemptLayout) -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            wait_until(lambda: "nanosleep" in proc.wait_channel(child.pid), 20, "it to sleep")
+            found = examined(attempt, child.pid)
+        finally:
+            child.kill()
+    assert (found.known, found.frames, found.blocked) == (False, (), False)
+    assert found.kernel == "hrtimer_nanosleep"
+
+
 def test_a_process_that_stays_in_state_d_is_blocked(
     attempt: AttemptLayout, blocked: subprocess.Popen[bytes]
 ) -> None:

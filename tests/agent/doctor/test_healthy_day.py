@@ -147,8 +147,9 @@ class Cluster:
         state, activity = self.state(rank + 1), "" if standing.beat is None else standing.beat.activity
         frames = (Frame(FILES[activity], 1, "save", calls=True),) if activity else ()
         return RankEvidence(
-            rank, rank + 1, state, blocked=state == "D", frames=frames, phase=phase, still=stall.still, limit=stall.limit, known=True, beating=True,
-            working=stall.working, cpu=stall.cpu, source="rank", groups=(GROUP,), collectives=tuple(calls),
+            rank, rank + 1, state, blocked=state == "D", phase=phase, still=stall.still, limit=stall.limit,
+            known=True, beating=True, working=stall.working, cpu=stall.cpu, source="rank", frames=frames,
+            groups=(GROUP,), collectives=tuple(calls),
         )  # fmt: skip
 
 

@@ -112,6 +112,21 @@ def test_what_stops_a_rank_is_its_class(change: dict[str, object], kind: Kind, w
     assert words in found.sentence
 
 
+def test_a_program_without_heartbeat_that_no_rank_waits_for() -> None:
+    """No collective is known that it should reach."""
+    silent = RankEvidence(0, pid=7, state="S", still=121.4, limit=30.0, kernel="hrtimer_nanosleep")
+    found = verdict([silent])
+    assert (found.kind, found.rank) == (Kind.ABSENT, 0)
+    assert found.sentence.startswith(
+        "Rank 0 has made no progress for 121 s; nothing is known of its program, which waits in the kernel "
+        "(hrtimer_nanosleep)."
+    )
+    two = verdict([silent, silent._replace(rank=1)])
+    assert (
+        "Ranks 0 and 1 have made no progress for 121 s; nothing is known of their programs." in two.sentence
+    )
+
+
 def test_a_save_in_state_d_has_as_long_as_any_other() -> None:
     saves = elsewhere(1, state="D", blocked=True, phase="saving")
     assert verdict([waits(0), saves, waits(2), waits(3)]).kind is Kind.WORKING

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from support.waiting import wait_until
 from torchdeck.agent.doctor import proc
-from torchdeck.agent.doctor.stalls import FIRST_LIMIT, LONG_PHASES, SLOW_STEPS, Stall, StallWatch, Standing
+from torchdeck.agent.doctor.stalls import (
+    FIRST_LIMIT,
+    LONG_PHASES,
+    SILENT_LIMIT,
+    SLOW_STEPS,
+    Stall,
+    StallWatch,
+    Standing,
+)
 from torchdeck.contract.doctor.rank_heartbeat import RankHeartbeat
 from torchdeck.contract.processes import read_stat
 from torchdeck.contract.run_states import RankPhase
@@ -148,6 +156,7 @@ def test_long_activities_of_a_script_take_as_long(activity: str) -> None:
 
 
 def test_without_a_heartbeat_only_known_rhythms_are_watched() -> None:
+    """As long as the process is not known."""
     assert not Watched().pass_(500, standing()._replace(watched=False)).late
     assert Watched().pass_(LIMIT + 2, standing()).late
 
@@ -162,6 +171,73 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
     yield child
     child.kill()
     child.wait()
+
+
+def without_heartbeat(pid: int = 1, **more: object) -> Standing:
+    """A rank that is not Python, or has `telemetry.inside = false`."""
+    return Standing(0, RankPhase.RUNNING, 0, 0.0, None, watched=False, pid=pid)._replace(**more)  # type: ignore[arg-type] # its fields
+
+
+def used(monkeypatch: pytest.MonkeyPatch) -> list[proc.Usage]:
+    """What the rank's processes have used since they began: the last of the list."""
+    uses = [proc.Usage(3.0, 3.0, 1 << 20, 1000)]
+    monkeypatch.setattr(proc, "usage", lambda _: uses[-1])
+    monkeypatch.setattr(proc, "state", lambda _: "S")
+    return uses
+
+
+@pytest.mark.parametrize("hang_after", [LIMIT, 400.0])
+def test_a_program_without_heartbeat_that_uses_nothing_is_late(
+    hang_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used(monkeypatch)
+    rank, limit = Watched(hang_after), max(hang_after, SILENT_LIMIT)
+    assert not rank.pass_(limit - 1, without_heartbeat()).late
+    found = rank.pass_(3, without_heartbeat())
+    assert (found.late, found.working) == (True, False)
+    assert limit < found.still < limit + 3
+    assert not rank.pass_(9, without_heartbeat(phase=RankPhase.DONE)).late
+
+
+@pytest.mark.parametrize("what", ["cpu", "bytes", "output", "child ended"])
+def test_whatever_it_uses_is_progress(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a little, such as the messages of a server."""
+    uses = used(monkeypatch)
+    rank, alive = Watched(), without_heartbeat()
+    for turn in range(1, 30):
+        last = uses[-1]
+        if what == "cpu":
+            uses.append(last._replace(cpu=last.cpu + 0.002 * LIMIT, own=last.own + 0.002 * LIMIT))
+        elif what == "bytes":
+            uses.append(last._replace(bytes=last.bytes + 4096))
+        elif what == "child ended":
+            uses.append(last._replace(cpu=3.0 if turn % 2 else 9.0))
+        else:
+            alive = without_heartbeat(printed=turn)
+        assert not rank.pass_(LIMIT, alive).late
+    assert rank.pass_(SILENT_LIMIT + 6, alive).late
+
+
+@pytest.mark.processes
+def test_a_real_program_that_sleeps_is_late() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            wait_until(lambda: proc.wait_channel(child.pid) == "hrtimer_nanosleep", 20, "it to sleep")
+            rank = Watched()
+            assert not rank.pass_(SILENT_LIMIT - 1, without_heartbeat(child.pid)).late
+            assert rank.pass_(3, without_heartbeat(child.pid)).late
+        finally:
+            child.kill()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("process", [SPINNING], indirect=True)
+def test_a_real_program_that_computes_is_not_late(process: subprocess.Popen[bytes]) -> None:
+    rank = Watched()
+    for _ in range(3):
+        assert not rank.pass_(SILENT_LIMIT - 10, without_heartbeat(process.pid)).late
+        begun = proc.usage(process.pid).cpu
+        wait_until(lambda since=begun: proc.usage(process.pid).cpu > since + 0.2, 30, "processor time")  # type: ignore[misc] # bound here
 
 
 @pytest.mark.processes

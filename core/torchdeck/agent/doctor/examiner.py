@@ -201,7 +201,7 @@ class Examiner:
             cpu=round(stall.cpu, 2),
             native=bool(frames) and frames[0].calls and _is_in_one_call(stall, beat),
             blocked=rank in self._blocked and letter == "D",
-            kernel=proc.kernel_wait(pid) if pid is not None and letter == "D" else "",
+            kernel=_kernel(pid, letter, is_known=bool(frames)),
             workers=proc.workers(pid) if pid is not None else "",
             nccl="" if self._devices is None else self._devices.nccl,
             **found,
@@ -223,6 +223,15 @@ class Examiner:
             return {"source": "faulthandler", "frames": from_faulthandler(text)} if text else {}
         frames = self._spies[rank].frames() if rank in self._spies else ()
         return {"source": "py-spy", "frames": frames} if frames else {}
+
+
+def _kernel(pid: int | None, letter: str, *, is_known: bool) -> str:
+    """Return where a process waits in the kernel if it is for a disk, or if no stack `is_known`."""
+    if pid is None:
+        return ""
+    if letter == "D":
+        return proc.kernel_wait(pid)
+    return "" if is_known else proc.wait_channel(pid)
 
 
 def _is_in_one_call(stall: Stall, beat: RankHeartbeat | None) -> bool:

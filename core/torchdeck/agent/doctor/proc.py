@@ -85,12 +85,18 @@ def catches(pid: int, number: int) -> bool:
 
 def kernel_wait(pid: int) -> str:
     """Return the kernel's function in which the main thread waits, and the file if it is known."""
-    function = _read(PROC / str(pid) / "wchan")
+    function = wait_channel(pid)
     words = _read(PROC / str(pid) / "syscall").split()
     file = ""
     with contextlib.suppress(OSError, ValueError, IndexError):
         file = str((PROC / str(pid) / "fd" / str(int(words[1], 16))).readlink())
-    return " of ".join(part for part in (function if function != "0" else "", file) if part)
+    return " of ".join(part for part in (function, file) if part)
+
+
+def wait_channel(pid: int) -> str:
+    """Return the kernel's function in which the main thread waits; empty if it does not, or is not known."""
+    function = _read(PROC / str(pid) / "wchan")
+    return function if function != "0" else ""
 
 
 def workers(pid: int) -> str:

@@ -55,7 +55,19 @@ def sentence(kind: Kind, blamed: Sequence[int], case: Case) -> str:
     found = case.ranks[blamed[0]]
     who = _capital(these(blamed, case))
     waiting = _waiting(blamed, case)
+    if kind is Kind.ABSENT and not found.ended:
+        return f"{who} {_unknown(blamed, found, is_awaited=bool(waiting))}{waiting}.{_remedy(kind, found)}"
     return f"{who} {_doing(kind, blamed, found)}{waiting}.{_remedy(kind, found)}"
+
+
+def _unknown(blamed: Sequence[int], found: RankEvidence, *, is_awaited: bool) -> str:
+    """Return what is known of a rank without heartbeat and stack."""
+    many = len(blamed) > 1
+    have = "have" if many else "has"
+    what = "not arrived" if is_awaited else f"made no progress for {found.still:,.0f} s"
+    its = "their programs" if many else "its program"
+    kernel = f", which waits in the kernel ({found.kernel})" if found.kernel and not many else ""
+    return f"{have} {what}; nothing is known of {its}{kernel}"
 
 
 def _doing(kind: Kind, blamed: Sequence[int], found: RankEvidence) -> str:
@@ -73,9 +85,7 @@ def _doing(kind: Kind, blamed: Sequence[int], found: RankEvidence) -> str:
         on = f" ({found.kernel})" if found.kernel else ""
         return f"{'wait' if many else 'waits'} in the kernel for a disk or a network file system{on}{at}"
     if kind is Kind.ABSENT:
-        if found.ended:
-            return f"{have} ended"
-        return f"{have} not arrived; nothing is known of {'their programs' if many else 'its program'}"
+        return f"{have} ended"
     if kind is Kind.NATIVE:
         return f"{are} in native code that does not return" + (f", called at {place}" if place else "")
     if kind is Kind.DATA:
@@ -87,6 +97,8 @@ def _doing(kind: Kind, blamed: Sequence[int], found: RankEvidence) -> str:
 def _remedy(kind: Kind, found: RankEvidence) -> str:
     if kind is Kind.STOPPED and found.state != "t":
         return f" `kill -CONT {found.pid}` lets it continue."
+    if kind is Kind.ABSENT and not found.ended:
+        return " If py-spy is installed on its node, the line of a Python program is shown."
     return f" {_REMEDIES[kind]}." if kind in _REMEDIES else ""
 
 

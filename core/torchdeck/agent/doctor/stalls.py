@@ -29,6 +29,12 @@ PAUSE = 4.0
 """Seconds without a heartbeat after which the limit begins again: the rank itself was stopped."""
 BEATING = 5.0
 """Age of the heartbeat in seconds up to which a rank still writes it."""
+SILENT_LIMIT = 120.0
+"""Seconds, at least, that a rank without heartbeat or known rhythm may neither use nor print anything."""
+SILENT_CPU, SILENT_BYTES = 0.1, 4096
+"""Seconds of processor time, and bytes read or written, up to which it has used nothing since."""
+SILENT_INTERVAL = 5.0
+"""Seconds between two looks at what it has used."""
 WORK_CPU, WORK_BYTES = 0.1, 256 * 1024
 """Processors, and bytes per second, that a rank at work uses at least."""
 WORK_MEMORY = 4 << 20
@@ -96,7 +102,8 @@ class StallWatch:
         found = {}
         for rank, standing in standings.items():
             memory = self._ranks.setdefault(rank, _RankMemory())
-            memory.take(standing, passed, flagged=self._flagged)
+            used = memory.used(standing.pid, now) if _is_silent(standing) else 0
+            memory.take(standing, used, passed, flagged=self._flagged)
             found[rank] = self._stall(standing, memory, now)
         for rank in set(self._ranks) - set(standings):
             del self._ranks[rank]
@@ -106,6 +113,21 @@ class StallWatch:
         return found
 
     def _stall(self, standing: Standing, memory: _RankMemory, now: float) -> Stall:
+        limit, beat = self._limit(standing, memory), standing.beat
+        takes_long = standing.phase in LONG or (beat is not None and beat.activity in LONG_ACTIVITIES)
+        allowed = limit * (LONG_PHASES if takes_long else 1)
+        if memory.still > limit / 3:
+            memory.measure(standing, now)
+        cpu, working = memory.work(standing)
+        letter = proc.state(standing.pid) if memory.still > limit else ""
+        watched = standing.watched if beat is None else standing.phase not in _UNWATCHED
+        if _is_silent(standing):
+            watched, allowed = True, max(allowed, SILENT_LIMIT)
+        if letter in ("T", "t"):
+            watched, allowed = True, limit  # a process that was stopped in a save will never end it
+        return Stall(memory.still, limit, watched and memory.still > allowed, working, cpu)
+
+    def _limit(self, standing: Standing, memory: _RankMemory) -> float:
         beat = standing.beat
         early = float("inf")
         if beat is not None and beat.timeout > 0:
@@ -114,16 +136,17 @@ class StallWatch:
         limit = max(min(self._hang_after, early), slow)
         if beat is not None and not beat.completed and standing.phase in _SILENT:
             limit = max(limit, min(FIRST_LIMIT, early))
-        takes_long = standing.phase in LONG or (beat is not None and beat.activity in LONG_ACTIVITIES)
-        factor = LONG_PHASES if takes_long else 1
-        if memory.still > limit / 3:
-            memory.measure(standing, now)
-        cpu, working = memory.work(standing)
-        letter = proc.state(standing.pid) if memory.still > limit else ""
-        watched = standing.watched if standing.beat is None else standing.phase not in _UNWATCHED
-        if letter in ("T", "t"):
-            watched, factor = True, 1  # a process that was stopped in a save will never end it
-        return Stall(memory.still, limit, watched and memory.still > limit * factor, working, cpu)
+        return limit
+
+
+def _is_silent(standing: Standing) -> bool:
+    """Return whether nothing but what its processes use tells that a rank makes progress."""
+    return (
+        standing.beat is None
+        and not standing.watched
+        and standing.pid is not None
+        and standing.phase not in _UNWATCHED
+    )
 
 
 class _RankMemory:
@@ -137,14 +160,32 @@ class _RankMemory:
         self._counted = 0
         self._trusted: float | None = None
         self._used: deque[tuple[float, proc.Usage]] = deque()
+        self._asked = float("-inf")
+        self._last_used: proc.Usage | None = None
+        self._uses = 0
 
-    def take(self, standing: Standing, passed: float, *, flagged: bool) -> None:
-        """Take in what a rank reports now."""
+    def used(self, pid: int | None, now: float) -> int:
+        """Return a number that changes when the process and its children have used something."""
+        if pid is not None and now - self._asked >= SILENT_INTERVAL:
+            self._asked = now
+            found, last = proc.usage(pid), self._last_used
+            # what a child used is gone with the child, which is a change, too
+            if (
+                last is None
+                or abs(found.cpu - last.cpu) >= SILENT_CPU
+                or abs(found.bytes - last.bytes) >= SILENT_BYTES
+            ):
+                self._last_used = found
+                self._uses += 1
+        return self._uses
+
+    def take(self, standing: Standing, used: int, passed: float, *, flagged: bool) -> None:
+        """Take in what a rank reports now, and a number that changes if it has used something."""
         beat = standing.beat
         collectives = beat and (beat.enqueued, beat.completed)
         # a program without collectives may wait for others that print, such as Ray's workers
         printed = 0 if beat is not None and beat.enqueued else standing.printed
-        token = (standing.phase, standing.step, standing.reported, collectives, printed)
+        token = (standing.phase, standing.step, standing.reported, collectives, printed, used)
         paused = beat is not None and self._beat > 0 and beat.monotonic - self._beat > PAUSE
         self._beat = 0.0 if beat is None else beat.monotonic
         self.still += passed
