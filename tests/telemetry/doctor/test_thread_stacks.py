@@ -7,6 +7,7 @@ import sys
 import threading
 import traceback
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,17 @@ def test_the_main_thread_is_read_as_python_sees_it() -> None:
     at = next(i for i, place in enumerate(found) if place.file == __file__)
     assert [(place.file, place.function) for place in found[at:]] == expected[: DEEPEST - at]
     assert all(place.line > 0 for place in found)
+
+
+def test_without_the_gil_no_stack_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """faulthandler would walk the frames of threads that run."""
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    stacks, main = ThreadStacks(), MainThread()
+    assert (stacks.main_thread(), stacks.all_threads(), main.all_threads()) == ([], {}, [])
+    assert main.sample(0) == ("", "", 0, False)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True)
+    assert stacks.main_thread()
+    assert main.sample(0).places == 1
 
 
 def test_all_threads_are_named_and_the_main_thread_is_first() -> None:

@@ -226,7 +226,8 @@ class _RankMemory:
             return cpu, True
         beat = standing.beat
         # a loop of the user's own lines that fills a table is at work, one that waits for a flag is not
-        varied = beat is None or beat.activity in _WORKING or abs(last.memory - first.memory) >= WORK_MEMORY
+        varied = beat is None or beat.places == 0 or beat.activity in _WORKING
+        varied = varied or abs(last.memory - first.memory) >= WORK_MEMORY
         if beat is not None and standing.age < BEATING:
             varied = varied or beat.computes or beat.places >= _MANY_PLACES
         return cpu, own >= WORK_CPU and varied

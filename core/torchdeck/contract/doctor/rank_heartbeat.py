@@ -41,7 +41,7 @@ class RankHeartbeat(NamedTuple):
     place: str = ""
     """`train.py:84 save_model`: the innermost frame of the user's own code in the main thread."""
     places: int = 0
-    """Different stacks of the main thread in the last seconds."""
+    """Different stacks of the main thread in the last seconds; 0: they cannot be read."""
     computes: bool = False
     """A library such as torch was at work in some of them."""
     signal: int = 0

@@ -94,6 +94,7 @@ class Sample(NamedTuple):
     activity: str
     place: str
     places: int
+    """0: its stack cannot be read."""
     computes: bool
 
 
@@ -115,8 +116,9 @@ class MainThread:
             self._progress = progress
             self._seen.clear()
         places = self._stacks.main_thread()
-        stack = hash(tuple((place.file, place.line) for place in places))
-        self._seen.append((stack, is_computing(places)))
+        if places:
+            stack = hash(tuple((place.file, place.line) for place in places))
+            self._seen.append((stack, is_computing(places)))
         different = len({stack for stack, _ in self._seen})
         return Sample(
             activity_of(places), shown_place(places), different, any(found for _, found in self._seen)

@@ -21,6 +21,7 @@ from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_
 from torchdeck.telemetry.doctor.gloo_workers import wait_until_idle
 from torchdeck.telemetry.doctor.main_thread import MainThread
 from torchdeck.telemetry.doctor.profiling import RankProfiler
+from torchdeck.telemetry.doctor.thread_stacks import has_gil
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
 """Programs use SIGUSR1 and SIGUSR2 themselves (Slurm's requeue, submitit); this one none that we know."""
@@ -61,7 +62,7 @@ class RankHeartbeatThread(threading.Thread):
         self._ours = True
         if not faulthandler.is_enabled():  # a crash leaves its Python line in stderr.log
             faulthandler.enable()
-        faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True)
+        faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=has_gil())
         # a fork meanwhile would copy a lock of torch that is held; no file is written under it
         os.register_at_fork(
             before=self._recorder.acquire,

@@ -2,7 +2,8 @@
 
 `faulthandler.dump_traceback` walks all threads in C and keeps the GIL. A loop over the frame objects of
 another thread (`sys._current_frames`, `f_back`) lets that thread run in between: a process on Python 3.11
-crashed in it.
+crashed in it. Without the GIL (free-threaded Python) faulthandler does not hold the threads, and no stack is
+read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 DEEPEST = 64
@@ -33,8 +35,16 @@ class Place(NamedTuple):
     """It is in a call: of a function in C, if it is the innermost frame."""
 
 
+def has_gil() -> bool:
+    """Return whether a thread that has the GIL stops all others: not on free-threaded Python."""
+    enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return enabled()
+
+
 class ThreadStacks:
-    """Reads the stacks of this process's threads: the newest 100, which is what faulthandler writes."""
+    """Reads the stacks of this process's threads: the newest 100, which is what faulthandler writes; none
+    without the GIL.
+    """
 
     def __init__(self) -> None:
         """Make the file in memory that faulthandler writes into.
@@ -56,6 +66,8 @@ class ThreadStacks:
         return parse_stacks(self._dump())
 
     def _dump(self) -> str:
+        if not has_gil():
+            return ""
         os.lseek(self._file, 0, os.SEEK_SET)
         faulthandler.dump_traceback(self._file, all_threads=True)
         length = os.lseek(self._file, 0, os.SEEK_CUR)
@@ -65,6 +77,8 @@ class ThreadStacks:
 def parse_stacks(text: str) -> dict[int, list[Place]]:
     """Return ident → frames, innermost first, of what `faulthandler.dump_traceback` has written."""
     headers = list(_HEADER.finditer(text))
+    if not headers:
+        return {}
     ends = [header.start() for header in headers[1:]] + [len(text)]
     return {
         int(header[1], 16): [
