@@ -153,6 +153,37 @@ sys.exit(7)
     process.communicate()
 
 
+def test_a_fork_does_not_wait_for_a_recorder_that_hangs(attempt: AttemptLayout) -> None:
+    """torch may wait in it for ever. A child's own forks do not wait at all."""
+    program = """
+import os, threading, time
+from torchdeck.telemetry.doctor import rank_heartbeat
+begun = threading.Event()
+def counts():
+    begun.set()
+    threading.Event().wait()
+rank_heartbeat.counts = counts
+begun.wait()
+child = os.fork()
+if not child:
+    forked = time.monotonic()
+    for _ in range(20):
+        grandchild = os.fork()
+        if not grandchild:
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) == 3
+    os._exit(4 if time.monotonic() - forked < 20 else 5)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+os._exit(7)
+"""
+    process = start(attempt, program)
+    try:
+        assert process.wait(40) == 7
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_signal_that_the_program_uses_itself_is_left_alone(attempt: AttemptLayout) -> None:
     program = f"""
 import signal, time

@@ -21,6 +21,7 @@ from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_
 from torchdeck.telemetry.doctor.gloo_workers import wait_until_idle
 from torchdeck.telemetry.doctor.main_thread import MainThread
 from torchdeck.telemetry.doctor.profiling import RankProfiler
+from torchdeck.telemetry.doctor.recorder_lock import RecorderLock
 from torchdeck.telemetry.doctor.thread_stacks import has_gil
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
@@ -53,7 +54,7 @@ class RankHeartbeatThread(threading.Thread):
         self._stacks: IO[bytes] = layout.stacks.open("ab")
         self._main = MainThread()
         self._ending = threading.Event()
-        self._recorder = threading.Lock()
+        self._recorder = RecorderLock()
         self._answered = ""
         self._enqueued = 0
         self._groups, self._timeout = 0, 0.0
@@ -63,12 +64,6 @@ class RankHeartbeatThread(threading.Thread):
         if not faulthandler.is_enabled():  # a crash leaves its Python line in stderr.log
             faulthandler.enable()
         faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=has_gil())
-        # a fork meanwhile would copy a lock of torch that is held; no file is written under it
-        os.register_at_fork(
-            before=self._recorder.acquire,
-            after_in_parent=self._recorder.release,
-            after_in_child=self._recorder.release,
-        )
         atexit.register(self.end)
 
     def run(self) -> None:
