@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import subprocess
@@ -11,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from support.waiting import wait_until
+from support.waiting import wait_for_value, wait_until
 from torchdeck.agent.doctor import proc
-from torchdeck.agent.doctor.evidence import RankEvidence
-from torchdeck.agent.doctor.examiner import SECOND_LOOK, Examiner
+from torchdeck.agent.doctor.evidence import Collective, Frame, RankEvidence
+from torchdeck.agent.doctor.examiner import SECOND_LOOK, Examined, Examiner
 from torchdeck.agent.doctor.stalls import Standing
+from torchdeck.contract.doctor.rank_heartbeat import RankHeartbeat
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.contract.run_states import RankPhase
 
@@ -54,19 +57,25 @@ def block(child: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: proc.state(child.pid) == "D", 20, "state D")
 
 
-def examined(attempt: AttemptLayout, pid: int, meanwhile: Callable[[], None] = lambda: None) -> RankEvidence:
+def examined(
+    attempt: AttemptLayout,
+    pid: int,
+    meanwhile: Callable[[], None] = lambda: None,
+    beat: RankHeartbeat | None = None,
+) -> RankEvidence:
     """The evidence on one rank; `meanwhile` is called after the first look."""
-    standing = Standing(0, RankPhase.RUNNING, 0, 0.0, None, watched=False, pid=pid)
+    standing = Standing(0, RankPhase.RUNNING, 0, 0.0, None, watched=False, pid=pid, beat=beat)
     examiner = Examiner(attempt, {})
     examiner.begin("1", {0: standing}, {}, 0.0)
     meanwhile()
-    for look in range(1, 20):
-        now = look * SECOND_LOOK
+    clock = itertools.count(1)
+
+    def polled() -> Examined | None:
+        now = next(clock) * SECOND_LOOK / 10
         examiner.looked(now)
-        found = examiner.poll({0: standing}, {}, {}, now)
-        if found is not None:
-            return found.ranks[0]
-    raise AssertionError("no evidence")
+        return examiner.poll({0: standing}, {}, {}, now)
+
+    return wait_for_value(polled, 30, "the evidence").ranks[0]
 
 
 def test_without_a_stack_the_kernel_tells_where_a_process_waits(attempt: AttemptLayout) -> None:
@@ -94,3 +103,45 @@ def test_a_process_that_was_in_state_d_once_is_not_blocked(
 ) -> None:
     found = examined(attempt, blocked.pid, lambda: block(blocked))
     assert (found.state, found.blocked) == ("D", False)
+
+
+ANSWER = {
+    "threads": [
+        {
+            "main": False,
+            "name": "worker 100",
+            "frames": [{"file": "/code/w.py", "line": 3, "function": "wait"}],
+        }
+    ],
+    "collectives": [
+        {"group": "0", "sequence": 7, "operation": "gloo:all_reduce", "shapes": "[[4]]", "types": "Float"}
+    ],
+    "groups": [],
+}
+"""Of a rank of so many threads that faulthandler leaves out the main thread."""
+CALLS = (Collective("0", 7, "gloo:all_reduce", "[[4]]", "Float"),)
+
+
+def _write(answer: Path) -> None:
+    answer.write_text(json.dumps(ANSWER))
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_an_answer_without_the_main_thread_takes_its_stack_from_py_spy(
+    attempt: AttemptLayout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, installed: bool
+) -> None:
+    """If it is installed. Another thread's stack is not taken for the main thread's."""
+    pid = os.getpid()
+    frames = [{"filename": "/code/train.py", "line": 84, "name": "save_model"}]
+    (tmp_path / "output").write_text(json.dumps([{"os_thread_id": pid, "frames": frames}]))
+    if installed:
+        program = tmp_path / "py-spy"
+        program.write_text(f"#!/bin/sh\nexec /bin/cat {tmp_path}/output\n")
+        program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = attempt.examination("1").answer(0)
+    beat = RankHeartbeat(pid, 1.0, signal=int(signal.SIGRTMIN) + 9)
+    found = examined(attempt, pid, lambda: _write(answer), beat)
+    assert found.source == ("py-spy" if installed else "rank")
+    assert found.frames == ((Frame("/code/train.py", 84, "save_model"),) if installed else ())
+    assert (found.collectives, found.known, found.beating) == (CALLS, True, True)

@@ -9,7 +9,7 @@ import pytest
 
 from support.doctor.evidence import WAITING, call, elsewhere, rank, waits
 from support.waiting import wait_until
-from torchdeck.agent.doctor.evidence import MOST_FRAMES, Frame, from_py_spy
+from torchdeck.agent.doctor.evidence import MOST_FRAMES, Frame, from_faulthandler, from_py_spy
 from torchdeck.agent.doctor.evidence_limit import fitting
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.py_spy import PySpy
@@ -64,6 +64,14 @@ def test_groups_of_many_ranks_fit_into_one_message() -> None:
 )
 def test_other_output_of_py_spy_has_no_frames(thread: dict[str, object]) -> None:
     assert from_py_spy([{"os_thread_id": 7, **thread}], 7) == ()
+
+
+def test_a_dump_that_ends_before_the_main_thread_has_no_frames_of_it() -> None:
+    """faulthandler writes 100 threads, and a line of dots if there are more."""
+    other = 'Thread 0x00007f0000000001 (most recent call first):\n  File "/code/w.py", line 3 in wait\n'
+    main = 'Current thread 0x00007f0000000000 (most recent call first):\n  File "/code/a.py", line 4 in run\n'
+    assert from_faulthandler(f"{other}...\n") == ()
+    assert from_faulthandler(f"{other}\n{main}  ...\n") == (Frame("/code/a.py", 4, "run"),)
 
 
 @pytest.mark.processes

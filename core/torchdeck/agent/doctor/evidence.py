@@ -130,7 +130,8 @@ def from_answer(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {}
     threads = value.get("threads")
-    main = threads[0] if isinstance(threads, list) and threads and isinstance(threads[0], dict) else {}
+    threads = [item for item in threads if isinstance(item, dict)] if isinstance(threads, list) else []
+    main: dict[str, Any] = next((thread for thread in threads if thread.get("main") is True), {})
     return {
         "source": "rank",
         "frames": tuple(_items(main.get("frames"), _frame))[:MOST_FRAMES],
@@ -140,9 +141,14 @@ def from_answer(value: object) -> dict[str, Any]:
 
 
 def from_faulthandler(text: str) -> tuple[Frame, ...]:
-    """Return the main thread's frames in the last dump of `text`; faulthandler writes that thread last."""
+    """Return the main thread's frames in the last dump of `text`.
+
+    faulthandler writes that thread last; of more than 100 it is left out, and a line of dots ends the dump.
+    """
     dump = text.rsplit("Current thread ", 1)[0] if text.count("Current thread ") > 1 else ""
     last = text[len(dump) :]
+    if "\n...\n" in last:
+        return ()
     found: list[Frame] = []
     for line in last.rpartition("hread 0x")[2].splitlines():
         match = _FAULTHANDLER_FRAME.match(line)

@@ -60,6 +60,8 @@ class Examiner:
         self._signalled: dict[int, int] | None = None
         """rank → length of its file of stacks before the signal; None: no signal was sent yet."""
         self._spies: dict[int, PySpy] = {}
+        self._answers: dict[int, dict[str, Any]] = {}
+        """rank → fields of its evidence, as it has answered itself; empty if the answer is damaged."""
 
         self._blocked: set[int] = set()
         """Ranks that were in state D at each look since then: a moment in it says nothing."""
@@ -78,6 +80,7 @@ class Examiner:
         self._complete = 0.0
         self._stopped.clear()
         self._blocked = set(standings)
+        self._answers.clear()
         self._note_states()
         try:
             self._folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -105,17 +108,20 @@ class Examiner:
         if folder is None:
             return None
         self._note_states()
-        missing = [rank for rank in self._open if not folder.answer(rank).exists() and self._can_answer(rank)]
-        if missing and self._signalled is None:
+        self._read_answers(folder)
+        if self._signalled is None:
+            missing = [rank for rank in self._open if rank not in self._answers and self._can_answer(rank)]
             if now - self._since < ANSWER_LIMIT and any(self._has_beat(rank) for rank in missing):
                 return None
-            self._signal(missing)
-            self._since = now
-            return None
+            # a rank of more than 100 threads, or without the GIL, answers without its main thread
+            missing += [rank for rank, answer in self._answers.items() if not answer.get("frames")]
+            if self._signal(missing):
+                self._since = now
+                return None
         spied = any(spy.running for spy in self._spies.values())
         limit = PY_SPY_LIMIT if spied else SIGNAL_LIMIT
-        signalled = self._signalled is not None and now - self._since < limit
-        if signalled or now - self._begun < SECOND_LOOK:
+        awaited = bool(self._signalled or self._spies) and now - self._since < limit
+        if awaited or now - self._begun < SECOND_LOOK:
             return None
         # a rank that was frozen until now has answered, and its new heartbeat is seen by the next look
         self._complete = self._complete or now
@@ -154,8 +160,10 @@ class Examiner:
     def _has_beat(self, rank: int) -> bool:
         return self._open[rank].beat is not None
 
-    def _signal(self, ranks: list[int]) -> None:
-        """Have faulthandler write the stacks, which needs no cooperation of Python; else run py-spy."""
+    def _signal(self, ranks: list[int]) -> bool:
+        """Have faulthandler write the stacks of ranks that have not answered, which needs no cooperation of
+        Python; else run py-spy. Return whether any stack is to come.
+        """
         self._signalled = {}
         spy = shutil.which("py-spy")
         for rank in ranks:
@@ -163,13 +171,15 @@ class Examiner:
             beat, pid = standing.beat, standing.pid
             if pid is None:
                 continue
-            if beat is not None and beat.signal and beat.pid == pid and proc.catches(pid, beat.signal):
+            takes_signal = beat is not None and beat.pid == pid and rank not in self._answers
+            if beat is not None and takes_signal and beat.signal and proc.catches(pid, beat.signal):
                 self._signalled[rank] = _length(self._attempt, rank)
                 with contextlib.suppress(OSError):
                     os.kill(pid, beat.signal)
             elif spy is not None:
                 with contextlib.suppress(OSError):
                     self._spies[rank] = PySpy(spy, pid)
+        return bool(self._signalled or self._spies)
 
     def _evidence(
         self,
@@ -183,7 +193,7 @@ class Examiner:
         rank, pid, beat = standing.rank, standing.pid, standing.beat
         stall = stall or Stall(0.0, 0.0, late=False, working=False, cpu=0.0)
         letter = proc.state(pid)
-        found = self._stack(folder, rank)
+        found = self._stack(rank)
         frames = found.get("frames", ())
         evidence = RankEvidence(
             rank,
@@ -196,7 +206,7 @@ class Examiner:
             phase=str(standing.phase),
             step=standing.step if standing.step > 0 or beat is None else None,
             known=beat is not None,
-            beating=beat is not None and (standing.age < BEATING or found.get("source") == "rank"),
+            beating=beat is not None and (standing.age < BEATING or bool(self._answers.get(rank))),
             working=rank in self._working,
             cpu=round(stall.cpu, 2),
             native=bool(frames) and frames[0].calls and _is_in_one_call(stall, beat),
@@ -213,16 +223,22 @@ class Examiner:
             print(f"evidence cannot be written: {error}", file=sys.stderr, flush=True)
         return evidence
 
-    def _stack(self, folder: ExaminationLayout, rank: int) -> dict[str, Any]:
-        with contextlib.suppress(OSError):
-            answer = read_json(folder.answer(rank), limit=_ANSWER_BYTES)
-            if answer is not None:
-                return from_answer(answer)
-        if self._signalled is not None and rank in self._signalled:
+    def _read_answers(self, folder: ExaminationLayout) -> None:
+        for rank in self._open:
+            if rank not in self._answers and folder.answer(rank).exists():
+                self._answers[rank] = {}
+                with contextlib.suppress(OSError):
+                    self._answers[rank] = from_answer(read_json(folder.answer(rank), limit=_ANSWER_BYTES))
+
+    def _stack(self, rank: int) -> dict[str, Any]:
+        answer = self._answers.get(rank, {})
+        if answer.get("frames"):
+            return answer
+        if not answer and self._signalled is not None and rank in self._signalled:
             text = _tail(self._attempt, rank, self._signalled[rank])
             return {"source": "faulthandler", "frames": from_faulthandler(text)} if text else {}
         frames = self._spies[rank].frames() if rank in self._spies else ()
-        return {"source": "py-spy", "frames": frames} if frames else {}
+        return {**answer, "source": "py-spy", "frames": frames} if frames else answer
 
 
 def _kernel(pid: int | None, letter: str, *, is_known: bool) -> str:
