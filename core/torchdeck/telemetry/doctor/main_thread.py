@@ -119,6 +119,8 @@ class MainThread:
         if places:
             stack = hash(tuple((place.file, place.line) for place in places))
             self._seen.append((stack, is_computing(places)))
+        else:
+            self._seen.clear()
         different = len({stack for stack, _ in self._seen})
         return Sample(
             activity_of(places), shown_place(places), different, any(found for _, found in self._seen)

@@ -19,6 +19,7 @@ from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports
 from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_timeout, summary, whole
 from torchdeck.telemetry.doctor.gloo_workers import wait_until_idle
+from torchdeck.telemetry.doctor.graph_captures import spare_captures
 from torchdeck.telemetry.doctor.main_thread import MainThread
 from torchdeck.telemetry.doctor.profiling import RankProfiler
 from torchdeck.telemetry.doctor.recorder_lock import RecorderLock
@@ -167,7 +168,7 @@ def _counts() -> Counts:
 
 def _whole() -> bytes:
     try:
-        return whole()
+        return whole() if spare_captures() else b""
     except _OTHER_TORCH:
         return b""
 
