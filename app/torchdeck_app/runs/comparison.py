@@ -171,6 +171,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
     return [
         ("State", *shown("state")),
         ("Step", *shown("step")),
+        ("Epoch", *shown("epoch")),
         ("Loss", *(_said(value, metric) for value in progress("loss"))),
         ("Held-out loss", *(_said(value, metric) for value in progress("heldout_loss"))),
         ("Throughput", *shown("throughput")),
@@ -180,6 +181,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
         ("Attempts", *("–" if view is None else f"{len(view.attempts):,}" for view in views)),
         ("Started", *("–" if view is None else moment(view.started) for view in views)),
         ("Took", *(_said(value, duration) for value in took)),
+        ("Time left", *shown("eta")),
     ]
 
 
