@@ -248,7 +248,7 @@ def _state_key(row: Row) -> str:
 
 STATE, NAME, LOSS = "state", "name", "loss"
 COLUMNS: Mapping[str, Column] = {
-    STATE: Column("State", "● evaluating", _state, _state_key, exact=_why),
+    STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
     NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
     LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
     "heldout": Column("Held-out", "2.3142  ", _heldout, _heldout_key, is_number=True),
