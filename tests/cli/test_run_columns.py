@@ -16,7 +16,7 @@ from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import ScriptState, write_script_state
 
-ALL = "ID NAME STATE STARTED TOOK STEP EPOCH LOSS HELD-OUT RATE LEFT".split()
+ALL = ["ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "EPOCH", "LOSS", "HELD-OUT", "RATE", "LEFT"]
 HANG = {"attempt": 1, "rank": 1, "phase": "evaluating", "step": 20, "still": 60.0, "limit": 30.0}
 
 
@@ -27,8 +27,8 @@ def add_script(home: Path, number: int, phase: str = "training") -> RunLayout:
     write_rows(layout.root, [(20, {"train_loss": 1.5, "eval_loss": 2.5})])
     rank = layout.attempt(1).rank(0)
     write_script_state(rank.script, ScriptState(20, 60, 0.754, rate=2.0))
-    beat = {"v": 1, "attempt": 1, "t": time.time()}
-    beat["ranks"] = {"0": {"phase": phase, "step": 20, "total": 60, "still": 1.0, "pid": 5}}
+    ranks = {"0": {"phase": phase, "step": 20, "total": 60, "still": 1.0, "pid": 5}}
+    beat = {"v": 1, "attempt": 1, "t": time.time(), "ranks": ranks}
     layout.node("localhost").heartbeat.write_text(json.dumps(beat))
     return layout
 
@@ -66,7 +66,8 @@ def test_columns_without_a_value_are_left_out(
 
 
 @pytest.mark.parametrize(
-    ("narrower", "missing"), [(0, set[str]()), (1, {"RATE"}), (12, {"RATE", "EPOCH"}), (100, {"RATE", "EPOCH"})]
+    ("narrower", "missing"),
+    [(0, set[str]()), (1, {"RATE"}), (12, {"RATE", "EPOCH"}), (100, {"RATE", "EPOCH"})],
 )
 def test_a_narrow_terminal_has_no_room_for_some(
     torchdeck_home: Path,

@@ -185,9 +185,12 @@ def test_logs_of_all_ranks_are_printed_without_reading_the_journals(
 ) -> None:
     """They may be long; only the number of a rank is compared with them."""
     read: list[RunLayout] = []
-    monkeypatch.setattr(
-        "torchdeck.cli.runs.logs.RunFollower", lambda layout: read.append(layout) or RunFollower(layout)
-    )
+
+    def follower(layout: RunLayout) -> RunFollower:
+        read.append(layout)
+        return RunFollower(layout)
+
+    monkeypatch.setattr("torchdeck.cli.runs.logs.RunFollower", follower)
     for words in ([], ["--tail", "1"], ["--grep", "first"]):
         assert output_of(capsys, "runs", "logs", IDS[0], *words)
     assert read == []

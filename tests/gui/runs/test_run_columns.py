@@ -24,7 +24,9 @@ def test_a_run_that_goes_on() -> None:
         entry(
             1,
             live_view(run_id(1)),
-            progress=progress(1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134, epoch=1.254),
+            progress=progress(
+                1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134, epoch=1.254
+            ),
         ),
         Note(("best",)),
     )

@@ -124,7 +124,8 @@ class Report:
 
     def saves_on_stop(self, *, saves: bool) -> None:
         """Record whether the trainer polls for the stop file now."""
-        self._change(saves_on_stop=saves)
+        if saves != self._state.saves_on_stop:  # called on every step of a loop on Accelerate
+            self._change(saves_on_stop=saves)
 
     def begin_step(self) -> None:
         """Begin to measure the time of an optimizer step."""
