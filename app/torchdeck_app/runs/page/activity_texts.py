@@ -24,7 +24,7 @@ PHASES = {
     "done": "finishing",
     "running": "running, reports no progress",
 }
-"""What ranks do in a phase; other phases are called what they are."""
+"""Text for each phase; a phase that is missing here is shown by its own name."""
 _STATES = {
     RunState.PENDING: "starting controller",
     RunState.PREPARING: "preparing devices and code",
