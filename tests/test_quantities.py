@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from torchdeck.quantities import ago, brief, duration, metric, moment, rate, size
+from torchdeck.quantities import ago, brief, duration, epochs, metric, moment, rate, size
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,15 @@ def test_sizes(count: float, text: str) -> None:
 def test_rates(value: float, text: str) -> None:
     """Decimal units."""
     assert rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0.0, "0"), (0.04213, "0.0421"), (2.0, "2"), (12.54, "12.5"), (99.96, "100"), (1240.4, "1,240")],
+)
+def test_epochs(count: float, text: str) -> None:
+    """Never with an exponent, as three digits of 1,240 would have."""
+    assert epochs(count) == text
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,11 @@ def rate(value: float) -> str:
     return f"{value:.0f}"
 
 
+def epochs(count: float) -> str:
+    """Format a number of epochs with three digits: `0.042`, `2`, `12.5`, `1,240`."""
+    return f"{count:.3g}" if count < 99.95 else f"{count:,.0f}"
+
+
 def duration(seconds: float) -> str:
     """Format seconds: `42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
     whole = round(max(0.0, seconds))

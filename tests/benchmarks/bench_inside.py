@@ -1,8 +1,8 @@
 """What the callbacks that are added inside a trainer cost, beside the same training without them.
 
-Hugging Face Trainer with steps that are all logged, and a loop on PyTorch whose optimizer steps are counted,
-on one rank: the CPU time by which a step is longer, as a share of a step of 10 ms. The fastest of many turns
-is compared, with and without in turn in one process.
+Hugging Face Trainer, Lightning and a loop on Accelerate with steps that are all logged, and a loop on
+PyTorch whose optimizer steps are counted, on one rank: the CPU time by which a step is longer, as a share of
+a step of 10 ms. The fastest of many turns is compared, with and without in turn in one process.
 Without the training programs (packaging/test.sh installs them) there are no rows.
 """
 
@@ -18,9 +18,15 @@ from support.system.trainers_python import trainers_python
 from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers import inside
 
-WORKERS = {"Hugging Face Trainer": "inside_worker.py", "loop on PyTorch": "inside_loop_worker.py"}
-TURNS, STEPS, PACE = 16, 250, 0.01
+WORKERS = {
+    "Hugging Face Trainer": "inside_worker.py",
+    "Lightning": "inside_lightning_worker.py",
+    "loop on Accelerate": "inside_accelerate_worker.py",
+    "loop on PyTorch": "inside_loop_worker.py",
+}
+TURNS, STEPS, PACE = 24, 250, 0.01
 FOLDER = Path(inside.__file__).parent
+PATHS = (FOLDER.parents[2], FOLDER / "startup", Path(__file__).parents[1])
 LIMIT = 300.0
 """Seconds."""
 
@@ -60,7 +66,7 @@ def _turns(python: str, worker: Path, folder: Path) -> list[tuple[float, float]]
             "LOCAL_RANK": "0",
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": "0",
-            "PYTHONPATH": f"{FOLDER.parents[2]}:{FOLDER / 'startup'}",
+            "PYTHONPATH": os.pathsep.join(map(str, PATHS)),
         },
         stdout=subprocess.PIPE,
         text=True,

@@ -212,7 +212,7 @@ def in_memory(work: Workload, data: Pairs, turn: Turn) -> None:
 
 def accelerate(work: Workload, data: Pairs, turn: Turn) -> None:
     """Hugging Face Accelerate, as its documentation shows it."""
-    from accelerate import Accelerator  # type: ignore[import-not-found]
+    from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
     model = work.build()

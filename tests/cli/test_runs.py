@@ -37,6 +37,7 @@ from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.inventory.file import inventory_path
 from torchdeck.quantities import duration
+from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LOST, UP, LinkState, write_links
 from torchdeck.telemetry.writer import MetricsWriter
 
@@ -177,6 +178,24 @@ def test_logs_of_a_rank_that_is_not_there(failed: RunLayout, capsys: pytest.Capt
     """Says which ranks there are."""
     assert main(["runs", "logs", IDS[0], "--rank", "2"]) == 2
     assert "ranks 0 to 1" in capsys.readouterr().err
+
+
+def test_logs_of_all_ranks_are_printed_without_reading_the_journals(
+    failed: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be long; only the number of a rank is compared with them."""
+    read: list[RunLayout] = []
+
+    def follower(layout: RunLayout) -> RunFollower:
+        read.append(layout)
+        return RunFollower(layout)
+
+    monkeypatch.setattr("torchdeck.cli.runs.logs.RunFollower", follower)
+    for words in ([], ["--tail", "1"], ["--grep", "first"]):
+        assert output_of(capsys, "runs", "logs", IDS[0], *words)
+    assert read == []
+    assert main(["runs", "logs", IDS[0], "--rank", "2"]) == 2
+    assert [layout.root for layout in read] == [failed.root]
 
 
 @pytest.mark.parametrize("command", ["show", "stacks", "logs", "attach", "stop", "resume", "delete"])

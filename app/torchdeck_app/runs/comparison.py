@@ -41,12 +41,11 @@ class CompareView(QWidget):
         self.asked_for = tuple(entry.id for entry in entries)
         self.entries = entries[:MOST]
         self._tables: list[Configuration] = []
-        left_out = len(entries) - len(self.entries)
         self._title = label(f"{len(self.entries)} runs compared", Type.HEADING)
         self._said = label("", role="secondary", wrap=True)
         self._said.setTextFormat(Qt.TextFormat.PlainText)
-        if left_out:
-            self._say(f"The first {MOST} of the selected runs; {left_out:,} more are left out.")
+        if len(entries) > MOST:
+            self._say(f"Showing the first {MOST} of {len(entries):,} selected runs.")
         names = names_of(self.entries)
         self.plots = PlotGrid(theme, self.entries[0].layout)
         self.plots.set_runs([entry.layout for entry in self.entries], names)
@@ -171,6 +170,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
     return [
         ("State", *shown("state")),
         ("Step", *shown("step")),
+        ("Epoch", *shown("epoch")),
         ("Loss", *(_said(value, metric) for value in progress("loss"))),
         ("Held-out loss", *(_said(value, metric) for value in progress("heldout_loss"))),
         ("Throughput", *shown("throughput")),
@@ -180,6 +180,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
         ("Attempts", *("–" if view is None else f"{len(view.attempts):,}" for view in views)),
         ("Started", *("–" if view is None else moment(view.started) for view in views)),
         ("Took", *(_said(value, duration) for value in took)),
+        ("Time left", *shown("eta")),
     ]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from torchdeck.quantities import ago, duration, metric, moment
+from torchdeck.quantities import ago, duration, epochs, metric, moment
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import time_left
 from torchdeck_app.runs.abilities import is_unfollowed, last_known
+from torchdeck_app.runs.page.activity_texts import PHASES
 from torchdeck_app.runs.plots.units import throughput_text
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
@@ -52,8 +53,17 @@ def look_of(entry: RunEntry) -> Look:
 
 
 def _state(row: Row, _now: float) -> str:
+    """Return `● running`, or the phase of a run that does something else than training: `● evaluating`."""
     look = look_of(row.entry)
-    return f"{look.sign} {look.word}"
+    return f"{look.sign} {_phase(row) or look.word}"
+
+
+def _phase(row: Row) -> str:
+    """Return the phase of a running run if it is not training; else empty."""
+    view, progress = row.entry.view, row.entry.progress
+    if view is None or progress is None or view.is_hung or is_unfollowed(view):
+        return ""
+    return progress.other_phase if view.state is RunState.RUNNING else ""
 
 
 def _why(row: Row, now: float) -> str:
@@ -63,6 +73,8 @@ def _why(row: Row, now: float) -> str:
         last = last_known(entry.view, now)
         why = why or (f"{last}; Attach asks its nodes" if last else entry.view.why)
     word = look_of(entry).word
+    if _phase(row) and entry.progress is not None:
+        why = why or PHASES.get(entry.progress.phase, entry.progress.phase)
     return f"{word}: {why}" if why else word
 
 
@@ -117,6 +129,15 @@ def _step(row: Row, _now: float) -> str:
         return ""
     total = row.entry.progress.total if row.entry.progress is not None else None
     return f"{step:,}" if total is None else f"{step:,} / {total:,}"
+
+
+def _epoch_key(row: Row) -> float | None:
+    return None if row.entry.progress is None else row.entry.progress.epoch
+
+
+def _epoch(row: Row, _now: float) -> str:
+    value = _epoch_key(row)
+    return "" if value is None else epochs(value)
 
 
 def _throughput(row: Row, _now: float) -> str:
@@ -232,6 +253,7 @@ COLUMNS: Mapping[str, Column] = {
     LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
     "heldout": Column("Held-out", "2.3142  ", _heldout, _heldout_key, is_number=True),
     "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),
+    "epoch": Column("Epoch", "12.5  ", _epoch, _epoch_key, is_number=True),
     "throughput": Column(
         "Throughput", "123.4k tok/s", _throughput, _throughput_key, is_number=True, exact=_throughput_exact
     ),
@@ -253,6 +275,7 @@ _MOST_WANTED_FIRST = (
     "duration",
     "throughput",
     "heldout",
+    "epoch",
     "strategy",
     "ranks",
     "tags",

@@ -14,7 +14,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.metrics.script_state import ScriptState, read_script_state
-from torchdeck.quantities import duration, rate, size
+from torchdeck.contract.run_states import RankPhase
+from torchdeck.quantities import duration, epochs, rate, size
 from torchdeck.runs.run_state import RankView
 from torchdeck.runs.view import RunView
 from torchdeck.trainers.metric_roles import HELDOUT_LOSS, LOSS, MEMORY, SAMPLES, STEP_TIME, TOKENS, Roles
@@ -52,6 +53,13 @@ class TrainingProgress:
     """Step of the loss, if it is far from `step`: metrics are still being read, or copied from a node."""
 
     @property
+    def other_phase(self) -> str:
+        """Phase other than training, such as `evaluating`; empty if it trains or reports no phase."""
+        if self.phase in ("training", "starting", "running", ""):
+            return ""
+        return "finishing" if self.phase == RankPhase.DONE else self.phase
+
+    @property
     def throughput(self) -> str:
         """`12.3k tokens/s`, or samples, or steps, whichever is counted first; empty if none is."""
         for value, what in ((self.tokens_per_s, "tokens"), (self.samples_per_s, "samples")):
@@ -83,7 +91,7 @@ class TrainingProgress:
         total = "" if self.total is None else f"/{self.total}"
         parts = [self.phase if self.step is None else f"step {self.step}{total}"]
         if self.epoch is not None:
-            parts.append(f"epoch {self.epoch:.4g}")
+            parts.append(f"epoch {epochs(self.epoch)}")
         if self.loss is not None:
             behind = "" if self.loss_step is None else f" of step {self.loss_step}"
             parts.append(f"loss {self.loss:.4f}{behind}")
@@ -97,8 +105,8 @@ class TrainingProgress:
             parts.append(f"memory {size(self.memory_bytes)}")
         if self.checkpoint_step is not None:
             parts.append(f"checkpoint {self.checkpoint_step}")
-        if self.step is not None and self.phase not in ("training", "starting", "running", ""):
-            parts.append(self.phase)
+        if self.step is not None and self.other_phase:
+            parts.append(self.other_phase)
         return parts
 
 

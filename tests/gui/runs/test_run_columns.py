@@ -8,6 +8,7 @@ import pytest
 from support.values.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_state import Hang, RunState
+from torchdeck_app.runs.comparison import end_values
 from torchdeck_app.runs.run_columns import COLUMNS, KEYS, Row, columns_for, look_of
 from torchdeck_app.runs.run_filter import GROUPS, RunFilter, counts
 
@@ -23,7 +24,9 @@ def test_a_run_that_goes_on() -> None:
         entry(
             1,
             live_view(run_id(1)),
-            progress=progress(1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134),
+            progress=progress(
+                1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134, epoch=1.254
+            ),
         ),
         Note(("best",)),
     )
@@ -34,6 +37,7 @@ def test_a_run_that_goes_on() -> None:
         "loss": "2.3142",
         "heldout": "2.5000",
         "step": "1,240 / 2,000",
+        "epoch": "1.25",
         "throughput": "12.3k tok/s",
         "eta": "2 min 14 s",
         "started": "1 min ago",
@@ -119,3 +123,51 @@ def test_a_run_that_hangs_is_marked() -> None:
     assert look_of(entry(1, live)).colour == "bad"
     assert look_of(entry(1, replace(live, state=RunState.STOPPING))).word == "stopping"
     assert look_of(entry(1, replace(over_view(run_id(1)), hangs=(hang,)))).word == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("phase", "said", "exact"),
+    [
+        ("training", "● running", "running"),
+        ("running", "● running", "running"),
+        ("evaluating", "● evaluating", "running: evaluating held-out data"),
+        ("saving", "● saving", "running: saving a checkpoint"),
+        ("done", "● finishing", "running: finishing"),
+    ],
+)
+def test_the_state_names_a_phase_other_than_training(phase: str, said: str, exact: str) -> None:
+    row = Row(entry(1, live_view(run_id(1)), progress=replace(progress(), phase=phase)), Note())
+    assert text("state", row) == said
+    found = COLUMNS["state"].exact
+    assert found is not None
+    assert found(row, NOW) == exact
+
+
+def test_a_phase_is_not_shown_instead_of_a_more_important_state() -> None:
+    """Hung, stopping, not followed, or over."""
+    live, evaluates = live_view(run_id(1)), replace(progress(), phase="evaluating")
+    hang = Hang(1, "evaluating", 3, 60.0, 30.0)
+    views = [
+        replace(live, hangs=(hang,)),
+        replace(live, state=RunState.STOPPING),
+        replace(live, followed_until=NOW - 20),
+        over_view(run_id(1)),
+    ]
+    said = [text("state", Row(entry(1, view, progress=evaluates), Note())) for view in views]
+    assert said == ["! hung", "◐ stopping", "? unknown", "✓ succeeded"]
+
+
+def test_an_epoch_has_a_column_of_numbers() -> None:
+    """Sorted by its value; a run without one has none."""
+    rows = [Row(entry(1, progress=progress(epoch=value)), Note()) for value in (0.0421, 12.0, 1240.2, None)]
+    assert [text("epoch", row) for row in rows] == ["0.0421", "12", "1,240", ""]
+    assert [COLUMNS["epoch"].key(row) for row in rows] == [0.0421, 12.0, 1240.2, None]
+
+
+def test_a_comparison_has_epoch_and_time_left() -> None:
+    """Of a run that is over, the epoch alone."""
+    live = entry(1, live_view(run_id(1)), progress=progress(eta=134.0, epoch=1.5))
+    over = entry(2, progress=progress(eta=134.0, epoch=3.0))
+    values = {row[0]: row[1:] for row in end_values([live, over, entry(3)], NOW)}
+    assert values["Epoch"] == ("1.5", "3", "–")
+    assert values["Time left"] == ("2 min 14 s", "–", "–")

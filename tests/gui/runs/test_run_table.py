@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
 from support.values.run_entries import FAILED, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.runs.run_columns import KEYS
-from torchdeck_app.runs.run_table import RunTable
+from torchdeck_app.runs.run_table import RunTable, StateDelegate
 from torchdeck_app.theme.theme import Theme
 
 LOSSES = {1: 3.0, 2: float("nan"), 3: 1.0}
@@ -155,3 +155,24 @@ def test_a_thousand_runs_are_shown_and_followed_quickly(table: RunTable) -> None
     changed = entry(1000, live_view(run_id(1000)))
     table.set_seen(RunsSeen((changed, *many[1:])))
     assert paints == [1], "only the row that changed is told"
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_the_longest_state_is_not_cut(table: RunTable, qtbot: QtBot, short: bool) -> None:
+    """`succeeded` is wider than `evaluating`; a narrow list has the symbol alone."""
+    evaluates = progress(loss=1.0, epoch=1.5)
+    live = entry(2, live_view(run_id(2)), progress=replace(evaluates, phase="evaluating"))
+    table.set_seen(RunsSeen((live, entry(1, progress=evaluates))))
+    table.resize(360 if short else 1500, 400)
+    qtbot.waitUntil(lambda: table.list.isColumnHidden(KEYS.index("epoch")) == short)
+    option = QStyleOptionViewItem()
+    shown = []
+    for row in range(2):
+        index = table.arranged.index(row, KEYS.index("state"))
+        option.rect = table.list.visualRect(index)
+        option.fontMetrics = table.list.fontMetrics()
+        delegate = table.list.itemDelegateForIndex(index)
+        assert isinstance(delegate, StateDelegate)
+        delegate.initStyleOption(option, index)
+        shown.append(option.text)
+    assert shown == (["●", "✓"] if short else ["● evaluating", "✓ succeeded"])

@@ -351,6 +351,21 @@ def test_several_selected_runs_are_compared(qtbot: QtBot, opened: Opened, tmp_pa
     assert values["Strategy"] == ("fsdp", "ddp")
 
 
+def test_a_comparison_says_how_many_of_the_selected_runs_it_shows(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    for number in range(1, 10):
+        add_run(tmp_path, number)
+    place = opened(tmp_path)
+    qtbot.waitUntil(lambda: len(place.table.model.entries) == 9)
+    place.table.list.selectAll()
+    qtbot.waitUntil(lambda: place.shown.comparison is not None)
+    comparison = place.shown.comparison
+    assert comparison is not None
+    assert comparison._said.text() == "Showing the first 8 of 9 selected runs."
+    assert comparison._title.text() == "8 runs compared"
+
+
 def test_tags_and_notes_are_kept_beside_the_runs(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
     add_run(tmp_path, 1)
     place = opened(tmp_path)

@@ -16,6 +16,12 @@ from torchdeck.trainers.inside.accelerate_loop import Loop
 from torchdeck.trainers.inside.report import Report
 
 
+@pytest.fixture(autouse=True)
+def _each_step_looks_for_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were a real step, which takes longer than these."""
+    monkeypatch.setattr("torchdeck.trainers.inside.stop_agreement.LOOK_INTERVAL", 0.0)
+
+
 class Program:
     """What a program calls; its Accelerator writes one file per checkpoint.
 

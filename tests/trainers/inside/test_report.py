@@ -1,5 +1,6 @@
 """A callback that fails is off, and says so; the others continue."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.rank_layout import RankLayout
+from torchdeck.metrics import RunMetrics
 from torchdeck.trainers.inside.report import Report
 
 
@@ -55,3 +57,27 @@ def test_a_trainer_reports_unless_another_one_does(rank: RankLayout) -> None:
     assert report.claims("DeepSpeed", over=("Accelerate",))
     assert not report.claims("Accelerate")
     assert read_inside_state(rank.inside) == InsideState(trainer="DeepSpeed")
+
+
+class Tensor:
+    """A number as frameworks have them."""
+
+    requires_grad = False
+
+    def __float__(self) -> float:
+        return 0.5
+
+
+def test_the_numbers_among_logged_values_are_recorded(rank: RankLayout) -> None:
+    """Whatever their type; a row of texts alone is none."""
+    report = Report(rank)
+    values = {"loss": 1 / 3, "steps": 7, "scale": Tensor(), "nan": math.nan, "name": "a", "list": [1.0]}
+    report.metrics(values, 4)
+    report.metrics({"name": "b"}, 5)
+    metrics = RunMetrics(rank.root.parents[3])
+    metrics.refresh()
+    found = {name: metrics.latest(name, 0) for name in metrics.names()}
+    assert {name: row.value for name, row in found.items() if row} == pytest.approx(
+        {"loss": 1 / 3, "steps": 7.0, "scale": 0.5, "nan": math.nan}, rel=0, abs=0, nan_ok=True
+    )
+    assert {row.step for row in found.values() if row} == {4}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchdeck.contract.plan.launch_plan import WATCHED
-from torchdeck.quantities import duration, size
+from torchdeck.quantities import duration, epochs, size
 from torchdeck.runs import reasons
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.run_state import RankView, RunState
@@ -14,7 +14,7 @@ from torchdeck.runs.training_progress import TrainingProgress, time_left
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.plots.units import throughput_text
 
-_PHASES = {
+PHASES = {
     "": "starting",
     "saving": "saving a checkpoint",
     "evaluating": "evaluating held-out data",
@@ -24,6 +24,7 @@ _PHASES = {
     "done": "finishing",
     "running": "running, reports no progress",
 }
+"""Text for each phase; a phase that is missing here is shown by its own name."""
 _STATES = {
     RunState.PENDING: "starting controller",
     RunState.PREPARING: "preparing devices and code",
@@ -60,7 +61,7 @@ def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
     if not ranks:
         return f"starting {world_size or ''} rank{'' if world_size == 1 else 's'}".replace("  ", " ")
     phase, many = Counter(rank.phase for rank in ranks).most_common(1)[0]
-    words = _PHASES.get(phase, phase)
+    words = PHASES.get(phase, phase)
     total = max(world_size or 0, len(ranks))
     return words if many == total else f"{words} ({many} of {total} ranks)"
 
@@ -69,7 +70,7 @@ def rank_lines(view: RunView, limit: int = 32) -> str:
     """Return each rank's phase, step and memory, one per line, for a tooltip."""
     lines = []
     for rank in view.ranks[:limit]:
-        parts = [f"rank {rank.rank}: {_PHASES.get(rank.phase, rank.phase)}"]
+        parts = [f"rank {rank.rank}: {PHASES.get(rank.phase, rank.phase)}"]
         parts += [] if rank.step is None else [f"step {rank.step:,}"]
         parts += [] if rank.still is None or rank.still < 2 else [f"no progress for {duration(rank.still)}"]
         parts += [] if rank.rss_bytes is None else [size(rank.rss_bytes)]
@@ -90,7 +91,7 @@ def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
         last = "" if view.followed_until is None else "last seen "
         parts.append(f"{last}step {progress.step:,}{total}")
     if progress is not None and progress.epoch is not None:
-        parts.append(f"epoch {progress.epoch:.3g}")
+        parts.append(f"epoch {epochs(progress.epoch)}")
     trains = view.followed_until is None and view.state is RunState.RUNNING
     if progress is not None and progress.eta is not None and trains:
         parts.append(f"{time_left(progress.eta)} left")

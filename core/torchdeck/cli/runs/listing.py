@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -14,17 +17,33 @@ from torchdeck.cli.runs.chosen_run import registry, says_what_is_wrong, whole_nu
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
-from torchdeck.quantities import duration, metric, moment
+from torchdeck.quantities import duration, epochs, metric, moment
 from torchdeck.runs import reasons
 from torchdeck.runs.registry import UnreadableRun
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress, script_state, time_left
 from torchdeck.runs.view import RunView
 
-HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "LOSS", "HELD-OUT", "LEFT")
+HEADINGS = (
+    "ID",
+    "NAME",
+    "STATE",
+    "STARTED",
+    "TOOK",
+    "STEP",
+    "EPOCH",
+    "LOSS",
+    "HELD-OUT",
+    "RATE",
+    "LEFT",
+)
+OPTIONAL = ("HELD-OUT", "EPOCH", "RATE")
+"""Columns that are shown only if a run has a value there."""
+SHORTENING = ("RATE", "EPOCH")
+"""Columns that are left out of a terminal that is too narrow for all, in this order."""
+GAP = "  "
 WITH_LOSS = 100
 """Newest runs whose metrics are read although they are over."""
-HELDOUT = HEADINGS.index("HELD-OUT")
 UNREADABLE = "UNREADABLE"
 STATES = (*(state.value for state in RunState), UNREADABLE)
 HUNG = ", hung"
@@ -71,12 +90,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             print("there are no runs yet; `torchdeck init` writes a first run.toml")
         return 0
-    cells = [_cells(item, progress.get(item.id)) for item in found]
-    shown = [column for column in range(len(HEADINGS)) if column != HELDOUT or _any_in(cells, column)]
-    rows = [[row[column] for column in shown] for row in (HEADINGS, *cells)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for text in _table([_cells(item, progress.get(item.id)) for item in found], _room()):
+        print(text)
     now = time.time()
     for item in found:
         if isinstance(item, RunView) and item.followed_until is not None:
@@ -85,8 +100,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _any_in(cells: Sequence[Sequence[str]], column: int) -> bool:
-    return any(row[column].strip("-") for row in cells)
+def _room() -> int | None:
+    """Return the characters of a line; None without a limit: a file or pipe takes lines of any length."""
+    limited = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if limited else None
+
+
+def _table(cells: Sequence[Sequence[str]], room: int | None) -> list[str]:
+    """Return the heading and one line per run, with the optional columns that have values and fit.
+
+    Args:
+        cells: one text per heading for each run.
+        room: characters of a line; None: no limit.
+    """
+    columns = {
+        heading: [heading, *texts]
+        for heading, texts in zip(HEADINGS, zip(*cells, strict=True), strict=True)
+        if heading not in OPTIONAL or any(text.strip("-") for text in texts)
+    }
+    widths = {heading: max(map(len, texts)) for heading, texts in columns.items()}
+    for heading in SHORTENING:
+        if room is not None and sum(widths.values()) + len(GAP) * (len(widths) - 1) > room:
+            widths.pop(heading, None)
+    shown = [[text.ljust(width) for text in columns[heading]] for heading, width in widths.items()]
+    return [GAP.join(row).rstrip() for row in zip(*shown, strict=True)]
 
 
 def _state(item: RunView | UnreadableRun) -> str:
@@ -133,17 +170,34 @@ def _row(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> di
 
 def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> tuple[str, ...]:
     if isinstance(item, UnreadableRun):
-        return item.id, "-", UNREADABLE, item.why, "", "", "", "", ""
-    took = _took(item)
+        return (item.id, "-", UNREADABLE, item.why, *("" for _ in HEADINGS[4:]))
     step = _step(item, progress)
-    total = "" if progress is None or progress.total is None else f"/{progress.total}"
-    shown = "-" if step is None else f"{step}{total}"
-    loss = "-" if progress is None or progress.loss is None else metric(progress.loss)
-    heldout = "-" if progress is None or progress.heldout_loss is None else metric(progress.heldout_loss)
-    left = "-" if progress is None or progress.eta is None else time_left(progress.eta)
-    hung = HUNG if item.is_hung else ""
-    state = f"{item.state_word}{hung}{'' if item.followed_until is None else UNFOLLOWED}"
-    return item.id, item.name, state, moment(item.started), took, shown, loss, heldout, left
+    known = TrainingProgress("", step, None) if progress is None else progress
+    total = "" if known.total is None else f"/{known.total}"
+    followed = item.followed_until is None
+    return (
+        item.id,
+        item.name,
+        _state_text(item, known),
+        moment(item.started),
+        _took(item),
+        "-" if step is None else f"{step}{total}",
+        "-" if known.epoch is None else epochs(known.epoch),
+        "-" if known.loss is None else metric(known.loss),
+        "-" if known.heldout_loss is None else metric(known.heldout_loss),
+        (known.throughput if followed else "") or "-",
+        "-" if known.eta is None or not followed else time_left(known.eta),
+    )
+
+
+def _state_text(item: RunView, progress: TrainingProgress) -> str:
+    """Return `RUNNING`, `RUNNING, evaluating`, `RUNNING, hung` or, as of the last report, `RUNNING?`."""
+    if item.followed_until is not None:
+        return f"{item.state_word}{HUNG if item.is_hung else ''}{UNFOLLOWED}"
+    if item.is_hung:
+        return f"{item.state_word}{HUNG}"
+    phase = "" if item.is_over else progress.other_phase
+    return f"{item.state_word}, {phase}" if phase and phase != item.state.lower() else item.state_word
 
 
 def _took(item: RunView) -> str:

@@ -91,8 +91,10 @@ def _follow(layout: RunLayout, output: OutputFollower, chosen: _Chosen) -> None:
 
 
 def _no_such_rank(layout: RunLayout, rank: int | None) -> str | None:
+    if rank is None:
+        return None  # the journals need not be read
     world_size = RunFollower(layout).refresh().world_size
-    if rank is None or world_size is None or 0 <= rank < world_size:
+    if world_size is None or 0 <= rank < world_size:
         return None
     return f"there is no rank {rank}: the run has ranks 0 to {world_size - 1}"
 

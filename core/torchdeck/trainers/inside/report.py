@@ -124,7 +124,8 @@ class Report:
 
     def saves_on_stop(self, *, saves: bool) -> None:
         """Record whether the trainer polls for the stop file now."""
-        self._change(saves_on_stop=saves)
+        if saves != self._state.saves_on_stop:  # called on every step of a loop on Accelerate
+            self._change(saves_on_stop=saves)
 
     def begin_step(self) -> None:
         """Begin to measure the time of an optimizer step."""
@@ -152,10 +153,8 @@ class Report:
 
     def metrics(self, values: Mapping[str, Any], step: int) -> None:
         """Record those values that are numbers, at full precision."""
-        numbers = {}
-        for name, value in values.items():
-            with contextlib.suppress(Exception):  # texts, lists, histograms
-                numbers[name] = as_float(value)
+        found = ((name, _number(value)) for name, value in values.items())
+        numbers = {name: number for name, number in found if number is not None}
         if numbers:
             self._metrics.log(numbers, step=int(step))
 
@@ -173,3 +172,13 @@ class Report:
     def _switch_off(self) -> None:
         """In a forked child, such as a data loader's worker: only the rank itself reports."""
         self._is_forked = True
+
+
+def _number(value: Any) -> float | None:
+    """Return a number as a float; None for texts, lists and histograms."""
+    if value.__class__ is float:  # nearly all are, and this is called for each value of each step
+        return value
+    try:
+        return as_float(value)
+    except Exception:  # noqa: BLE001 - a foreign __float__ may raise anything
+        return None

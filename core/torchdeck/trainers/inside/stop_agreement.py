@@ -8,6 +8,7 @@ down the next step. No rank can have passed it, because each step has a collecti
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 
 ASK_INTERVAL = 0.5
 """Seconds between looks at the store of a rank that has not heard of a stop."""
+LOOK_INTERVAL = 0.05
+"""Seconds between two looks for the stop file: steps may be shorter, and a look at a network drive longer."""
 PATIENCE = 1.0
 """Most seconds that rank 0 waits for acknowledgements at the end of a step; at most a tenth of the step."""
-
 SAVE_LIMIT = 600.0
 """Seconds that a rank waits for others that still save; a run's `launch.stop_grace` usually ends before."""
 
@@ -40,6 +42,8 @@ class StopAgreement:
         self._key = f"torchdeck/stop/{name}"
         self.is_decided = False
         self._heard = False
+        self._is_requested = False
+        self._looked = -math.inf
         self._known_group: _Group | None = None
         self._had_group = False
         self._asked = self._ended = time.monotonic()
@@ -49,9 +53,9 @@ class StopAgreement:
         if self._stop_file is None:
             return False
         group = self._group()
-        if group is None:
-            return self._stop_file.exists()
         now = time.monotonic()
+        if group is None:
+            return self._look(self._stop_file, now)
         length, self._ended = now - self._ended, now
         if not self._heard and not self._hears(group, now):
             return False
@@ -80,10 +84,17 @@ class StopAgreement:
             self._known_group = _process_group() if self._had_group else None
         return self._known_group
 
+    def _look(self, stop_file: Path, now: float) -> bool:
+        """Return whether a stop is requested, as of the last look."""
+        if not self._is_requested and now - self._looked >= LOOK_INTERVAL:
+            self._looked = now
+            self._is_requested = stop_file.exists()
+        return self._is_requested
+
     def _hears(self, group: _Group, now: float) -> bool:
         """Return whether a stop is requested, and acknowledge it."""
         if group.rank == 0:
-            self._heard = self._stop_file is not None and self._stop_file.exists()
+            self._heard = self._stop_file is not None and self._look(self._stop_file, now)
             if self._heard:
                 group.store.set(f"{self._key}/asked", "1")
         elif now - self._asked >= ASK_INTERVAL:
