@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torchdeck.agent.doctor import proc
 from torchdeck.agent.doctor.evidence import RankEvidence, from_answer, from_faulthandler
 from torchdeck.agent.doctor.evidence_limit import fitting, plain
-from torchdeck.agent.doctor.node_gpus import DeviceEvidence
+from torchdeck.agent.doctor.node.gpus import DeviceEvidence
 from torchdeck.agent.doctor.py_spy import LIMIT as PY_SPY_LIMIT
 from torchdeck.agent.doctor.py_spy import PySpy
 from torchdeck.agent.doctor.stalls import BEATING, Stall, Standing
@@ -85,7 +85,8 @@ class Examiner:
             if standings:
                 first = min(standings)
                 ras = self._folder.nccl_ras(first)
-                self._devices = DeviceEvidence(self._folder.gpus(first), ras, self._environ)
+                pids = [standing.pid for standing in standings.values() if standing.pid is not None]
+                self._devices = DeviceEvidence(self._folder.gpus(first), ras, pids, self._environ)
         except OSError as error:  # a full disk: the verdict is made of what /proc tells
             print(f"stacks cannot be asked for: {error}", file=sys.stderr, flush=True)
 
