@@ -14,6 +14,7 @@ from torchdeck.agent.doctor import proc
 from torchdeck.agent.doctor.evidence import RankEvidence, from_answer, from_faulthandler
 from torchdeck.agent.doctor.evidence_limit import fitting, plain
 from torchdeck.agent.doctor.node.gpus import DeviceEvidence
+from torchdeck.agent.doctor.node.interfaces import InterfaceEvidence
 from torchdeck.agent.doctor.py_spy import LIMIT as PY_SPY_LIMIT
 from torchdeck.agent.doctor.py_spy import PySpy
 from torchdeck.agent.doctor.stalls import BEATING, Stall, Standing
@@ -56,6 +57,8 @@ class Examiner:
         self._stopped: set[int] = set()
         """Ranks that were seen stopped since the examination began: one that continues begins a new limit."""
         self._devices: DeviceEvidence | None = None
+        self._interfaces = InterfaceEvidence()
+        self._faults = ""
         self._begun = self._since = self._complete = self._looked = 0.0
         self._signalled: dict[int, int] | None = None
         """rank → length of its file of stacks before the signal; None: no signal was sent yet."""
@@ -73,6 +76,7 @@ class Examiner:
         self._folder = self._attempt.examination(name)
         self._open = dict(standings)
         self._complete = 0.0
+        self._interfaces.begin()
         self._stopped.clear()
         self._note_stopped()
         try:
@@ -119,6 +123,7 @@ class Examiner:
         if self._looked <= self._complete:
             return None
         passed, self._folder = now - self._begun, None
+        self._faults = self._interfaces.end(folder.interfaces(min(self._open))) if self._open else ""
         found = tuple(
             self._evidence(
                 folder, standings.get(rank, standing), stalls.get(rank), passed, ended=rank in exits
@@ -198,6 +203,7 @@ class Examiner:
             kernel=proc.kernel_wait(pid) if pid is not None and letter == "D" else "",
             workers=proc.workers(pid) if pid is not None else "",
             nccl="" if self._devices is None else self._devices.nccl,
+            interfaces=self._faults,
             **found,
         )
         value = {"v": FORMAT_VERSION, **plain(evidence)}
