@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from support.doctor.evidence import waits
 from torchdeck.agent.doctor.evidence import Kind
 from torchdeck.agent.doctor.examiner import Examiner
 from torchdeck.agent.doctor.judge import judge
-from torchdeck.agent.doctor.node.interfaces import InterfaceEvidence, faults, read_counters
+from torchdeck.agent.doctor.node import interfaces
+from torchdeck.agent.doctor.node.interfaces import MOST, InterfaceEvidence, faults, read_counters
 from torchdeck.agent.doctor.stalls import Standing
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import AttemptLayout
@@ -54,6 +56,42 @@ def test_counters_are_read_by_interface(tmp_path: Path) -> None:
     assert set(found) == {"eth1", "mlx5_0/1"}
     assert (found["eth1"]["rx_errors"], found["eth1"]["rx_dropped"], found["eth1"]["carrier"]) == (3, 7, 1)
     assert (found["mlx5_0/1"]["port_xmit_wait"], found["mlx5_0/1"]["carrier"]) == (12, 1)
+
+
+def test_hardware_comes_first_among_many_interfaces(tmp_path: Path) -> None:
+    """A node of Kubernetes has hundreds."""
+    for number in range(MOST + 6):
+        interface(tmp_path, f"cali{number:03}")
+    interface(tmp_path, "eth0")
+    (tmp_path / "net" / "eth0" / "device").mkdir()
+    found = read_counters(tmp_path)
+    assert len(found) == MOST
+    assert "eth0" in found
+
+
+def test_an_adapter_that_does_not_answer_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it asked again while it is silent; what was read before is written."""
+    interface(tmp_path, "eth1")
+    evidence = InterfaceEvidence(tmp_path)
+    answers, asked = threading.Event(), []
+
+    def silent(root: Path) -> dict[str, dict[str, int]]:
+        asked.append(root)
+        answers.wait(60)
+        return {}
+
+    monkeypatch.setattr(interfaces, "read_counters", silent)
+    monkeypatch.setattr(interfaces, "LIMIT", 0.01)
+    try:
+        evidence.begin()
+        assert evidence.end(tmp_path / "0.interfaces.json") == ""
+    finally:
+        answers.set()
+    assert len(asked) == 1
+    samples = read_json(tmp_path / "0.interfaces.json")["samples"]
+    assert [set(sample["interfaces"]) for sample in samples] == [{"eth1"}, set(), set()]
 
 
 def test_a_machine_without_such_folders_has_no_counters(tmp_path: Path) -> None:

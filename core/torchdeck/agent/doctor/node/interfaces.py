@@ -7,6 +7,7 @@ Sources: Linux's `Documentation/ABI/testing/sysfs-class-net`, `sysfs-class-net-s
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ SYS = Path("/sys/class")
 MOST = 64
 """Interfaces that are read."""
 TEXT_LIMIT = 300
+LIMIT = 0.5
+"""Seconds to wait for a sample."""
 _STATISTICS = (
     "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors",
 )  # fmt: skip
@@ -40,20 +43,24 @@ Counters = dict[str, dict[str, int]]
 
 
 def read_counters(root: Path = SYS) -> Counters:
-    """Return the counters of all interfaces but loopback and ports of bridges, as far as they can be read."""
+    """Return the counters of all interfaces but loopback and ports of bridges, as far as they can be read.
+
+    The first `MOST`: those of hardware come before those of containers.
+    """
     found: Counters = {}
-    for folder in _folders(root / "net"):
-        if folder.name != "lo" and not (folder / "brport").exists():
+    interfaces = [folder for folder in _folders(root / "net") if folder.name != "lo"]
+    for folder in sorted(interfaces, key=lambda folder: not (folder / "device").exists())[:MOST]:
+        if not (folder / "brport").exists():
             counters = _numbers(folder / "statistics", _STATISTICS) | _numbers(folder, (_LOST,))
             # EINVAL if the interface is down
             found[folder.name] = counters | {_CARRIER: _numbers(folder, (_CARRIER,)).get(_CARRIER, 0)}
-    for device in _folders(root / "infiniband"):
+    for device in _folders(root / "infiniband")[:MOST]:
         for port in _folders(device / "ports"):
-            active = "ACTIVE" in _text(port / "state")
+            active = int("ACTIVE" in _text(port / "state"))
             found[f"{device.name}/{port.name}"] = _numbers(port / "counters", _PORT_COUNTERS) | {
-                _CARRIER: int(active)
+                _CARRIER: active
             }
-    return dict(list(found.items())[:MOST])
+    return found
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -101,16 +108,30 @@ def _changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
 
 
 class InterfaceEvidence:
-    """Counters when the attempt began, when an examination begins, and at its end."""
+    """Counters when the attempt began, when an examination begins, and at its end.
+
+    They are read in threads: an adapter in trouble may not answer.
+    """
 
     def __init__(self, root: Path = SYS) -> None:
         """Read them for the first time."""
         self._root = root
+        self._reading: threading.Thread | None = None
         self._first = self._sample("attempt")
         self._begun = self._first
 
     def _sample(self, when: str) -> dict[str, Any]:
-        return {"when": when, "t": time.time(), "interfaces": read_counters(self._root)}
+        """Return a sample; its interfaces come later, or never, if reading takes long."""
+        sample: dict[str, Any] = {"when": when, "t": time.time(), "interfaces": {}}
+
+        def read() -> None:
+            sample["interfaces"] = read_counters(self._root)
+
+        if self._reading is None or not self._reading.is_alive():
+            self._reading = threading.Thread(target=read, name="counters of interfaces", daemon=True)
+            self._reading.start()
+            self._reading.join(LIMIT)
+        return sample
 
     def begin(self) -> None:
         """Read them as an examination begins."""
