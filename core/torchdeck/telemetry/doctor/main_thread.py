@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from torchdeck.contract.doctor.rank_heartbeat import INTERVAL
 from torchdeck.telemetry.doctor.thread_stacks import Place, ThreadStacks
 
 WINDOW = 20
@@ -18,7 +19,7 @@ WINDOW = 20
 SHARE = 0.002
 """Share of the time that samples may take; faulthandler keeps the program from running meanwhile."""
 FEWEST = 8
-"""Samples at one place after which the main thread counts as being there all the time."""
+"""Samples after which the main thread counts as being at one place all the time, if they are far apart."""
 _LIBRARY = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/"
     r"|/torchdeck/(?:agent|contract|data|distributed|environment|integrations|recipes|telemetry|tracing|trainers)/"
@@ -83,7 +84,6 @@ class Sample(NamedTuple):
     activity: str
     place: str
     places: int
-    """Different stacks; 0: too few samples to know that there is only one."""
     computes: bool
 
 
@@ -108,6 +108,8 @@ class MainThread:
 
         It takes 1 to 2 ms with ten threads, for the many small writes of faulthandler.
 
+        As long as samples are few and far between, two places are assumed.
+
         Args:
             progress: a number; stacks of a time before it changed last do not count.
         """
@@ -115,9 +117,11 @@ class MainThread:
             return self._last
         begun = self._spent()
         found = self._sampled(progress)
-        few = found.places == 1 and len(self._seen) < FEWEST
-        self._last = found._replace(places=0) if few else found
-        self._next = self._clock() + (self._spent() - begun) / SHARE
+        pause = (self._spent() - begun) / SHARE
+        sparse = pause > INTERVAL
+        unsure = sparse and found.places == 1 and len(self._seen) < FEWEST
+        self._last = found._replace(places=2) if unsure else found
+        self._next = self._clock() + pause if sparse else 0.0
         return self._last
 
     def _sampled(self, progress: int) -> Sample:
