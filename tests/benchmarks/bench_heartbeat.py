@@ -1,47 +1,89 @@
-"""Costs of a rank's heartbeat and of its reports on collectives, next to the same training without them.
+"""Costs of the flight recorder, of a rank's heartbeat and of its reports on collectives.
 
-Two ranks on gloo with three process groups and a full flight recorder write heartbeats from a deep stack. All
-CPU time of a heartbeat is counted as time by which the steps of one second are longer: the thread holds
-Python's lock.
+Two ranks on gloo with three process groups and a full flight recorder time their steps, next to few and
+to many Python threads: without either; with the recorder alone, in other processes in turns, as it is chosen
+when a process starts; and with recorder and heartbeat, in turns in one process. A report on arrivals is rare
+and long, so it is timed on its own: the time to read the recorder counts, as that stops the program.
 """
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from benchmarks.rows import Row
-from torchdeck.contract.doctor.rank_heartbeat import INTERVAL
 
-WORKER = Path(__file__).with_name("heartbeat_worker.py")
-LIMIT = 120.0
-"""Seconds."""
+HERE = Path(__file__).parent
+LIMIT = 300.0
+"""Seconds of one process."""
+THREADS = (2, 60)
+PROCESSES = 3
+"""Pairs of processes with and without recorder, for each number of threads."""
+BLOCKS, BLOCK = 4, 8.0
+"""Pairs of blocks of steps in a process, and the seconds of a block."""
+GOAL = 1.005
 
 
 def run() -> list[Row]:
-    """Return seconds of steps with heartbeats over those without."""
+    """Return seconds of steps with recorder and heartbeat over those without."""
+    rows = [row for threads in THREADS for row in _steps(threads)]
+    reports = float(_ranks("heartbeat_worker.py", []))
+    return [*rows, Row("reports on arrivals at collectives", 100 * reports, "% of the time")]
+
+
+def _steps(threads: int) -> list[Row]:
+    plains, recorded, recorders, beats = [], [], [], []
+    for number in range(PROCESSES):
+        modes = ("plain", "beats")[:: 1 if number % 2 else -1]
+        found = {mode: _blocks(threads, mode) for mode in modes}
+        plains.append(statistics.mean(found["plain"]["without"]))
+        recorded.append(statistics.mean(found["beats"]["without"]))
+        recorders.append(recorded[-1] / plains[-1])
+        pairs = zip(found["beats"]["with"], found["beats"]["without"], strict=True)
+        beats += [with_beats / without for with_beats, without in pairs]
+    print(f"{threads} threads: recorder {_spread(recorders)}, heartbeat {_spread(beats)}", file=sys.stderr)
+    recorder, beat = statistics.median(recorders), statistics.median(beats)
+    plain, alone = (1000 * statistics.median(found) for found in (plains, recorded))
+    name = f"a step, {threads} threads:"
+    return [
+        _row(f"{name} recorder", plain, "without", recorder),
+        _row(f"{name} heartbeat", alone, "recorder alone", beat),
+        _row(f"{name} recorder and heartbeat", plain, "without", recorder * beat),
+    ]
+
+
+def _blocks(threads: int, mode: str) -> dict[str, list[float]]:
+    environ = {"TORCH_FR_BUFFER_SIZE": "0"} if mode == "plain" else {}
+    found = _ranks("heartbeat_steps_worker.py", [str(threads), str(BLOCK), str(BLOCKS), mode], environ)
+    return {str(kind): list(map(float, values)) for kind, values in found.items()}
+
+
+def _ranks(worker: str, arguments: list[str], environ: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Return what two ranks of a worker print."""
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
         ours = {"TORCHDECK_RUN_ID": "r", "TORCHDECK_RUN_DIR": folder, "TORCHDECK_ATTEMPT": "1"}
         done = subprocess.run(
-            [*words, str(WORKER)],
-            env={**os.environ, **ours, "OMP_NUM_THREADS": "1"},
+            [*words, str(HERE / worker), *arguments],
+            env={**os.environ, "OMP_NUM_THREADS": "1", **ours, **environ},
             stdout=subprocess.PIPE,
             text=True,
             timeout=LIMIT,
             check=True,
         )
     line = next(line for line in done.stdout.splitlines() if line.startswith("SECONDS "))
-    beats, reports = map(float, json.loads(line.removeprefix("SECONDS ")))
-    return [
-        _row("one second of steps with a heartbeat", beats),
-        _row("and with reports on arrivals at collectives", beats + reports),
-    ]
+    return json.loads(line.removeprefix("SECONDS "))
 
 
-def _row(name: str, added: float) -> Row:
-    peer = 1000 * INTERVAL
-    both = peer + 1000 * added
-    return Row(name, both, "ms", peer, "without", both / peer, 1.005, lower_is_better=True)
+def _spread(ratios: list[float]) -> str:
+    return " ".join(f"{ratio:.4f}" for ratio in sorted(ratios))
+
+
+def _row(name: str, peer: float, peer_name: str, ratio: float) -> Row:
+    return Row(name, peer * ratio, "ms", peer, peer_name, ratio, GOAL, lower_is_better=True)

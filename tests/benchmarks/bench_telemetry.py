@@ -7,18 +7,21 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.rows import Row
 from support.values.metrics import opened, rank_folder, segment_path, write_columns
 from torchdeck.metrics import RunMetrics
+from torchdeck.telemetry.table import Table
 from torchdeck.telemetry.writer import MetricsWriter
 
 VALUES = {"loss": 2.34, "lr": 3e-4, "grad_norm": 1.1, "tokens_per_s": 123456.0, "step_time": 0.25}
 CALLS = 5000
 ROUNDS = 4
 """All writers take turns, so that a busy machine is busy for each of them."""
+PAIRS = 20
 ROWS = 10_000_000
 PIXELS = 2000
 ZOOMS = 40
@@ -28,9 +31,10 @@ REPEATS = 5
 
 
 def run() -> list[Row]:
-    """Rows for the three goals of telemetry."""
+    """Rows for the goals of telemetry."""
     with tempfile.TemporaryDirectory() as folder:
-        return [*_writing(Path(folder)), *_drawing(Path(folder)), *_following(Path(folder))]
+        writing = [*_writing(Path(folder)), _checksums(Path(folder))]
+        return [*writing, *_drawing(Path(folder)), *_following(Path(folder))]
 
 
 def _writing(folder: Path) -> list[Row]:
@@ -81,6 +85,35 @@ def _medians(writers: Mapping[str, Callable[[int], None]]) -> dict[str, float]:
                 write(step)
                 took[name].append(time.perf_counter_ns() - begun)
     return {name: statistics.median(found) / 1000 for name, found in took.items()}
+
+
+def _checksums(folder: Path) -> Row:
+    """Mean cost of a row, as most rows end no block; pairs in turns."""
+    sealed, plain = (MetricsWriter(rank_folder(folder / name)) for name in ("sealed", "plain"))
+    pairs = []
+    for turn in range(PAIRS):
+        steps = range(turn * CALLS, (turn + 1) * CALLS)
+        with_sums = _mean(sealed, steps)
+        with patch.object(Table, "_seal", _next_block):
+            pairs.append((with_sums, _mean(plain, steps)))
+    plain.close()
+    sealed.close()
+    ours, peer = (statistics.median(found) for found in zip(*pairs, strict=True))
+    ratio = statistics.median(with_sums / without for with_sums, without in pairs)
+    return Row("a row with its share of checksums", ours, "µs", peer, "without checksums", ratio)
+
+
+def _next_block(table: Table, _end: int) -> None:
+    """All that sealing a block does but its checksum."""
+    table._block_begin, table._block_end = table._block_end, table._block_end + table._block_bytes
+
+
+def _mean(writer: MetricsWriter, steps: range) -> float:
+    """Mean microseconds a call."""
+    begun = time.perf_counter_ns()
+    for step in steps:
+        writer.log(VALUES, step=step)
+    return (time.perf_counter_ns() - begun) / len(steps) / 1000
 
 
 def _drawing(folder: Path) -> list[Row]:

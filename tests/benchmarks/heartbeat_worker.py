@@ -1,6 +1,6 @@
-"""A rank that fills the flight recorder, then writes heartbeats and reports on its arrivals at collectives.
+"""A rank that fills the flight recorder, then reports on its arrivals at collectives.
 
-Prints the CPU seconds per second of the heartbeats, and of both.
+Prints the seconds per second of the reports.
 """
 
 import json
@@ -13,9 +13,8 @@ import torch.distributed as dist
 from torchdeck.environment import rank_layout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports, affordable
 from torchdeck.telemetry.doctor.flight_recorder import whole
-from torchdeck.telemetry.doctor.rank_heartbeat import RankHeartbeatThread
 
-COLLECTIVES, BEATS, REPORTS, DEPTH = 2100, 200, 20, 40
+COLLECTIVES, REPORTS = 2100, 20
 
 dist.init_process_group("gloo")
 ranks = list(range(dist.get_world_size()))
@@ -25,22 +24,11 @@ for number in range(COLLECTIVES):
     dist.all_reduce(row, group=groups[number % len(groups)])
 
 
-def beats(depth: int) -> float:
-    if depth:
-        return beats(depth - 1)
-    layout = rank_layout()
-    assert layout is not None
-    thread = RankHeartbeatThread(layout)
-    begun = time.thread_time()
-    for _ in range(BEATS):
-        thread.beat()
-    return (time.thread_time() - begun) / BEATS
-
-
 def reports() -> float:
     """Return the seconds per second of reports, which may not run more often than they can be afforded."""
     layout = rank_layout()
     assert layout is not None
+    layout.root.mkdir(parents=True, exist_ok=True)
     found = ArrivalReports(layout.arrivals, period=1e-3, share=1e9)
     costs = []
     for number in range(REPORTS):
@@ -52,7 +40,7 @@ def reports() -> float:
     return cost / affordable(cost)
 
 
-seconds = (beats(DEPTH), reports())
+seconds = reports()
 if dist.get_rank() == 0:
     print("SECONDS", json.dumps(seconds), flush=True)
 dist.barrier()

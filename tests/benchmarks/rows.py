@@ -51,8 +51,8 @@ def table(rows: Sequence[Row]) -> str:
                 row.unit,
                 _number(row.peer),
                 row.peer_name,
-                _number(row.ratio),
-                "" if row.wanted is None else f"{sign} {_number(row.wanted)}",
+                _ratio(row.ratio),
+                "" if row.wanted is None else f"{sign} {_ratio(row.wanted)}",
                 {True: "met", False: "MISSED", None: ""}[row.met],
             )
         )
@@ -66,6 +66,11 @@ def table(rows: Sequence[Row]) -> str:
         for line in cells
     )
     return "\n".join(lines)
+
+
+def _ratio(value: float | None) -> str:
+    """Costs of a few thousandths are visible."""
+    return _number(value) if value is None or not 0.98 < value < 1.02 else f"{value:.4f}"
 
 
 def _number(value: float | None) -> str:

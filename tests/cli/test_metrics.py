@@ -219,3 +219,23 @@ def test_goodput(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(found["shares"].values()) == pytest.approx(1.0)
     assert found["joules"] is None
     assert "takes no option but --json" in metrics(capsys, ["latest", "--goodput", "--name", "loss"], 2)
+
+
+def test_goodput_is_exported(run: RunLayout, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same numbers as with --json, one row per number; a format of rows per step is refused."""
+    asked = ["latest", "--goodput"]
+    found = json.loads(metrics(capsys, [*asked, "--json"]))
+    lines = [json.loads(line) for line in metrics(capsys, [*asked, "--format", "jsonl"]).splitlines()]
+    values = {row["name"]: row["value"] for row in lines}
+    assert {row["node"] for row in lines} == {None}
+    assert values["wall_seconds"] == found["wall_seconds"]
+    assert values["productive_share"] == found["shares"]["productive"]
+    assert len(values) == 1 + len(found["seconds"]) + len(found["shares"])
+    out = tmp_path / "goodput.csv"
+    assert metrics(capsys, [*asked, "--format", "csv", "--out", str(out)]) == ""
+    header, first, *_ = out.read_text().splitlines()
+    assert header == "node,name,value"
+    assert first == f",wall_seconds,{found['wall_seconds']}"
+    assert "csv or jsonl" in metrics(capsys, [*asked, "--format", "parquet", "--out", str(out)], 2)
+    nowhere = str(tmp_path / "none" / "x.csv")
+    assert "cannot be written" in metrics(capsys, [*asked, "--format", "csv", "--out", nowhere], 2)

@@ -2,10 +2,18 @@
 
 import argparse
 import json
+import os
+import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from support.cli.command import Command
+from support.cli.typing_at import Typing
+from support.training.profiled_recipe import is_running
+from support.waiting import wait_until
+from torchdeck.agent.doctor.proc import tree
 from torchdeck.cli.check import add_parser as add_check
 from torchdeck.cli.plan import plan_command
 from torchdeck.contract.plan.prediction import Prediction
@@ -134,6 +142,27 @@ def test_a_model_is_estimated_from_a_few_numbers(
     assert "(estimated)" in shown.out
     assert "32 ranks on 4 nodes, fsdp assumed over nccl" in shown.out
     assert "warning script" in shown.out
+
+
+@pytest.mark.processes
+def test_a_model_of_1024_layers_says_what_is_counted_and_ctrl_c_ends_it(
+    tmp_path: Path, torchdeck_home: Path
+) -> None:
+    """It takes minutes. The count grows, and nothing of the interrupted tracing is left."""
+    run_file = tmp_path / "run.toml"
+    small = "layers = 1\nheads = 1\nwidth = 16\n"
+    assert small in RUN
+    run_file.write_text(RUN.replace(small, "layers = 1024\nheads = 64\nwidth = 65536\n"))
+    counted = re.compile(r"tracing the model: building the model: module ([\d,]+)")
+    with Typing(Command(torchdeck_home), {}, "plan", run_file) as terminal:
+        wait_until(lambda: len(set(counted.findall(terminal.seen))) > 1, 120, "a count that grows")
+        started = tree(terminal.pid)[1:]
+        assert started
+        os.killpg(terminal.pid, signal.SIGINT)
+        assert terminal.wait(30) == 130
+    assert "torchdeck: interrupted" in terminal.seen
+    wait_until(lambda: not any(map(is_running, started)), 20, "the end of the tracing process")
+    assert not (torchdeck_home / "profiles").exists()
 
 
 @pytest.mark.processes

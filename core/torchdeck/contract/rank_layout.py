@@ -74,6 +74,10 @@ class ExaminationLayout(NamedTuple):
         """Return the answer of NCCL's RAS service, likewise (JSON or text, the agent)."""
         return self.root / f"{rank}.nccl_ras.json"
 
+    def interfaces(self, rank: int) -> Path:
+        """Return the counters of a node's network interfaces, likewise (JSON, the agent)."""
+        return self.root / f"{rank}.interfaces.json"
+
     @property
     def verdict(self) -> Path:
         """Why the ranks make no progress (JSON, the leader's agent)."""

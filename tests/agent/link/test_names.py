@@ -40,6 +40,7 @@ def test_the_files_of_a_node_are_mirrored() -> None:
     assert (
         way_of(examination.flight_recorder(2)) == way_of(examination.answer(2)) == (Way.REPLACED, Level.BULK)
     )
+    assert way_of(examination.interfaces(2)) == (Way.REPLACED, Level.BULK)
     assert way_of(rank.stdout) == (Way.APPENDED, Level.LOGS)
     assert kind_of(HERE.attempt(3).plan) == kind_of(HERE.attempt(3).node("n1").root / "plan.json")
     assert way_of(HERE.attempt(3).node("n1").torchrun_log) == (Way.APPENDED, Level.LOGS)

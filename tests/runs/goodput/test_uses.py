@@ -115,3 +115,13 @@ def test_it_is_said_in_one_line() -> None:
     lines = list(goodput_lines(Goodput(seconds, 7.2e6, {"a": node, "b": Goodput(seconds)})))
     assert lines[1:] == [f"  node a: {text}", f"  node b: {text.removesuffix(', 2.0 kWh')}"]
     assert goodput_sentence(Goodput(seconds, 3600.0)).endswith(", 1.0 Wh")
+
+
+def test_rows_for_exports_name_the_node() -> None:
+    """First the run's, then each node's; energy only if it is known."""
+    node = Goodput({Use.PRODUCTIVE: 6.0, Use.STALL: 2.0}, 50.0)
+    rows = Goodput({Use.PRODUCTIVE: 6.0, Use.STALL: 2.0}, None, {"gpu3": node}).rows()
+    own = {name: value for where, name, value in rows if where is None}
+    there = {name: value for where, name, value in rows if where == "gpu3"}
+    assert (own["wall_seconds"], own["productive_seconds"], own["stall_share"]) == (8.0, 6.0, 0.25)
+    assert there == {**own, "joules": 50.0}

@@ -136,3 +136,45 @@ def _comes_and_goes(depth: int) -> object:
         return _comes_and_goes(depth - 1) if depth else next(numbers for _ in ())
     except StopIteration:
         return kept
+
+
+class Costs:
+    """A clock, and the processor time of samples, each of which costs `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.samples = 0.0, 0
+        self._seconds, self._asked = seconds, 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def spent(self) -> float:
+        """Read before and after each sample."""
+        self._asked += 1
+        self.samples = self._asked // 2
+        return self.samples * self._seconds
+
+
+@pytest.mark.parametrize(("seconds", "fewest", "most"), [(0.0007, 100, 100), (0.0076, 24, 34), (0.1, 2, 2)])
+def test_samples_take_a_bounded_share_of_the_time(seconds: float, fewest: int, most: int) -> None:
+    """Heartbeats of 100 s, by the cost of one sample: with a few threads, and with many."""
+    costs = Costs(seconds)
+    main = MainThread(costs.clock, costs.spent)
+    for second in range(100):
+        costs.now = float(second)
+        assert main.sample(second).place.startswith("test_thread_stacks.py:")
+    assert fewest <= costs.samples <= most
+    assert costs.samples * seconds <= 0.002 * 100 + seconds
+
+
+def test_one_place_is_known_only_after_some_samples_if_these_are_far_apart() -> None:
+    """A loop of two lines is seen at one of them now and then."""
+    costs = Costs(0.0076)
+    main = MainThread(costs.clock, costs.spent)
+    places = []
+    for _ in range(9):
+        costs.now += 5.0
+        places.append(main.sample(3).places)
+    assert places == [2] * 7 + [1] * 2
+    cheap = Costs(0.0007)
+    assert MainThread(cheap.clock, cheap.spent).sample(3).places == 1

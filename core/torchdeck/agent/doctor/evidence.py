@@ -99,6 +99,8 @@ class RankEvidence(NamedTuple):
     """Defects of its data loader's processes."""
     nccl: str = ""
     """Ranks that stand out by NCCL's own account, asked on this rank's node."""
+    interfaces: str = ""
+    """Faults of its node's network interfaces since the attempt began: `eth1: 120 receive errors`."""
     source: str = ""
     """Origin of the stack: `rank`, `faulthandler`, `py-spy`, or empty."""
     frames: tuple[Frame, ...] = ()

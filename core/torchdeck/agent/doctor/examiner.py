@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from torchdeck.agent.doctor import proc
 from torchdeck.agent.doctor.evidence import RankEvidence, from_answer, from_faulthandler
 from torchdeck.agent.doctor.evidence_limit import fitting, plain
-from torchdeck.agent.doctor.node_gpus import DeviceEvidence
+from torchdeck.agent.doctor.node.gpus import DeviceEvidence
+from torchdeck.agent.doctor.node.interfaces import InterfaceEvidence
 from torchdeck.agent.doctor.py_spy import LIMIT as PY_SPY_LIMIT
 from torchdeck.agent.doctor.py_spy import PySpy
 from torchdeck.agent.doctor.stalls import BEATING, Stall, Standing
@@ -56,6 +57,8 @@ class Examiner:
         self._stopped: set[int] = set()
         """Ranks that were seen stopped since the examination began: one that continues begins a new limit."""
         self._devices: DeviceEvidence | None = None
+        self._interfaces = InterfaceEvidence()
+        self._faults = ""
         self._begun = self._since = self._complete = self._looked = 0.0
         self._signalled: dict[int, int] | None = None
         """rank → length of its file of stacks before the signal; None: no signal was sent yet."""
@@ -78,6 +81,7 @@ class Examiner:
         self._folder = self._attempt.examination(name)
         self._open = dict(standings)
         self._complete = 0.0
+        self._interfaces.begin()
         self._stopped.clear()
         self._blocked = set(standings)
         self._answers.clear()
@@ -92,7 +96,8 @@ class Examiner:
             if standings:
                 first = min(standings)
                 ras = self._folder.nccl_ras(first)
-                self._devices = DeviceEvidence(self._folder.gpus(first), ras, self._environ)
+                pids = [standing.pid for standing in standings.values() if standing.pid is not None]
+                self._devices = DeviceEvidence(self._folder.gpus(first), ras, pids, self._environ)
         except OSError as error:  # a full disk: the verdict is made of what /proc tells
             print(f"stacks cannot be asked for: {error}", file=sys.stderr, flush=True)
 
@@ -128,6 +133,7 @@ class Examiner:
         if self._looked <= self._complete:
             return None
         passed, self._folder = now - self._begun, None
+        self._faults = self._interfaces.end(folder.interfaces(min(self._open))) if self._open else ""
         found = tuple(
             self._evidence(
                 folder, standings.get(rank, standing), stalls.get(rank), passed, ended=rank in exits
@@ -214,6 +220,7 @@ class Examiner:
             kernel=_kernel(pid, letter, is_known=bool(frames)),
             workers=proc.workers(pid) if pid is not None else "",
             nccl="" if self._devices is None else self._devices.nccl,
+            interfaces=self._faults,
             **found,
         )
         value = {"v": FORMAT_VERSION, **plain(evidence)}

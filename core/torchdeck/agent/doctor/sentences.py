@@ -150,10 +150,22 @@ def same_collective(ranks: Sequence[int], case: Case) -> str:
     at = f", {place}" if place else ""
     who = f"All {len(ranks)} ranks wait" if len(ranks) > 1 else "The rank waits"
     nccl = next((f" {case.ranks[rank].nccl}." for rank in ranks if case.ranks[rank].nccl), "")
+    links = _links(ranks, case)
     return (
         f"{who}{where}{at}, and none gets an answer: the network or a device is at fault. "
-        f"`torchdeck check` tests the connections.{nccl}"
+        f"`torchdeck check` tests the connections.{links}{nccl}"
     )
+
+
+def _links(ranks: Sequence[int], case: Case) -> str:
+    """Return ` Network interfaces since the attempt began: gpu4, eth1: 120 receive errors, carrier lost.`"""
+    found: dict[str, str] = {}
+    for rank in ranks:
+        faults = case.ranks[rank].interfaces
+        if faults:
+            node = case.nodes.get(rank, "")
+            found.setdefault(node, f"{node}, {faults}" if node else faults)
+    return f" Network interfaces since the attempt began: {'; '.join(found.values())}." if found else ""
 
 
 def mismatch(found: Mismatch, case: Case) -> str:

@@ -95,7 +95,8 @@ _RANK_FILES = {
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,120}", re.ASCII)
 _EVIDENCE = re.compile(
-    r"(?:0|[1-9][0-9]{0,6})(?P<kind>|\.answer|\.flight_recorder|\.gpus|\.nccl_ras)\.json", re.ASCII
+    r"(?:0|[1-9][0-9]{0,6})(?P<kind>|\.answer|\.flight_recorder|\.gpus|\.nccl_ras|\.interfaces)\.json",
+    re.ASCII,
 )
 _PROFILED = re.compile(
     r"(?:0|[1-9][0-9]{0,6})(?:(?P<large>\.trace\.json\.gz|\.speedscope\.json)|(?:\.refused|\.failed)?\.json)",

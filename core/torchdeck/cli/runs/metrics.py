@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 WHOLE = 1e15
 """Below it a float distinguishes consecutive whole numbers."""
-FORMATS = ("csv", "jsonl", "parquet", "tensorboard")
+TEXT = ("csv", "jsonl")
+FORMATS = (*TEXT, "parquet", "tensorboard")
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -57,7 +58,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--goodput",
         action="store_true",
-        help="share of the time that trained, what the rest went to, and the energy of the GPUs",
+        help="share of the time that trained, what the rest went to, and the energy of the GPUs; "
+        "exported with --format csv or jsonl",
     )
     parser.add_argument("--json", action="store_true", help="the table as one JSON array; goodput: an object")
     parser.set_defaults(handler=run)
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         return USAGE
     layout = find_run(args.id)
     if args.goodput:
-        return _show_goodput(layout, as_json=args.json)
+        return _show_goodput(layout, args)
     metrics = RunMetrics(layout.root)
     metrics.refresh()
     for problem in metrics.problems:
@@ -103,13 +105,18 @@ def _contradiction(args: argparse.Namespace) -> str | None:
         return f"--out needs --format: one of {', '.join(FORMATS)}"
     if args.format is not None and args.json:
         return "--json is for the table; for rows as JSON: --format jsonl"
-    if args.goodput and (args.format is not None or args.name or args.rank or args.system):
-        return "--goodput is of the whole run: it takes no option but --json"
+    if args.goodput and (args.name or args.rank or args.system or args.effective):
+        return "--goodput is of the whole run: it takes no option but --json, --format and --out"
+    if args.goodput and args.format not in (None, *TEXT):
+        return f"--goodput is exported as {' or '.join(TEXT)}: {args.format} has rows per step"
     return None
 
 
-def _show_goodput(layout: RunLayout, *, as_json: bool) -> int:
-    """Print how the run's time was spent; 2 if no rank has written a metric."""
+def _show_goodput(layout: RunLayout, args: argparse.Namespace) -> int:
+    """Print or export how the run's time was spent; 2 if no rank has written a metric, or the file cannot be
+    written.
+    """
+    from torchdeck.metrics.export import ExportError, export_rows
     from torchdeck.runs.follower import read_run
     from torchdeck.runs.goodput.reading import read_goodput
     from torchdeck.runs.goodput.texts import goodput_lines
@@ -118,7 +125,14 @@ def _show_goodput(layout: RunLayout, *, as_json: bool) -> int:
     if found is None:
         print("torchdeck: no rank has written metrics: how the time was spent is not known", file=sys.stderr)
         return USAGE
-    if as_json:
+    if args.format is not None:
+        try:
+            export_rows(("node", "name", "value"), found.rows(), args.format, args.out)
+        except ExportError as error:
+            print(f"torchdeck: {error}", file=sys.stderr)
+            return USAGE
+        return 0
+    if args.json:
         print(json_text(found.to_json(), indent=2))
         return 0
     for line in goodput_lines(found):

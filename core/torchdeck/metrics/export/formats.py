@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,20 +26,23 @@ from torchdeck.metrics.series import Owner, Series
 COLUMNS = ("name", "rank", "node", "attempt", "step", "time", "value")
 
 
-def write_csv(selection: Selection, out: TextIO) -> None:
+Rows = Iterable[tuple[Any, ...]]
+
+
+def write_csv(columns: Sequence[str], rows: Rows, out: TextIO) -> None:
     """Write comma-separated values after RFC 4180, with a header and newlines at line ends; NaN is nan,
     infinity inf.
     """
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_rows(selection))
+    writer.writerow(columns)
+    writer.writerows(rows)
 
 
-def write_jsonl(selection: Selection, out: TextIO) -> None:
-    """Write one JSON object per line; rank or node is null."""
-    for row in _rows(selection):
-        value = dict(zip(COLUMNS, row, strict=True))
-        out.write(json.dumps({**value, "value": json_number(value["value"])}, ensure_ascii=False) + "\n")
+def write_jsonl(columns: Sequence[str], rows: Rows, out: TextIO) -> None:
+    """Write one JSON object per line; empty fields, such as rank or node, are null."""
+    for row in rows:
+        values = (json_number(value) if isinstance(value, float) else value for value in row)
+        out.write(json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False) + "\n")
 
 
 def json_number(value: float) -> float | str:
@@ -61,6 +64,36 @@ _TEXT = {"csv": write_csv, "jsonl": write_jsonl}
 FORMATS = (*_TEXT, "parquet", "tensorboard")
 
 
+def export_rows(columns: Sequence[str], rows: Rows, form: str, out: Path | None) -> None:
+    """Write rows in a text format; a file appears only once it is complete.
+
+    Args:
+        columns: names of the fields of a row.
+        rows: the rows; None is an empty field.
+        form: `csv` or `jsonl`.
+        out: a file (replaced if it exists); None is standard output.
+
+    Raises:
+        ExportError: the file cannot be written.
+    """
+    if out is None:
+        _TEXT[form](columns, rows, sys.stdout)
+        return
+    try:
+        _write_file(out, lambda path: _write_text(columns, rows, form, path))
+    except OSError as error:
+        raise _not_written(out, error) from error
+
+
+def _write_text(columns: Sequence[str], rows: Rows, form: str, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        _TEXT[form](columns, rows, file)
+
+
+def _not_written(out: Path, error: OSError) -> ExportError:
+    return ExportError(f"{out} cannot be written: {error.strerror or error}")
+
+
 def export(selection: Selection, form: str, out: Path | None) -> None:
     """Write series in a format; a file or folder appears only once it is complete.
 
@@ -73,29 +106,25 @@ def export(selection: Selection, form: str, out: Path | None) -> None:
     Raises:
         ExportError: it cannot be made; the message says how to fix it.
     """
-    if out is None:
-        if form not in _TEXT:
-            kind = "a folder" if form == "tensorboard" else "a file"
-            raise ExportError(f"{form} is written to {kind}: say which with --out PATH")
-        _TEXT[form](selection, sys.stdout)
+    if form in _TEXT:
+        export_rows(COLUMNS, _rows(selection), form, out)
         return
+    if out is None:
+        kind = "a folder" if form == "tensorboard" else "a file"
+        raise ExportError(f"{form} is written to {kind}: say which with --out PATH")
     try:
         if form == "tensorboard":
             write_event_files(selection, out)
         else:
-            _write_file(selection, form, out)
+            _write_file(out, lambda path: write_parquet(selection, path))
     except OSError as error:
-        raise ExportError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise _not_written(out, error) from error
 
 
-def _write_file(selection: Selection, form: str, out: Path) -> None:
+def _write_file(out: Path, write: Callable[[Path], None]) -> None:
     temporary = out.with_name(f".{out.name}.tmp")
     try:
-        if form == "parquet":
-            write_parquet(selection, temporary)
-        else:
-            with temporary.open("w", encoding="utf-8", newline="") as file:
-                _TEXT[form](selection, file)
+        write(temporary)
         temporary.replace(out)
     except BaseException:
         temporary.unlink(missing_ok=True)

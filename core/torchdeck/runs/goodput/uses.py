@@ -108,6 +108,24 @@ class Goodput:
         wall = self.wall
         return self.seconds.get(use, 0.0) / wall if wall > 0 else 0.0
 
+    def rows(self) -> list[tuple[str | None, str, float]]:
+        """Return (node, name, value) for exports: first the whole run, whose node is None.
+
+        Names are `wall_seconds`, `productive_seconds`, `productive_share` and so on, and `joules` if known.
+        """
+        return [
+            (node, name, value)
+            for node, each in ((None, self), *self.nodes.items())
+            for name, value in each.values().items()
+        ]
+
+    def values(self) -> dict[str, float]:
+        """Return seconds and shares by name, without those of nodes."""
+        seconds = {f"{use.value}_seconds": self.seconds.get(use, 0.0) for use in Use}
+        shares = {f"{use.value}_share": self.share(use) for use in Use}
+        joules = {} if self.joules is None else {"joules": self.joules}
+        return {"wall_seconds": self.wall, **seconds, **shares, **joules}
+
     def to_json(self) -> dict[str, object]:
         """Return plain dicts and numbers."""
         return {

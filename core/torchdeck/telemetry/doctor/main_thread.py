@@ -6,13 +6,20 @@ import opcode
 import re
 import sys
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from torchdeck.contract.doctor.rank_heartbeat import INTERVAL
 from torchdeck.telemetry.doctor.thread_stacks import Place, ThreadStacks
 
 WINDOW = 20
 """Samples that `MainThread` compares."""
+SHARE = 0.002
+"""Share of the time that samples may take; faulthandler keeps the program from running meanwhile."""
+FEWEST = 8
+"""Samples after which the main thread counts as being at one place all the time, if they are far apart."""
 _LIBRARY = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/"
     r"|/torchdeck/(?:agent|contract|data|distributed|environment|integrations|recipes|telemetry|tracing|trainers)/"
@@ -101,17 +108,41 @@ class Sample(NamedTuple):
 class MainThread:
     """Samples the main thread."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Sample by `clock`; a sample costs the seconds by which it advances `spent`."""
         self._stacks = ThreadStacks()
+        self._clock, self._spent = clock, spent
+        self._next = 0.0
+        self._last: Sample | None = None
         self._progress = 0
         self._seen: deque[tuple[int, bool]] = deque(maxlen=WINDOW)
 
     def sample(self, progress: int) -> Sample:
-        """Look once; takes 1 to 2 ms with ten threads, for the many small writes of faulthandler.
+        """Look once, or return the last sample if another one would cost too much so soon.
+
+        It takes 1 to 2 ms with ten threads, for the many small writes of faulthandler.
+
+        As long as samples are few and far between, two places are assumed.
 
         Args:
             progress: a number; stacks of a time before it changed last do not count.
         """
+        if self._last is not None and self._clock() < self._next:
+            return self._last
+        begun = self._spent()
+        found = self._sampled(progress)
+        pause = (self._spent() - begun) / SHARE
+        sparse = pause > INTERVAL
+        unsure = sparse and found.places == 1 and len(self._seen) < FEWEST
+        self._last = found._replace(places=2) if unsure else found
+        self._next = self._clock() + pause if sparse else 0.0
+        return self._last
+
+    def _sampled(self, progress: int) -> Sample:
         if progress != self._progress:
             self._progress = progress
             self._seen.clear()

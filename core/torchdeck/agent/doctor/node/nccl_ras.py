@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 ADDRESS = ("127.0.0.1", 28028)
-"""NCCL's default; several jobs of a machine share it."""
+"""NCCL's default. Jobs of one user share it (SO_REUSEPORT): the kernel picks the one that answers."""
 LIMIT = 4.0
 """Seconds for the whole answer."""
 _MOST_BYTES = 8 << 20
+_TRIES = 4
+"""Connections, as long as another job answers."""
 _LEGS = "1"
 """Seconds that NCCL waits for its other processes."""
 
@@ -28,10 +31,12 @@ class RasState(NamedTuple):
 
     text: str
     """As it came: JSON of newer versions, a report for a person of older ones."""
-    missing: tuple[int, ...]
-    """Ranks of any communicator that do not respond."""
-    mismatched: tuple[int, ...]
+    missing: tuple[int, ...] = ()
+    """Ranks of any of the job's communicators that do not respond."""
+    mismatched: tuple[int, ...] = ()
     """Ranks that have launched another number of collectives than the rest of their communicator."""
+    other: bool = False
+    """It is another job's: none of its processes was asked for."""
 
     @property
     def sentence(self) -> str:
@@ -48,19 +53,32 @@ def _named(ranks: tuple[int, ...]) -> str:
     return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(map(str, ranks))}"
 
 
-def ask(address: tuple[str, int] = ADDRESS, limit: float = LIMIT) -> RasState:
-    """Ask NCCL about all its processes.
+def ask(pids: Collection[int], address: tuple[str, int] = ADDRESS, limit: float = LIMIT) -> RasState:
+    """Ask NCCL about all processes of a job.
+
+    Args:
+        pids: the job's processes on this machine.
+        address: of the service.
+        limit: seconds for everything.
 
     Raises:
-        RasError: no process of NCCL answers there.
+        RasError: no process of NCCL answers there, or only another job's.
     """
     until = time.monotonic() + limit
-    try:
-        with socket.create_connection(address, timeout=limit) as connection:
-            text = _conversation(connection, until)
-    except OSError as error:
-        raise RasError(f"NCCL's RAS service at {address[0]}:{address[1]}: {error}") from error
-    return read_state(text)
+    where = f"NCCL's RAS service at {address[0]}:{address[1]}"
+    for _ in range(_TRIES):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            with socket.create_connection(address, timeout=left) as connection:
+                text = _conversation(connection, until)
+        except OSError as error:
+            raise RasError(f"{where}: {error}") from error
+        state = read_state(text, pids)
+        if not state.other:
+            return state
+    raise RasError(f"{where} answers for another job; a NCCL_RAS_ADDR per run keeps them apart")
 
 
 def _conversation(connection: socket.socket, until: float) -> str:
@@ -84,20 +102,31 @@ def _send(connection: socket.socket, line: str, until: float) -> None:
     connection.sendall(f"{line}\n".encode())
 
 
-def read_state(text: str) -> RasState:
-    """Return the ranks that stand out; none if the text is of an older version."""
+def read_state(text: str, pids: Collection[int]) -> RasState:
+    """Return the ranks that stand out in communicators that one of `pids` is in; none if the text is of an
+    older version.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return RasState(text, (), ())
+        return RasState(text)
     communicators = value.get("communicators") if isinstance(value, dict) else None
+    found = (
+        [each for each in communicators if isinstance(each, dict)] if isinstance(communicators, list) else []
+    )
+    own = [each for each in found if not _pids(each).isdisjoint(pids)]
     missing: set[int] = set()
     mismatched: set[int] = set()
-    for each in communicators if isinstance(communicators, list) else []:
-        if isinstance(each, dict):
-            missing |= _ranks(each.get("missing_ranks"))
-            mismatched |= _odd_counts(each.get("ranks"))
-    return RasState(text, tuple(sorted(missing)), tuple(sorted(mismatched)))
+    for each in own:
+        missing |= _ranks(each.get("missing_ranks"))
+        mismatched |= _odd_counts(each.get("ranks"))
+    return RasState(text, tuple(sorted(missing)), tuple(sorted(mismatched)), other=bool(found) and not own)
+
+
+def _pids(communicator: dict[str, Any]) -> set[int]:
+    lists = (communicator.get("ranks"), communicator.get("missing_ranks"))
+    items = [item for value in lists if isinstance(value, list) for item in value if isinstance(item, dict)]
+    return {item["pid"] for item in items if type(item.get("pid")) is int}
 
 
 def _ranks(value: Any) -> set[int]:

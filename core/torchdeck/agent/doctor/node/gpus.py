@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from torchdeck.agent.doctor.nccl_ras import ADDRESS, RasError, ask
+from torchdeck.agent.doctor import proc
+from torchdeck.agent.doctor.node.nccl_ras import ADDRESS, RasError, ask
 from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.layout import FORMAT_VERSION
 
@@ -25,16 +26,17 @@ LIMIT = 10.0
 class DeviceEvidence:
     """Writes the state of GPUs and NCCL; nothing on a node without GPUs."""
 
-    def __init__(self, gpus: Path, ras: Path, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, gpus: Path, ras: Path, pids: Collection[int], environ: Mapping[str, str]) -> None:
         """Begin.
 
         Args:
             gpus: file for the table of nvidia-smi.
             ras: file for the answer of NCCL.
-            environ: variables of the ranks, for the address of NCCL's service.
+            pids: processes of the ranks on this node.
+            environ: variables that the ranks have besides this process's own.
         """
-        self._gpus, self._ras = gpus, ras
-        self._address = ras_address(environ.get("NCCL_RAS_ADDR", ""))
+        self._gpus, self._ras, self._pids = gpus, ras, pids
+        self._address = ras_address({**os.environ, **environ}.get("NCCL_RAS_ADDR", ""))
         self.nccl = ""
         """Ranks that stand out by NCCL's own account, once it has answered; empty if there are none."""
         self._program = shutil.which("nvidia-smi")
@@ -43,7 +45,8 @@ class DeviceEvidence:
 
     def _run(self) -> None:
         try:
-            state = ask(self._address)
+            # a script may use NCCL in a child process
+            state = ask({process for pid in self._pids for process in proc.tree(pid)}, self._address)
             self.nccl = state.sentence
             write_bytes(self._ras, state.text.encode(), durable=False, private=True)
         except (RasError, OSError) as error:

@@ -1,0 +1,1 @@
+"""Evidence on a node as a whole: GPUs, NCCL, network interfaces."""

@@ -1,0 +1,100 @@
+"""A rank that measures its training steps, in turns with and without a heartbeat, next to further threads.
+
+Arguments: number of Python threads, seconds of a block of steps, number of pairs of blocks, and `beats` or
+`plain` (no heartbeat at all). Prints the mean seconds per step of each block.
+"""
+
+import json
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from torchdeck.environment import rank_layout
+from torchdeck.telemetry.doctor.arrivals import ArrivalReports
+from torchdeck.telemetry.doctor.rank_heartbeat import RankHeartbeatThread
+
+COLLECTIVES, WARM_UP, DEPTH = 2100, 50, 20
+WIDTH, LAYERS = 256, 8
+NEVER = 1e9
+"""Seconds until a report on arrivals; its cost is measured on its own."""
+
+ends = threading.Event()
+
+
+def deep(depth: int) -> None:
+    """Wait at the end of a deep stack, as threads of real programs do."""
+    if depth:
+        deep(depth - 1)
+    else:
+        ends.wait()
+
+
+class Steps:
+    """Steps of a small model whose gradients three groups reduce."""
+
+    def __init__(self) -> None:
+        ranks = list(range(dist.get_world_size()))
+        self._groups = [dist.group.WORLD, dist.new_group(ranks), dist.new_group(ranks)]
+        self._model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+        self._input = torch.ones(WIDTH, WIDTH)
+        for number in range(COLLECTIVES):  # the flight recorder is full then
+            dist.all_reduce(self._input, op=dist.ReduceOp.MAX, group=self._groups[number % 3])
+
+    def run(self, count: int) -> float:
+        """Return the mean seconds per step."""
+        dist.barrier()
+        begun = time.perf_counter()
+        for _ in range(count):
+            self._model(self._input).sum().backward()
+            for group in self._groups:
+                dist.all_reduce(self._model[0].weight.grad, group=group)
+            self._model.zero_grad()
+        dist.barrier()
+        return (time.perf_counter() - begun) / count
+
+    def count_for(self, seconds: float) -> int:
+        """Return how many steps take so long, the same on all ranks."""
+        slowest = torch.tensor([self.run(WARM_UP)])
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+        return max(1, int(seconds / slowest.item()))
+
+
+def block(steps: Steps, count: int, depth: int, *, beats: bool) -> float:
+    """Return the mean seconds per step of `count` steps, far down in the stack."""
+    if depth:
+        return block(steps, count, depth - 1, beats=beats)
+    if not beats:
+        return steps.run(count)
+    layout = rank_layout()
+    assert layout is not None
+    thread = RankHeartbeatThread(layout, ArrivalReports(layout.arrivals, period=NEVER))
+    thread.start()
+    try:
+        return steps.run(count)
+    finally:
+        thread.end()
+
+
+def main(threads: int, seconds: float, pairs: int, *, beats: bool) -> None:
+    dist.init_process_group("gloo")
+    for _ in range(threads - 2):  # the main thread and the heartbeat are two
+        threading.Thread(target=deep, args=(DEPTH,), daemon=True).start()
+    steps = Steps()
+    count = steps.count_for(seconds)
+    found: dict[str, list[float]] = {"without": [], "with": []}
+    for pair in range(pairs):
+        turns = ("without", "with")[:: 1 if pair % 2 else -1] if beats else ("without",)
+        for kind in turns:
+            found[kind].append(block(steps, count, DEPTH, beats=kind == "with"))
+    if dist.get_rank() == 0:
+        print("SECONDS", json.dumps(found), flush=True)
+    ends.set()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), beats=sys.argv[4] == "beats")
