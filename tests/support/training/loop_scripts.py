@@ -110,7 +110,7 @@ for step in range(state["step"] + 1, args.max_steps + 1):
 """
 
 DEEPSPEED = f"""
-import argparse, os
+import argparse, os, time
 import deepspeed, torch
 {_FAILS}
 parser = argparse.ArgumentParser()
@@ -140,7 +140,8 @@ for step in range(engine.global_steps + 1, args.max_steps + 1):
         print(f"loss {{loss.item():.9f}}", flush=True)
         with open("curve.txt", "a") as file:
             file.write(f"{{step}} {{loss.item()!r}}\\n")
-    if step % 4 == 0:
+    if step == 4:
         engine.save_checkpoint("out")
+    time.sleep(0.4 if os.path.exists("slow") else 0)
     fail_after(step, engine.global_rank)
 """
