@@ -12,6 +12,7 @@ from support.system.deepspeed_python import ABSENT as NO_DEEPSPEED
 from support.system.deepspeed_python import deepspeed_python
 from support.system.trainers_python import ABSENT, trainers_python
 from support.training.inside_scripts import ScriptRun, by_hand, ending
+from support.training.live_progress import live_progress
 from support.training.loop_scripts import DEEPSPEED, DIFFUSERS, FABRIC
 from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
@@ -46,23 +47,31 @@ def stopped(command: Command, config: Path, at: int, *words: str) -> tuple[RunLa
     with command.start("--no-gui", "--trust", config, *words) as front:
         run = command.the_run()
         wait_for_step(run, at, 90)
-        (row,) = command.json("runs", "list")
+        live = live_progress(command)
         done = command.run("runs", "stop", run.root.name)
         assert done.returncode == 0, done.stdout + done.stderr
         front.communicate(timeout=60)
-    return run, row["progress"]
+    return run, live
 
 
 def fails_once(command: Command, folder: Path, script: str, python: str, resume_args: list[str]) -> RunLayout:
-    """Run a script of 8 steps that saves step 4, fails after step 6, and is restarted."""
+    """Run a script of 8 steps that saves step 4, fails after step 6, and is restarted; see it live."""
     folder.mkdir()
     config = run_file(folder, script, python, resume_args, "--max_steps=8")
-    done = command.run("--no-gui", "--trust", config, "--set", 'run.env.FAILS_AT="6"', timeout=150)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return command.the_run()
+    for name in ("slow", "hold"):
+        (folder / name).touch()
+    with command.start("--no-gui", "--trust", config, "--set", 'run.env.FAILS_AT="6"') as front:
+        run = command.the_run()
+        wait_for_step(run, 3, 90)
+        assert live_progress(command)["total"] == 8
+        for name in ("slow", "hold"):
+            (folder / name).unlink()
+        output, _ = front.communicate(timeout=150)
+    assert front.returncode == 0, output
+    return run
 
 
-def shown_of(run: RunLayout, folder: Path) -> None:
+def shown_of(run: RunLayout, folder: Path, command: Command, checkpoint: str) -> None:
     """The failure, the checkpoint that the restart continued from, and the progress at the end."""
     view = read_run(run)
     failure = view.attempts[0].first_failure
@@ -70,6 +79,7 @@ def shown_of(run: RunLayout, folder: Path) -> None:
     assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
     assert f'File "{folder}/train.py", line' in failure.traceback
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == 4
+    assert checkpoint in [row["name"] for row in command.json("ckpt", "list", run.root.name)]
     progress = ProgressReader(run).read(view)
     assert progress is not None
     assert (progress.step, progress.total) == (8, 8)
@@ -88,7 +98,7 @@ def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
         pytest.skip(ABSENT)
     command = Command(torchdeck_home)
     run = fails_once(command, tmp_path / "project", FABRIC, python, ["--resume", "@{checkpoint}"])
-    shown_of(run, tmp_path / "project")
+    shown_of(run, tmp_path / "project", command, "step-4.ckpt")
     for attempt, steps in ((1, 6), (2, 4)):
         counted = read_progress(run.attempt(attempt).rank(0).counted)
         assert counted is not None
@@ -103,7 +113,7 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
         pytest.skip(NO_DEEPSPEED)
     command = Command(torchdeck_home)
     run = fails_once(command, tmp_path / "project", DEEPSPEED, python, ["--resume"])
-    shown_of(run, tmp_path / "project")
+    shown_of(run, tmp_path / "project", command, "global_step4")
     assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
 
 
@@ -118,7 +128,7 @@ def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
     (folder / "slow").touch()
     config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=20")
     run, progress = stopped(command, config, 6)
-    assert (progress["total"], progress["eta"] is not None) == (20, True)
+    assert progress["total"] == 20
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(folder)[-1].split()[0])
     assert 6 <= step < 20
@@ -141,7 +151,7 @@ def test_diffusers(tmp_path: Path) -> None:
     (script.folder / "slow").touch()
     failing = ("--set", 'run.env.FAILS_AT="60"')
     run, progress = stopped(script.command, config, 6, *failing)
-    assert (progress["total"], progress["eta"] is not None) == (60, True)
+    assert progress["total"] == 60
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(script.folder)[-1].split()[0])
     assert 6 <= step < 60
