@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from support.system.deepspeed_python import ABSENT as NO_DEEPSPEED
 from support.system.deepspeed_python import deepspeed_python
 from support.system.trainers_python import ABSENT, trainers_python
 from support.training.inside_scripts import ScriptRun, by_hand, ending
+from support.training.live_progress import live_progress
 from support.training.loop_scripts import DEEPSPEED, DIFFUSERS, FABRIC
 from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
@@ -28,22 +30,48 @@ def curve(folder: Path) -> list[str]:
     return (folder / "curve.txt").read_text().splitlines()
 
 
-def fails_once(command: Command, folder: Path, script: str, python: str, resume_args: list[str]) -> RunLayout:
-    """Run a script of 8 steps that saves step 4, fails after step 6, and is restarted."""
-    folder.mkdir()
+def run_file(folder: Path, script: str, python: str, resume_args: list[str], *args: str) -> Path:
     (folder / "train.py").write_text(ending(script))
-    (folder / "run.toml").write_text(
-        f'[run]\nscript = "train.py"\nargs = ["--max_steps=8"]\nresume_args = {resume_args}\n'
+    path = folder / "run.toml"
+    path.write_text(
+        f'[run]\nscript = "train.py"\nargs = {list(args)}\nresume_args = {resume_args}\n'
         f'interpreter = "{python}"\n'
-        '[run.env]\nFAILS_AT = "6"\nDS_ACCELERATOR = "cpu"\nOMP_NUM_THREADS = "1"\n'
+        '[run.env]\nDS_ACCELERATOR = "cpu"\nOMP_NUM_THREADS = "1"\n'
         "[distributed]\nnproc = 2\n[launch]\nmax_restarts = 1\n"
     )
-    done = command.run("--no-gui", "--trust", folder / "run.toml", timeout=150)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return command.the_run()
+    return path
 
 
-def shown_of(run: RunLayout, folder: Path) -> None:
+def stopped(command: Command, config: Path, at: int, *words: str) -> tuple[RunLayout, Any]:
+    """Start a run, and stop it after a step; it, and its progress while it ran."""
+    with command.start("--no-gui", "--trust", config, *words) as front:
+        run = command.the_run()
+        wait_for_step(run, at, 90)
+        live = live_progress(command)
+        done = command.run("runs", "stop", run.root.name)
+        assert done.returncode == 0, done.stdout + done.stderr
+        front.communicate(timeout=60)
+    return run, live
+
+
+def fails_once(command: Command, folder: Path, script: str, python: str, resume_args: list[str]) -> RunLayout:
+    """Run a script of 8 steps that saves step 4, fails after step 6, and is restarted; see it live."""
+    folder.mkdir()
+    config = run_file(folder, script, python, resume_args, "--max_steps=8")
+    for name in ("slow", "hold"):
+        (folder / name).touch()
+    with command.start("--no-gui", "--trust", config, "--set", 'run.env.FAILS_AT="6"') as front:
+        run = command.the_run()
+        wait_for_step(run, 3, 90)
+        assert live_progress(command)["total"] == 8
+        for name in ("slow", "hold"):
+            (folder / name).unlink()
+        output, _ = front.communicate(timeout=150)
+    assert front.returncode == 0, output
+    return run
+
+
+def shown_of(run: RunLayout, folder: Path, command: Command, checkpoint: str) -> None:
     """The failure, the checkpoint that the restart continued from, and the progress at the end."""
     view = read_run(run)
     failure = view.attempts[0].first_failure
@@ -51,6 +79,7 @@ def shown_of(run: RunLayout, folder: Path) -> None:
     assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
     assert f'File "{folder}/train.py", line' in failure.traceback
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == 4
+    assert checkpoint in [row["name"] for row in command.json("ckpt", "list", run.root.name)]
     progress = ProgressReader(run).read(view)
     assert progress is not None
     assert (progress.step, progress.total) == (8, 8)
@@ -69,7 +98,7 @@ def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
         pytest.skip(ABSENT)
     command = Command(torchdeck_home)
     run = fails_once(command, tmp_path / "project", FABRIC, python, ["--resume", "@{checkpoint}"])
-    shown_of(run, tmp_path / "project")
+    shown_of(run, tmp_path / "project", command, "step-4.ckpt")
     for attempt, steps in ((1, 6), (2, 4)):
         counted = read_progress(run.attempt(attempt).rank(0).counted)
         assert counted is not None
@@ -84,8 +113,34 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
         pytest.skip(NO_DEEPSPEED)
     command = Command(torchdeck_home)
     run = fails_once(command, tmp_path / "project", DEEPSPEED, python, ["--resume"])
-    shown_of(run, tmp_path / "project")
+    shown_of(run, tmp_path / "project", command, "global_step4")
     assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
+
+
+@pytest.mark.shows("DeepSpeed", "total and ETA", "stop saves", "resume")
+def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
+    """It saves as it saved before; resumed, it has the curve of a training that is not stopped, by hand."""
+    python = deepspeed_python()
+    if python is None:
+        pytest.skip(NO_DEEPSPEED)
+    command, folder = Command(torchdeck_home), tmp_path / "project"
+    folder.mkdir()
+    (folder / "slow").touch()
+    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=20")
+    run, progress = stopped(command, config, 6)
+    assert progress["total"] == 20
+    assert read_run(run).state is RunState.CANCELLED
+    step = int(curve(folder)[-1].split()[0])
+    assert 6 <= step < 20
+    listed = command.json("ckpt", "list", run.root.name)
+    assert [row["name"] for row in listed] == ["global_step4", f"global_step{step}"]
+    (folder / "slow").unlink()
+    done = command.run("runs", "resume", run.root.name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert agent_events(run, "attempt_started")[1].fields["resume_step"] == step
+    hand = tmp_path / "by_hand"
+    by_hand(hand, DEEPSPEED, ("--max_steps=20",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    assert curve(folder) == curve(hand)
 
 
 @pytest.mark.shows("diffusers with accelerate", *ALL, "stop saves")
@@ -95,11 +150,8 @@ def test_diffusers(tmp_path: Path) -> None:
     config = script.config(DIFFUSERS, "--max_train_steps=60", more="[launch]\nmax_restarts = 0\n")
     (script.folder / "slow").touch()
     failing = ("--set", 'run.env.FAILS_AT="60"')
-    with script.command.start("--no-gui", "--trust", config, *failing) as front:
-        run = script.command.the_run()
-        wait_for_step(run, 6, 90)
-        assert script.command.run("runs", "stop", run.root.name).returncode == 0
-        front.communicate(timeout=60)
+    run, progress = stopped(script.command, config, 6, *failing)
+    assert progress["total"] == 60
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(script.folder)[-1].split()[0])
     assert 6 <= step < 60
@@ -113,9 +165,9 @@ def test_diffusers(tmp_path: Path) -> None:
     assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
     by_hand(tmp_path / "by_hand", DIFFUSERS, ("--max_train_steps=60",))
     assert curve(script.folder) == curve(tmp_path / "by_hand")
-    progress = ProgressReader(run).read(read_run(run))
-    assert progress is not None
-    assert (progress.step, progress.total) == (60, 60)
+    ended = ProgressReader(run).read(read_run(run))
+    assert ended is not None
+    assert (ended.step, ended.total) == (60, 60)
     exact = opened(run.root).series("train_loss", 0)
     rows = [line.split()[:2] for line in curve(script.folder)]
     assert exact.steps.tolist() == [int(step) for step, _ in rows]

@@ -12,6 +12,7 @@ from _pytest.mark.structures import ParameterSet
 
 from support.cli.command import Command, agent_events, wait_for_step
 from support.system.trainers_python import ABSENT, trainers_python
+from support.training.live_progress import live_progress
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_state import RunState
@@ -56,7 +57,7 @@ PRESETS = {
         "accelerate", ("--steps", "40", "--checkpointing_steps", "4"), 40, "checkpoint-4", stops=True
     ),
     "nanogpt": Expected(
-        "nanoGPT", ("--max_iters", "6", "--eval_interval", "4", "--log_interval", "1"), 6, "ckpt.pt"
+        "nanoGPT", ("--max_iters", "30", "--eval_interval", "4", "--log_interval", "1"), 30, "ckpt.pt"
     ),
 }
 SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints")
@@ -98,14 +99,31 @@ def start(command: Command, folder: Path, **choices: str) -> subprocess.Complete
     return command.run(*words(folder, **choices))
 
 
-def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
-    """Stop the preset in `folder` after its first checkpoint; it resumes from its last step."""
+def slow_down(folder: Path) -> None:
+    """Let the preset in `folder` be slow while it has a file `slow`."""
     (script,) = folder.glob("*.py")
     script.write_text(script.read_text().replace("def main() -> None:\n", f"def main() -> None:{PACE}"))
     (folder / "slow").touch()
+
+
+def seen(command: Command, folder: Path, **choices: str) -> tuple[int, str]:
+    """Run the preset in `folder` to its end; while it runs, its total and time left are known."""
+    slow_down(folder)
+    with command.start(*words(folder, **choices)) as front:
+        wait_for_step(command.the_run(), 3, 90)
+        live_progress(command)
+        (folder / "slow").unlink()
+        output, _ = front.communicate(timeout=120)
+    return front.returncode, output
+
+
+def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> tuple[int, str]:
+    """Stop the preset in `folder` after its first checkpoint; it resumes from its last step."""
+    slow_down(folder)
     with command.start(*words(folder, **choices)) as front:
         run = command.the_run()
         wait_for_step(run, 6, 90)
+        live_progress(command)
         stopped = command.run("runs", "stop", run.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)
@@ -116,17 +134,17 @@ def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> subpr
     assert last is not None
     assert 6 <= last.step < 40
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == last.step
-    return done
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("preset", presets(*SHOWN, more_of_stopped=("stop saves", "resume")))
 def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp_path: Path) -> None:
-    """Step and total, a loss, and its checkpoints, whatever the program calls them."""
+    """Step, total, time left, a loss, and its checkpoints, whatever the program calls them."""
     expected = PRESETS[preset]
     assert command.run("init", "--preset", preset, tmp_path).returncode == 0
-    trained = stopped_and_resumed if expected.stops else start
-    done = trained(command, tmp_path, run__args=json.dumps(expected.arguments))
-    assert done.returncode == 0, done.stdout + done.stderr
+    trained = stopped_and_resumed if expected.stops else seen
+    code, output = trained(command, tmp_path, run__args=json.dumps(expected.arguments))
+    assert code == 0, output
     run = command.the_run()
     view = read_run(run)
     assert view.state is RunState.SUCCEEDED
@@ -162,4 +180,9 @@ def test_torchtitan_prepares_its_data_and_wants_a_gpu(command: Command, tmp_path
     done = start(command, tmp_path, distributed__devices="cpu", launch__max_restarts="0")
     assert done.returncode == 1
     assert "cuda" in done.stdout.lower()
+    failure = read_run(command.the_run()).first_failure
+    assert failure is not None
+    assert failure.rank == 0
+    assert "cuda" in failure.message.lower()
+    assert 'torchtitan/trainer.py", line' in failure.traceback
     assert (tmp_path / "tests/assets/tokenizer/tokenizer.json").is_file()

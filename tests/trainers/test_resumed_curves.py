@@ -23,6 +23,7 @@ from support.training.inside_scripts import (
     ending,
     torchrun_environment,
 )
+from support.training.live_progress import live_progress
 from torchdeck.contract.layout import RunLayout
 
 pytestmark = pytest.mark.processes
@@ -58,6 +59,7 @@ def stopped_and_resumed(script: ScriptRun, config: Path, at: int) -> tuple[RunLa
     with script.command.start("--no-gui", "--trust", config) as front:
         layout = script.command.the_run()
         wait_for_step(layout, at, 90)
+        live_progress(script.command)
         stopped = script.command.run("runs", "stop", layout.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)
@@ -126,10 +128,16 @@ FAILS = """
     optimizers.register_optimizer_step_post_hook(fail)
 """
 """Put at the begin of a preset's program."""
-RECORDS = """
+RECORDED = {
+    "            bar.update(1)\n": """
             if accelerator.is_local_main_process:
                 Path("curve.txt").open("a").write(f"{step} {loss.item()!r}\\n")
-"""
+""",
+    "            value = loss.item()\n": """
+            Path("curve.txt").open("a").write(f"{number} {value!r}\\n")
+""",
+}
+"""A line of a preset → what it does after it."""
 
 
 @pytest.mark.timeout(480)  # four trainings, with their imports
@@ -146,12 +154,16 @@ RECORDS = """
             *("accelerate", 2, "--output_dir out --steps 10 --checkpointing_steps 4", "curve.txt"),
             marks=pytest.mark.shows("accelerate", "resume"),
         ),
+        pytest.param(
+            *("nanogpt", 2, "--max_iters 10 --eval_interval 4 --log_interval 1", "curve.txt"),
+            marks=pytest.mark.shows("nanoGPT", "resume"),
+        ),
     ],
 )
 def test_a_preset_after_a_failure(
     tmp_path: Path, torchdeck_home: Path, preset: str, ranks: int, arguments: str, curve: str
 ) -> None:
-    """By its own flag, which Torchdeck knows; equal in all digits to the same failure and resume by hand."""
+    """By the preset's own flag; equal in all digits to the same failure and resume by hand."""
     python = trainers_python()
     if python is None:
         pytest.skip(ABSENT)
@@ -160,9 +172,9 @@ def test_a_preset_after_a_failure(
     assert command.run("init", "--preset", preset, project).returncode == 0
     (script,) = project.glob("*.py")
     text = script.read_text().replace("def main() -> None:\n", f"def main() -> None:{FAILS}")
-    script.write_text(
-        ending(text.replace("            bar.update(1)\n", f"            bar.update(1){RECORDS}"))
-    )
+    for line, more in RECORDED.items():
+        text = text.replace(line, line.removesuffix("\n") + more)
+    script.write_text(ending(text))
     shutil.copytree(project, hand)
     args = arguments.split()
     sets = [f"run.args={json.dumps(args)}", f"run.interpreter={python}", "launch.max_restarts=1"]
@@ -171,14 +183,18 @@ def test_a_preset_after_a_failure(
     done = command.run("--no-gui", "--trust", project / "run.toml", *words, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     second = agent_events(command.the_run(), "attempt_started")[1].fields
-    assert (Path(second["resume"]).name, second["resume_step"]) == ("checkpoint-4", 4)
+    name = "ckpt.pt" if preset == "nanogpt" else "checkpoint-4"
+    assert (Path(second["resume"]).name, second["resume_step"]) == (name, 4)
 
     argv = [python, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone", script.name]
     argv += args
-    for more in ([], ["--resume_from_checkpoint", "out/checkpoint-4"]):
+    flags = (
+        ["--init_from=resume"] if preset == "nanogpt" else ["--resume_from_checkpoint", "out/checkpoint-4"]
+    )
+    for again in ([], flags):
         environment = {**torchrun_environment(), "OMP_NUM_THREADS": "1"}
         subprocess.run(
-            [*argv, *more], cwd=hand, env=environment, check=bool(more), timeout=120, capture_output=True
+            [*argv, *again], cwd=hand, env=environment, check=bool(again), timeout=120, capture_output=True
         )
     assert plotted(project / curve) == plotted(hand / curve)
     assert len(plotted(hand / curve)) >= 10

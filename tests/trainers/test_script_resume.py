@@ -62,7 +62,6 @@ def trained(project: Path) -> list[int]:
     return [int(line) for line in (project / "trained.txt").read_text().split()]
 
 
-@pytest.mark.shows("nanoGPT", "resume")
 def test_a_restart_continues_with_the_arguments_that_the_run_file_gives(
     project: Path, torchdeck_home: Path
 ) -> None:

@@ -107,12 +107,21 @@ def torchrun_environment() -> dict[str, str]:
     return {**{k: v for k, v in os.environ.items() if not k.startswith(ours)}, "HF_HUB_OFFLINE": "1"}
 
 
-def by_hand(folder: Path, text: str, args: tuple[str, ...], **variables: str) -> None:
-    """The same program under torchrun alone, with two ranks."""
+def by_hand(
+    folder: Path, text: str, args: tuple[str, ...], python: str | None = None, **variables: str
+) -> None:
+    """The same program under torchrun alone, with two ranks; without a `python`, that of the trainers."""
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text(ending(text))
-    python = str(trainers_python())
-    argv = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "train.py", *args]
+    argv = [
+        python or str(trainers_python()),
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        "train.py",
+        *args,
+    ]
     environment = {**torchrun_environment(), **variables}
     done = subprocess.run(
         argv, cwd=folder, env=environment, check=False, timeout=120, capture_output=True, text=True

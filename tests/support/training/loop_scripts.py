@@ -8,6 +8,13 @@ def fail_after(step, rank):
     if step == int(os.environ.get("FAILS_AT", 0)) and rank == 1 and not os.path.exists("failed"):
         open("failed", "w").close()
         raise RuntimeError("broken here")
+
+
+def pace(step):
+    # Slow down, or hold before the failure, while the test asks for it
+    time.sleep(0.4 if os.path.exists("slow") else 0)
+    while step == 5 and os.path.exists("hold"):
+        time.sleep(0.05)
 """
 
 DIFFUSERS = f"""
@@ -61,7 +68,7 @@ while global_step < args.max_train_steps:
         if accelerator.sync_gradients:
             bar.update(1)
             global_step += 1
-            time.sleep(0.4 if os.path.exists("slow") else 0)
+            pace(global_step)
             if main:
                 with open("curve.txt", "a") as file:
                     file.write(f"{{global_step}} {{loss.item()!r}} {{scheduler.get_last_lr()[0]!r}}\\n")
@@ -76,7 +83,7 @@ accelerator.end_training()
 """
 
 FABRIC = f"""
-import argparse, os
+import argparse, os, time
 import torch
 from lightning.fabric import Fabric
 {_FAILS}
@@ -106,11 +113,12 @@ for step in range(state["step"] + 1, args.max_steps + 1):
     state["step"] = step
     if step % 4 == 0:
         fabric.save(f"out/step-{{step}}.ckpt", state)
+    pace(step)
     fail_after(step, fabric.global_rank)
 """
 
 DEEPSPEED = f"""
-import argparse, os
+import argparse, os, time
 import deepspeed, torch
 {_FAILS}
 parser = argparse.ArgumentParser()
@@ -140,7 +148,8 @@ for step in range(engine.global_steps + 1, args.max_steps + 1):
         print(f"loss {{loss.item():.9f}}", flush=True)
         with open("curve.txt", "a") as file:
             file.write(f"{{step}} {{loss.item()!r}}\\n")
-    if step % 4 == 0:
+    if step == 4:
         engine.save_checkpoint("out")
+    pace(step)
     fail_after(step, engine.global_rank)
 """

@@ -9,6 +9,7 @@ import pytest
 from support.cli.command import wait_for_step
 from support.system.trainers_python import trainers_python
 from support.training.inside_scripts import HUGGING_FACE, ScriptRun, torchrun_environment
+from support.training.live_progress import live_progress
 from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.inside_state import read_inside_state
@@ -22,7 +23,7 @@ def script(tmp_path: Path) -> ScriptRun:
     return ScriptRun(tmp_path / "project", tmp_path / "home")
 
 
-@pytest.mark.shows("Hugging Face Trainer", "starts", "metrics", "steps", "total and ETA")
+@pytest.mark.shows("Hugging Face Trainer", "starts", "metrics", "steps")
 def test_the_series_are_the_log_history_of_the_same_program_under_torchrun(script: ScriptRun) -> None:
     """With data-loader workers: bit for bit, on both ranks, apart from the times that evaluations took."""
     config = script.config(HUGGING_FACE, "12", "0", "1")
@@ -107,13 +108,14 @@ def test_a_trainer_whose_api_changed_trains_without_callbacks(script: ScriptRun)
     assert f"failed on rank 0 and are off; the program is not affected: {state.failures[0]}" in shown
 
 
-@pytest.mark.shows("Hugging Face Trainer", "stop saves", "checkpoints")
+@pytest.mark.shows("Hugging Face Trainer", "total and ETA", "stop saves", "checkpoints")
 def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
     """All three ranks end their training after one step; the program runs to its end and exits with 0."""
     config = script.config(HUGGING_FACE, "2000", "0.05", "0", ranks=3)
     with script.command.start("--no-gui", "--trust", config) as front:
         layout = script.command.the_run()
         wait_for_step(layout, 5, 90)
+        assert live_progress(script.command)["total"] == 2000
         stopped = script.command.run("runs", "stop", layout.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)
@@ -123,6 +125,8 @@ def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> 
     assert 5 <= step < 2000
     state = json.loads((script.folder / "out" / f"checkpoint-{step}" / "trainer_state.json").read_text())
     assert state["global_step"] == step
+    listed = script.command.json("ckpt", "list", layout.root.name)
+    assert [(row["name"], row["step"]) for row in listed] == [(f"checkpoint-{step}", step)]
     for rank in range(3):
         files = layout.attempt(1).rank(rank)
         progress = read_progress(files.progress)

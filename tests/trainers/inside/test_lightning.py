@@ -7,6 +7,7 @@ import pytest
 
 from support.cli.command import wait_for_step
 from support.training.inside_scripts import LIGHTNING, ScriptRun
+from support.training.live_progress import live_progress
 from support.values.metrics import opened
 from torchdeck.contract.metrics.inside_state import read_inside_state
 from torchdeck.contract.metrics.progress import read_progress
@@ -18,6 +19,7 @@ def script(tmp_path: Path) -> ScriptRun:
     return ScriptRun(tmp_path / "project", tmp_path / "home")
 
 
+@pytest.mark.shows("Lightning", "metrics")
 def test_the_series_are_what_lightning_gives_its_loggers(script: ScriptRun) -> None:
     """At full precision: the CSV file has the same steps, epochs and values; the other rank has its own."""
     layout = script.run(script.config(LIGHTNING, "13", "0"))
@@ -38,13 +40,14 @@ def test_the_series_are_what_lightning_gives_its_loggers(script: ScriptRun) -> N
         assert (state.trainer, state.failures) == ("Lightning", ())
 
 
-@pytest.mark.shows("Lightning", "stop saves")
+@pytest.mark.shows("Lightning", "total and ETA", "stop saves")
 def test_a_stop_saves_at_the_end_of_the_step_on_all_ranks(script: ScriptRun) -> None:
     """Both ranks end their training after the same step, and the program exits with 0."""
     config = script.config(LIGHTNING, "2000", "0.05")
     with script.command.start("--no-gui", "--trust", config) as front:
         layout = script.command.the_run()
         wait_for_step(layout, 5, 90)
+        assert live_progress(script.command)["total"] == 2000
         stopped = script.command.run("runs", "stop", layout.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)

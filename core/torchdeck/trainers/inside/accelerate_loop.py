@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.trainers.inside.report import Report
-from torchdeck.trainers.inside.stop_agreement import StopAgreement
+from torchdeck.trainers.inside.stop_agreement import StopAgreement, save_at_stop
 from torchdeck.trainers.inside.torch_optimizer import OptimizerSteps
 
 NAME = "Accelerate"
@@ -96,11 +96,8 @@ class Loop:
             return False
         if not self._stop.reached(self.steps):
             return False
-        try:
+        with save_at_stop():
             self._end()
-        except Exception as error:  # a guarded call would train on, and wait for ranks that have ended
-            said = f"the save at this stop failed ({type(error).__name__}: {error})"
-            raise SystemExit(f"torchdeck: {said}, and the program ends without it") from error
         return True
 
     def _end(self) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import math
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,22 @@ PATIENCE = 1.0
 """Most seconds that rank 0 waits for acknowledgements at the end of a step; at most a tenth of the step."""
 SAVE_LIMIT = 600.0
 """Seconds that a rank waits for others that still save; a run's `launch.stop_grace` usually ends before."""
+
+
+@contextlib.contextmanager
+def save_at_stop() -> Iterator[None]:
+    """Save inside this context; if that fails, the program ends, because the other ranks do.
+
+    A guarded call would train on after an exception, and wait for ranks that have ended.
+
+    Raises:
+        SystemExit: with the reason.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = f"the save at this stop failed ({type(error).__name__}: {error})"
+        raise SystemExit(f"torchdeck: {said}, and the program ends without it") from error
 
 
 class StopAgreement:
