@@ -13,6 +13,7 @@ from support.training.inside_scripts import ScriptRun
 from support.training.training import Training
 from torchdeck.contract.layout import RunLayout
 
+pytestmark = pytest.mark.doctor
 HANG_AFTER = "launch.hang_after=4"
 LIMIT = 120
 

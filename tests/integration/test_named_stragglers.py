@@ -9,7 +9,7 @@ from support.doctor.trainer_faults import PROGRAMS, RECIPE
 from support.training.inside_scripts import ScriptRun
 from support.training.training import Training
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.doctor, pytest.mark.soak]
 LIMIT = 150
 
 

@@ -15,7 +15,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
 
 pytest.importorskip("torch", reason="the ranks train with it")
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.timeout(240)]
 
 HANG_AFTER = 3.0
 LIMIT = 90.0

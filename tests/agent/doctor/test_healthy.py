@@ -8,7 +8,7 @@ from support.agents.agent_run import Maker, with_policy
 from support.doctor.faults import WITH_HEARTBEAT
 
 pytest.importorskip("torch", reason="the ranks train with it")
-pytestmark = [pytest.mark.processes, pytest.mark.soak, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.soak, pytest.mark.timeout(240)]
 
 PROGRAM = """
 import json, os, subprocess, sys, time

@@ -10,7 +10,7 @@ from support.doctor.faults import FAULTS, WITH_HEARTBEAT, lines, program
 from torchdeck.contract.atomic import read_json
 
 pytest.importorskip("torch", reason="the ranks train with it")
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.timeout(240)]
 
 
 def test_the_leader_judges_for_all_nodes(make_gang: Maker) -> None:
