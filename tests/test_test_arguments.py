@@ -14,6 +14,7 @@ TABLE = (
     "agent/doctor/test_healthy.py",
     "agent/doctor/test_slow_ranks.py",
     "agent/gang_nodes/test_explained_hang.py",
+    "hosts/test_explained_hangs.py",
     "integration/test_explained_hangs.py",
     "integration/test_named_stragglers.py",
 )

@@ -71,7 +71,7 @@ def stopping(command: Command) -> Iterator[None]:
 
 def check_shown(project: Project, sentence: str) -> None:
     """The sentence and the stacks that `runs show` and `runs stacks` tell."""
-    command, line = project.command, f"{project.file}:{lines(project.text)[-1]} "
+    command, places = project.command, [f"{project.file}:{line} " for line in lines(project.text)]
     shown = command.run("runs", "show", "latest").stdout
     assert " ".join(sentence.split()[:8]) in " ".join(shown.split())
     assert "attempts/1/examinations/1" in shown
@@ -79,7 +79,8 @@ def check_shown(project: Project, sentence: str) -> None:
     assert stacks["sentence"] == sentence
     ranks = sorted(rank for stack in stacks["stacks"] for rank in stack["ranks"])
     assert ranks == list(range(project.case.ranks))
-    assert any(line in frame for stack in stacks["stacks"] for frame in stack["frames"])
+    frames = [frame for stack in stacks["stacks"] for frame in stack["frames"]]
+    assert any(place in frame for place in places for frame in frames)
 
 
 @pytest.mark.parametrize("case", marked(of(*PROGRAMS), SAMPLE))

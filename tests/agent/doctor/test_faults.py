@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.timeout(240
 
 HANG_AFTER = 3.0
 LIMIT = 90.0
-SAMPLE = ("sleeps-prints", "another-operation-silent", "is-held-by-a-debugger-silent")
+SAMPLE = ("sleeps-prints", "another-operation-silent")
 """The first is what was blamed on the wrong rank: only rank 0 prints, and it sleeps."""
 
 
@@ -45,7 +45,7 @@ def test_a_hang_is_explained(case: Case, make_run: Maker, tmp_path: Path) -> Non
     assert read_json(folder.verdict)["detail"] == event.fields["detail"]
     for rank in range(case.ranks):
         evidence = read_json(folder.rank(rank))
-        assert evidence["frames"] or rank == case.culprit, evidence
+        assert rank == case.culprit or evidence["frames"], evidence
 
 
 def first_hang(run: AgentRun, seconds: float) -> Event | None:
