@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from support.doctor.faults import FAULTS, HEALTHY, lines
 from support.doctor.programs import PROGRAMS, Place, program
 from torchdeck.agent.doctor.evidence import Kind
 
+ROOT = Path(__file__).parent.parent
 HANG = Row("sleeps", "silent", 3, "elsewhere", 1, ("script.py:7 fault",))
 FIELDS = {"kind": "elsewhere", "rank": 1, "detail": "Rank 1 is in script.py:7 fault; rank 0 waits"}
 RIGHT = replace(HANG, **fault_rows.told(FIELDS, HANG.lines), seconds=4.0)
@@ -96,6 +99,38 @@ def test_a_case_of_the_sample_must_be_right(wrong: Row, monkeypatch: pytest.Monk
     fault_rows.record(RIGHT, strict=True)
     with pytest.raises(AssertionError):
         fault_rows.record(wrong, strict=True)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("rows", "code"), [([RIGHT], 0), ([RIGHT, replace(RIGHT, program="prints", told_rank=0)], 1)]
+)
+def test_a_soak_fails_if_the_goals_are_missed(
+    rows: list[Row], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(fault_rows.FOLDER, str(tmp_path))
+    for row in rows:
+        fault_rows.record(row, strict=False)
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n0",
+        "-q",
+        "-pno:cacheprovider",
+        "--soak",
+        "tests/test_security_file.py",
+    ]
+    done = subprocess.run(
+        [*argv, "--fault-rows", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("GOAL MISSED: 1 of 2 hangs are right" in done.stdout) == bool(code)
 
 
 def test_every_class_of_a_real_hang_is_in_the_table() -> None:

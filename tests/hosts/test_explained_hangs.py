@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from support.doctor.programs import Place, program
 from support.hosts.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.agent.doctor.evidence import Kind
+from torchdeck.contract.journal import Event
 
 pytestmark = [pytest.mark.doctor, pytest.mark.timeout(300)]
 AcrossOf = Callable[..., HostsRun]
@@ -84,19 +86,26 @@ def test_a_hang_on_three_hosts_is_explained(broken: Broken, across: AcrossOf, tm
         if broken.breaks is not None:
             began.write_text(str(time.time()))
             broken.breaks(hosts)
-        fields = dict(hosts.wait_event(1, "hang", LIMIT))
-        said = hosts.events(1, "hang")[0].time
+        event = first_hang(hosts)
+        assert event is not None or broken.name != SAMPLE
         expected = tuple(f"train.py:{line} fault" for line in lines(text))
         row = Row(
             *(broken.name, "three hosts", 3, str(broken.kind), broken.rank, expected),
-            seconds=round(said - float(began.read_text()), 2),
-            **told(fields, expected),
+            seconds=None if event is None else round(event.time - float(began.read_text()), 2),
+            **({} if event is None else told(event.fields, expected)),
         )
         record(row, strict=broken.name == SAMPLE)
         assert broken.says in row.sentence or not row.right, row
         hosts.made.heal(3)
         hosts.command.run("runs", "stop", "latest", "--now")
     hosts.wait_empty(60)
+
+
+def first_hang(hosts: HostsRun) -> Event | None:
+    """The leader's first verdict; None if there is none in time."""
+    with suppress(AssertionError):
+        hosts.wait_event(1, "hang", LIMIT)
+    return next(iter(hosts.events(1, "hang")), None)
 
 
 def write(folder: Path, text: str) -> Path:

@@ -20,7 +20,7 @@ class FaultTable:
         parser.addoption(
             "--fault-rows",
             metavar="FOLDER",
-            help="write a JSON file for each case of the doctor's fault table",
+            help="write a JSON file for each case of the doctor's fault table; those of earlier runs count",
         )
         parser.addoption(
             "--fault-cases",
@@ -36,7 +36,9 @@ class FaultTable:
         if self._worker:  # these have the environment of the process that started them
             return
         if folder is None and self._judges:
-            folder = tempfile.mkdtemp(prefix="torchdeck-fault-rows-")
+            own = tempfile.TemporaryDirectory(prefix="torchdeck-fault-rows-")
+            config.add_cleanup(own.cleanup)
+            folder = own.name
         if folder is not None:
             os.environ[fault_rows.FOLDER] = str(Path(folder).resolve())
 
