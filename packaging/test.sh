@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Every check: format, lint, strict types, import rules, tests, and a wheel built, installed clean and used.
-#   test.sh [--fast | --soak] [--all-tiers] [pytest arguments]
-#     --fast       lint, types, import rules and the tests that need nothing of the machine: about two minutes
-#     --soak       every variant where a normal run samples by a fixed seed
-#     --all-tiers  fail where a test cannot run on this machine, instead of skipping it; default if CI is set
+#   test.sh [--fast | --soak [doctor]] [--all-tiers] [pytest arguments]
+#     --fast         lint, types, import rules and the tests that need nothing of the machine: about two minutes
+#     --soak         every variant where a normal run samples by a fixed seed
+#     --soak doctor  only the doctor's fault table: every fault in every program, and its rates
+#     --all-tiers    fail where a test cannot run on this machine, instead of skipping it; default if CI is set
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=packaging/environment.sh
 source packaging/environment.sh
+# shellcheck source=packaging/pytest_arguments.sh
+source packaging/pytest_arguments.sh
+set -- "${pytest_arguments[@]}"
 
 # given WORD ARGUMENTS: whether WORD is among them
 given() {

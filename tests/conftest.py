@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from support import tiers
+from support.doctor.fault_table import FaultTable
 from support.hosts.hosts import TestHosts
 from support.long_files import longest_first
 from support.ranks.torch_servers import serve_workers
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         default=bool(os.environ.get("CI")),
         help="fail the tests that this machine cannot run instead of skipping them; default if CI is set",
     )
+    FaultTable.add_options(parser)
     if pluginmanager.hasplugin("pytest-qt") and tiers.why_no_qt():
         pluginmanager.unregister(name="pytest-qt")  # it would end this run when it finds no Qt
 
@@ -69,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # without a deadline: an example of a busy machine takes as long as it likes
     settings.register_profile("sample", derandomize=True, max_examples=50, deadline=None)
     settings.register_profile("soak", max_examples=300, deadline=None)
+    config.pluginmanager.register(FaultTable(config))
     settings.load_profile("soak" if config.getoption("--soak") else "sample")
 
 

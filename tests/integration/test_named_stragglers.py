@@ -5,19 +5,22 @@ from pathlib import Path
 import pytest
 
 from support.cli.command import Command, wait_for_event
-from support.doctor.trainer_faults import PROGRAMS, RECIPE
+from support.doctor.faults import Fault
+from support.doctor.programs import TRAINERS, Place, program
 from support.training.inside_scripts import ScriptRun
 from support.training.training import Training
+from torchdeck.agent.doctor.evidence import Kind
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.doctor, pytest.mark.soak]
 LIMIT = 150
 
 
-def slowed(text: str) -> str:
-    """The program with a fault in step 20, slow in every step instead."""
-    for condition in ("state.global_step == 20 and ", "index == 20 and ", "len(_calls) == 20 and "):
-        text = text.replace(condition, "")
-    return text.replace("time.sleep(10**6)  # HERE", "time.sleep(0.08)")
+SLOW = Fault("is-slow", "time.sleep(0.08)", Kind.ELSEWHERE)
+"""In every step of rank 1."""
+
+
+def slowed(name: str, folder: Path) -> str:
+    return program(name, SLOW, Place(str(folder / "began")), always=True)
 
 
 def check(command: Command) -> None:
@@ -30,10 +33,10 @@ def check(command: Command) -> None:
     assert command.json("runs", "show", "latest")["stragglers"][0]["ranks"] == [1]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_trainer_of_others(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_trainer_of_others(name: str, tmp_path: Path) -> None:
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    config = script.config(slowed(PROGRAMS[program]))
+    config = script.config(slowed(name, tmp_path))
     with script.command.start("--no-gui", "--trust", config):
         try:
             check(script.command)
@@ -45,7 +48,7 @@ def test_a_recipe(tmp_path: Path) -> None:
     command, training = Command(tmp_path / "home"), Training(tmp_path / "work", steps=4000)
     config = training.write(0.02)
     recipe = training.folder / "paced_recipe.py"
-    recipe.write_text(recipe.read_text() + slowed(RECIPE))
+    recipe.write_text(recipe.read_text() + slowed("recipe", tmp_path))
     with command.start("--no-gui", "--trust", config):
         try:
             check(command)

@@ -5,48 +5,58 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from support.agents.agent_run import AgentRun, Maker, with_policy
-from support.doctor.faults import FAULTS, WITH_HEARTBEAT, Fault, lines, program
+from support.doctor.cases import Case, of
+from support.doctor.faults import WITH_HEARTBEAT
+from support.doctor.measured import marked, measured
+from support.doctor.programs import REPORTS
 from support.waiting import wait_until
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
+from torchdeck.contract.journal import Event
 
 pytest.importorskip("torch", reason="the ranks train with it")
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.timeout(240)]
 
 HANG_AFTER = 3.0
 LIMIT = 90.0
-SECONDS = 30.0
-"""From the last progress to the verdict."""
-SAMPLE = ("sleeps-prints", "spins-silent", "another-operation-silent")
+SAMPLE = ("sleeps-prints", "another-operation-silent")
 """The first is what was blamed on the wrong rank: only rank 0 prints, and it sleeps."""
-CASES = [(fault, report) for fault in FAULTS for report in ("silent", "prints")]
 
 
-def marked(fault: Fault, report: str) -> object:
-    name = f"{fault.name}-{report}"
-    return pytest.param(fault, report, id=name, marks=[] if name in SAMPLE else [pytest.mark.soak])
-
-
-@pytest.mark.parametrize(("fault", "report"), [marked(*case) for case in CASES])
-def test_a_hang_is_explained(fault: Fault, report: str, make_run: Maker) -> None:
+@pytest.mark.parametrize("case", marked(of(*REPORTS), SAMPLE))
+def test_a_hang_is_explained(case: Case, make_run: Maker, tmp_path: Path) -> None:
     """The first thing that is said of it is right, and all evidence is there."""
-    culprit = 0 if report == "prints" else 1
-    text = program(fault, culprit, report)
-    run = make_run(text, nproc=3, policy=with_policy(hang_after=HANG_AFTER), env=WITH_HEARTBEAT).start()
-    told = run.wait("hang", LIMIT).fields
-    assert told["kind"] == fault.kind, told
-    assert fault.everywhere or told["rank"] == culprit, told
-    assert told["still"] < SECONDS
-    if fault.line:
-        assert any(f"script.py:{line} fault" in told["detail"] for line in lines(text)), told
-    folder = run.layout.attempt(1).examination(told["examination"])
-    assert read_json(folder.verdict)["detail"] == told["detail"]
-    for rank in range(3):
-        assert read_json(folder.rank(rank))["frames"] or read_json(folder.rank(rank))["state"] == "T"
+    strict = case.name in SAMPLE
+    with measured(case, tmp_path) as program:
+        policy = with_policy(hang_after=HANG_AFTER)
+        run = make_run(program.text, nproc=case.ranks, policy=policy, env=WITH_HEARTBEAT).start()
+        event = first_hang(run, LIMIT)
+        assert event is not None or not strict, run.describe()
+        program.hang(event, "script.py", program.text, strict=strict)
+    if event is None:
+        return
+    folder = run.layout.attempt(1).examination(event.fields["examination"])
+    assert read_json(folder.verdict)["detail"] == event.fields["detail"]
+    for rank in range(case.ranks):
+        evidence = read_json(folder.rank(rank))
+        assert rank == case.culprit or evidence["frames"], evidence
+
+
+def first_hang(run: AgentRun, seconds: float) -> Event | None:
+    """The first verdict, or None if there is none or the run ends."""
+
+    def said() -> bool:
+        return bool(run.events("hang") or run.events("finished"))
+
+    with suppress(AssertionError):
+        wait_until(said, seconds, "a verdict")
+    return next(iter(run.events("hang")), None)
 
 
 HEALTHY = """

@@ -26,7 +26,7 @@ from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.contract.run_states import RankPhase
 
 pytest.importorskip("torch", reason="the ranks train with it")
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.doctor, pytest.mark.processes, pytest.mark.timeout(240)]
 
 CORE = Path(__file__).resolve().parents[3] / "core"
 BEGIN = """

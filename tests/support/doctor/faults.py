@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import NamedTuple
 
 from torchdeck.agent.doctor.evidence import Kind
@@ -17,19 +16,34 @@ WITH_HEARTBEAT = {
 
 
 class Fault(NamedTuple):
-    """One way to hang."""
+    """One way to hang, or to pause for long without a hang."""
 
     name: str
     body: str
-    """Statements of `fault()`, called by the culprit in step 40; `# HERE` marks the line to be named."""
+    """Statements of `fault()`, called by the culprit in one step; `# HERE` marks the line to be named."""
     kind: Kind
+    """WORKING: no hang."""
     everywhere: bool = False
     """All ranks call it."""
     line: bool = True
     """The line of `# HERE` is to be named."""
-    blames: bool = True
-    """The culprit is to be named."""
 
+    @property
+    def hangs(self) -> bool:
+        return self.kind is not Kind.WORKING
+
+
+LEAVE_A_CHILD = "if os.fork() == 0:\n    time.sleep(10**6)\n"
+"""A child that has the sockets, too: when its parent ends, the other ranks' connections stay open."""
+TRACE = """
+import ctypes, os, signal, sys, time
+libc, pid = ctypes.CDLL(None, use_errno=True), int(sys.argv[1])
+for thread in os.listdir(f"/proc/{pid}/task"):
+    if libc.ptrace(16, int(thread), None, None):  # PTRACE_ATTACH
+        sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
+time.sleep(10**6)
+"""
+"""Stops all threads of a process, as a debugger does."""
 
 FAULTS = (
     Fault("sleeps", "time.sleep(10**6)  # HERE", Kind.ELSEWHERE),
@@ -57,6 +71,8 @@ FAULTS = (
     Fault("computes-in-native-code", "re.match('(a+)+$', 'a' * 60 + 'b')  # HERE", Kind.NATIVE),
     Fault("stops-itself", "os.kill(os.getpid(), signal.SIGSTOP)", Kind.STOPPED, line=False),
     Fault("another-operation", "dist.broadcast(x, 0)  # HERE", Kind.MISMATCH),
+    Fault("another-shape", "dist.all_reduce(torch.ones(0))", Kind.MISMATCH, line=False),
+    Fault("another-type", "dist.all_reduce(torch.ones(0, dtype=torch.float64))", Kind.MISMATCH, line=False),
     Fault("another-barrier", "dist.barrier()  # HERE", Kind.MISMATCH),
     Fault("another-group", "dist.all_reduce(x, group=first)  # HERE", Kind.MISMATCH, everywhere=False),
     Fault("waits-for-nothing-sent", "dist.recv(x, src=(rank + 1) % world)  # HERE", Kind.ELSEWHERE),
@@ -90,48 +106,32 @@ FAULTS = (
           "down(50)", Kind.ELSEWHERE, line=False),
     Fault("gathers", "dist.all_gather([x.clone() for _ in range(world)], x)  # HERE", Kind.MISMATCH),
     Fault("all-sleep", "time.sleep(10**6)  # HERE", Kind.ELSEWHERE, everywhere=True),
+    Fault("returns-early", LEAVE_A_CHILD + "os._exit(0)", Kind.ABSENT, line=False),
+    Fault("dies-unnoticed", LEAVE_A_CHILD + "os.kill(os.getppid(), signal.SIGSTOP)\n"
+          "os.kill(os.getpid(), signal.SIGKILL)", Kind.DEAD, line=False),
+    Fault("is-held-by-a-debugger", f"ctypes.CDLL(None).prctl(0x59616d61, -1)  # PR_SET_PTRACER\n"
+          f"subprocess.run([sys.executable, '-c', {TRACE!r}, str(os.getpid())])", Kind.STOPPED, line=False),
+    Fault("writes-to-a-frozen-disk", "subprocess.run(['fsfreeze', '--freeze', disk], check=True)\n"
+          "open(disk + '/file', 'w')", Kind.DISK, line=False),
 )  # fmt: skip
 
-SCRIPT = """
-import asyncio, ctypes, fcntl, multiprocessing, os, queue, re, select, signal, socket, subprocess, sys
-import threading, time, urllib.request
-from concurrent.futures import Future, ThreadPoolExecutor
-import torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
-
-class Slow(Dataset):
-    def __len__(self): return 8
-    def __getitem__(self, index):
-        time.sleep(10**6)
-
-def fault():
-{body}
-
-def step(number):
-    time.sleep(0.02)
-    dist.all_reduce(x)
-
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
-    flags = []
-    first = dist.new_group(list(range(world)))
-    x = torch.ones(1024)
-    for number in range(10**9):
-        if number == 40 and ({everywhere} or rank == {culprit}):
-            fault()
-        step(number)
-        {report}
-"""
-REPORTS = {"silent": "pass", "prints": 'rank or print(f"step {number} loss: 0.5", flush=True)'}
-"""Program → what it reports of its progress."""
-
-
-def program(fault: Fault, culprit: int, report: str) -> str:
-    """The script's text."""
-    body = textwrap.indent(fault.body, "    ")
-    return SCRIPT.format(body=body, everywhere=fault.everywhere, culprit=culprit, report=REPORTS[report])
+HEALTHY = (
+    Fault("compilation", "layers = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(12)))\n"
+          "torch.compile(layers)(torch.ones(4, 32))", Kind.WORKING, everywhere=True),
+    Fault("evaluation-by-one-rank", "def evaluate(product, until):\n    while time.monotonic() < until:\n"
+          "        product = (product @ product).tanh()\n"
+          "evaluate(torch.randn(300, 300), time.monotonic() + 8)", Kind.WORKING),
+    Fault("saves-by-one-rank", "for _ in range(12):\n"
+          "    torch.save({'a': torch.randn(6_000_000)}, 'checkpoint.pt')", Kind.WORKING),
+    Fault("slow-workers", "for _ in DataLoader(Working(), batch_size=8, num_workers=1):\n"
+          "    dist.all_reduce(x)", Kind.WORKING, everywhere=True),
+    Fault("preparation-in-python", "table = {}\nfor number in range(3_000_000):\n"
+          "    table[number] = str(number)\njson.loads(json.dumps(list(table.values())))", Kind.WORKING),
+    Fault("a-program-of-one-rank", "burn = 'import time\\nuntil = time.monotonic() + 7\\n"
+          "while time.monotonic() < until: pass'\n"
+          "subprocess.run([sys.executable, '-c', burn])", Kind.WORKING),
+)  # fmt: skip
+"""Long pauses that are no hangs."""
 
 
 def lines(text: str) -> list[int]:
