@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -16,6 +17,8 @@ from support.doctor.faults import WITH_HEARTBEAT
 from support.doctor.measured import marked, measured
 from support.doctor.programs import REPORTS
 from support.waiting import wait_until
+from torchdeck.agent.doctor.evidence import Kind
+from torchdeck.agent.doctor.stalls import SILENT_LIMIT
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
 from torchdeck.contract.journal import Event
@@ -151,3 +154,18 @@ def test_a_hang_is_examined_before_gloos_own_timeout(make_run: Maker) -> None:
     folder = run.layout.attempt(1).examination(told["examination"])
     assert read_json(folder.verdict)["detail"] == told["detail"]
     assert all(read_json(folder.rank(rank))["frames"] for rank in range(2))
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("py-spy") is not None, reason="py-spy tells the line")
+def test_a_program_without_heartbeat_that_sleeps_is_reported(make_run: Maker) -> None:
+    """After two minutes without use of processor or disk; the kernel tells where it waits."""
+    run = make_run(
+        "import time\ntime.sleep(600)\n", nproc=1, policy=with_policy(hang_after=HANG_AFTER)
+    ).start()
+    told = run.wait("hang", 2 * SILENT_LIMIT).fields
+    assert (told["kind"], told["rank"]) == (Kind.ABSENT, 0), told
+    assert SILENT_LIMIT <= told["still"] < SILENT_LIMIT + SECONDS
+    assert "nothing is known of its program" in told["detail"], told
+    evidence = read_json(run.layout.attempt(1).examination(told["examination"]).rank(0))
+    assert "nanosleep" in evidence["kernel"] or "select" in evidence["kernel"], evidence
