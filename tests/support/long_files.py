@@ -5,6 +5,8 @@ LONG = (
     "tests/trainers/test_resumed_curves.py",
     "tests/trainers/test_loops.py",
     "tests/trainers/inside/test_hugging_face.py",
+    "tests/trainers/inside/test_torchtitan.py",
+    "tests/trainers/test_launchers.py",
     "tests/hosts/test_run_cut.py",
     "tests/hosts/test_run_lost_leader.py",
     "tests/hosts/test_run_training.py",

@@ -62,8 +62,10 @@ def test_accelerate_launch(tmp_path: Path, torchdeck_home: Path) -> None:
     script.write_text(
         script.read_text().replace("def main() -> None:\n", f"def main() -> None:\n    import os{HOLDS}")
     )
-    launch = ("--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no")
-    launch += ("--main_process_port=0", "--dynamo_backend=no", script.name)
+    launch = [
+        *("--multi_gpu", "--num_processes=2", "--num_machines=1", "--main_process_port=0"),
+        *("--mixed_precision=no", "--dynamo_backend=no", script.name),
+    ]
     launched(command, tmp_path, str(python), "accelerate.commands.launch", *launch, "--steps", "6")
 
 
