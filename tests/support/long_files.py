@@ -7,6 +7,8 @@ LONG = (
     "tests/trainers/inside/test_hugging_face.py",
     "tests/agent/doctor/test_faults.py",
     "tests/integration/test_explained_hangs.py",
+    "tests/trainers/inside/test_torchtitan.py",
+    "tests/trainers/test_launchers.py",
     "tests/hosts/test_run_cut.py",
     "tests/hosts/test_run_lost_leader.py",
     "tests/hosts/test_run_training.py",

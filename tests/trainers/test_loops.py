@@ -117,6 +117,7 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
 
 
+@pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
 @pytest.mark.shows("DeepSpeed", "total and ETA", "stop saves", "resume")
 def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
     """It saves as it saved before; resumed, it has the curve of a training that is not stopped, by hand."""
@@ -143,6 +144,7 @@ def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
     assert curve(folder) == curve(hand)
 
 
+@pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
 @pytest.mark.shows("diffusers with accelerate", *ALL, "stop saves")
 def test_diffusers(tmp_path: Path) -> None:
     """Stopped, it saves as it saved before. Resumed, it has the curve that it has by hand, and fails then."""

@@ -57,14 +57,22 @@ print("ended at step", trainer.state.global_step, flush=True)
 
 
 def ending(script: str) -> str:
-    """Return the script with an end that leaves its process group.
+    """Return the script with an end that leaves its process group, and then Python without finalizing it.
 
-    Threads of gloo abort a process now and then that exits with them, also under torchrun alone.
+    A thread of gloo that releases its last tensors while Python finalizes aborts the process, also under
+    torchrun alone. What is registered to run at exit runs, as in `distributed.process_end.leave`.
     """
     return f"""{textwrap.dedent(script)}
-import torch.distributed
-if torch.distributed.is_initialized():
-    torch.distributed.destroy_process_group()
+if __name__ == "__main__":
+    import atexit, os, sys, threading
+    import torch.distributed
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 """
 
 
