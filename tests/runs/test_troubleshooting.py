@@ -27,6 +27,9 @@ LINES = {
     "[3, 2] appears not to match sizes of the same param in process 0.",
     "Unused parameters": "RuntimeError: Expected to have finished reduction in the "
     "prior iteration before starting a new one.",
+    "Ranks sent tensors of different sizes": "what():  [enforce fail at /gloo/transport/tcp/pair.cc:456] "
+    "op.preamble.length <= op.nbytes. 2732 vs 684. Received data size doesn't match expected size. Is there "
+    "a distributed collective mismatch in your code?",
     "A port is taken": "RuntimeError: The server socket has failed to listen on any local network address. "
     "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
     "An agent of Torchdeck failed": "the agent on alpha ended by an error of its own, RecursionError: "
@@ -124,6 +127,39 @@ def test_a_bus_error_counts_though_the_loader_names_it_last() -> None:
     )
     assert found is not None
     assert found.advice.title == "Shared memory is full"
+
+
+@pytest.mark.parametrize("frames", [0, 200])
+def test_an_abort_by_gloo_does_not_blame_the_aborted_rank(tmp_path: Path, frames: int) -> None:
+    """Native code is not at fault, though the exit says so, and the cause may be another rank.
+
+    The message is found before faulthandler's stacks of any length.
+    """
+    abort = failure(0, code=None, signal="SIGABRT", message="ended by SIGABRT (crashed in native code)")
+    layout = make_run(
+        tmp_path,
+        controller_journal(),
+        [*running_run(), ended(1, "failed", {**abort, "traceback": ""}), finished("FAILED")],
+    )
+    said = [
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+        f"  {LINES['Ranks sent tensors of different sizes']}",
+        "Fatal Python error: Aborted",
+        "",
+        "Thread 0x00007f0000000001 (most recent call first):",
+        *(f'  File "/code/train.py", line {line} in step' for line in range(frames)),
+    ]
+    stderr = layout.attempt(1).rank(0).stderr
+    stderr.parent.mkdir(parents=True, exist_ok=True)
+    stderr.write_text("\n".join(said))
+    report = read_failure(layout, read_run(layout))
+    assert report is not None
+    assert report.advice is not None
+    assert (report.advice.advice.title, report.advice.where) == (
+        "Ranks sent tensors of different sizes",
+        "rank 0",
+    )
+    assert "either side may be the cause" in report.advice.advice.text
 
 
 def test_the_card_of_a_run_whose_agent_failed_names_it(tmp_path: Path) -> None:

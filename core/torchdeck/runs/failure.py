@@ -22,6 +22,8 @@ RANKS = 16
 """Number of ranks whose logs are searched; the one that failed first is always among them."""
 _LAST_LINES = 40
 """Lines at the end of a log that are the last words of a rank without a traceback."""
+_FATAL = "Fatal Python error: "
+"""Beginning of what faulthandler writes about a crash; stacks of all threads follow."""
 GPU_MEMORY = "Out of memory on a GPU"
 """Section of the chapter that the plan's cheaper settings belong to."""
 
@@ -95,8 +97,14 @@ def _words(attempt: AttemptLayout, view: RunView) -> Source | None:
         return None
     lines = [*failure.message.splitlines(), *failure.traceback.splitlines()]
     if not failure.traceback and failure.signal in (None, "SIGABRT"):
-        lines += _tail(attempt.rank(failure.rank).stderr)[-_LAST_LINES:]
+        lines += _last_words(_tail(attempt.rank(failure.rank).stderr))
     return f"rank {failure.rank}", lines
+
+
+def _last_words(lines: list[str]) -> list[str]:
+    """Return the last lines of a log, and those before faulthandler's stacks of a crash, if there are any."""
+    aborted = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].startswith(_FATAL)), 0)
+    return [*lines[max(0, aborted - _LAST_LINES) : aborted], *lines[-_LAST_LINES:]]
 
 
 def _cause_others(attempt: AttemptLayout, view: RunView) -> Iterator[Source]:
