@@ -9,10 +9,18 @@ import pytest
 
 from support.doctor.evidence import WAITING, call, elsewhere, rank, waits
 from support.waiting import wait_until
-from torchdeck.agent.doctor.evidence import MOST_FRAMES, Frame, from_faulthandler, from_py_spy
+from torchdeck.agent.doctor.evidence import (
+    MOST_FRAMES,
+    Frame,
+    from_answer,
+    from_faulthandler,
+    from_py_spy,
+    outlined,
+)
 from torchdeck.agent.doctor.evidence_limit import fitting
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.py_spy import PySpy
+from torchdeck.agent.doctor.sentences import place_of
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.leader.channel import LINE_LIMIT
 from torchdeck.agent.leader.gang_messages import to_json
@@ -50,6 +58,35 @@ def test_evidence_of_a_node_fits_into_one_message(count: int) -> None:
     places = dict.fromkeys(range(count), "node")
     assert judge(dict(enumerate(cut)), places) == judge(dict(enumerate(ranks)), places)
     assert (cut == ranks) is (count == 8), "what fits is not cut"
+
+
+def hidden(above: int, below: int) -> list[Frame]:
+    """A stack with the user's line among frames of Lightning."""
+    library = "/venv/lib/python3.11/site-packages/lightning/pytorch/core/module.py"
+    inner = [Frame(library, 1137 + number, "backward") for number in range(above)]
+    return [*inner, Frame("/code/train.py", 84, "main"), *(Frame(library, 1, "run") for _ in range(below))]
+
+
+@pytest.mark.parametrize(("above", "below"), [(0, 60), (20, 40), (31, 0), (32, 0), (40, 20), (60, 3)])
+def test_the_users_line_is_kept_of_a_deep_stack(above: int, below: int) -> None:
+    """By whatever reads the stack, and if evidence is cut for a message."""
+    frames = hidden(above, below)
+    items = [frame._asdict() for frame in frames]
+    lines = "".join(f'  File "{frame.file}", line {frame.line} in {frame.function}\n' for frame in frames)
+    spied = [{"filename": frame.file, "line": frame.line, "name": frame.function} for frame in frames]
+    read = (
+        from_answer({"threads": [{"main": True, "frames": items}]})["frames"],
+        from_faulthandler(f"Current thread 0x00007f0000000000 (most recent call first):\n{lines}"),
+        from_py_spy([{"os_thread_id": 7, "frames": spied}], 7),
+    )
+    for found in read:
+        assert len(found) <= MOST_FRAMES
+        assert found[:24] == tuple(frames[:24])
+        for most in (MOST_FRAMES, 16, 8, 4):
+            assert place_of(waits(0, frames=outlined(found, most))) == "train.py:84 main"
+    deep = tuple(waits(number, of=64, frames=read[0]) for number in range(64))
+    for limit in (960 << 10, 200 << 10, 80 << 10):
+        assert {place_of(cut) for cut in fitting(deep, limit)} == {"train.py:84 main"}
 
 
 def test_groups_of_many_ranks_fit_into_one_message() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.telemetry.doctor.main_thread import MainThread
-from torchdeck.telemetry.doctor.thread_stacks import DEEPEST, Place, ThreadStacks, parse_stacks
+from torchdeck.telemetry.doctor.main_thread import MainThread, shown_place
+from torchdeck.telemetry.doctor.thread_stacks import INNERMOST, OUTERMOST, Place, ThreadStacks, parse_stacks
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\"), min_size=1, max_size=20)
 
@@ -27,7 +27,9 @@ def test_the_main_thread_is_read_as_python_sees_it() -> None:
     frame = inspect.currentframe()
     expected = [(entry.filename, entry.name) for entry in reversed(traceback.extract_stack(frame))]
     at = next(i for i, place in enumerate(found) if place.file == __file__)
-    assert [(place.file, place.function) for place in found[at:]] == expected[: DEEPEST - at]
+    # pytest's own frames may be more than are read
+    own = [(place.file, place.function) for place in found[at:INNERMOST]]
+    assert own == expected[: INNERMOST - at]
     assert all(place.line > 0 for place in found)
 
 
@@ -80,6 +82,19 @@ def test_what_is_written_is_read(threads: dict[int, list[tuple[str, int, str]]])
         text += "\n"
     expected = {ident: [Place(*frame) for frame in frames] for ident, frames in threads.items()}
     assert parse_stacks(text) == expected
+
+
+@pytest.mark.parametrize("depth", [INNERMOST + OUTERMOST, 99])
+def test_the_users_line_below_many_frames_of_libraries_is_read(depth: int) -> None:
+    """As many frames are read as before, and those that called everything are among them."""
+    library = "".join(
+        f'  File "/venv/lib/python3.11/site-packages/x.py", line {line} in f\n' for line in range(1, depth)
+    )
+    text = f'Thread 0x{7:016x} (most recent call first):\n{library}  File "/code/train.py", line 9 in main\n'
+    (found,) = parse_stacks(text).values()
+    assert shown_place(found) == "train.py:9 main"
+    assert [place.line for place in found[:INNERMOST]] == list(range(1, INNERMOST + 1))
+    assert len(found) == INNERMOST + OUTERMOST
 
 
 def ascii_of(text: str) -> str:

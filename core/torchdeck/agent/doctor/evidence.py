@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torchdeck.contract.run_states import TextEnum
+from torchdeck.telemetry.doctor.main_thread import is_users
 
 MOST_FRAMES = 32
 MOST_COLLECTIVES = 96
@@ -104,7 +106,7 @@ class RankEvidence(NamedTuple):
     source: str = ""
     """Origin of the stack: `rank`, `faulthandler`, `py-spy`, or empty."""
     frames: tuple[Frame, ...] = ()
-    """Main thread, innermost first."""
+    """Main thread, innermost first; the middle of a deep stack is left out."""
     groups: tuple[Group, ...] = ()
     collectives: tuple[Collective, ...] = ()
     """The newest of each group, oldest first."""
@@ -127,6 +129,19 @@ class Verdict(NamedTuple):
         return self.kind not in (Kind.WORKING, Kind.FROZEN)
 
 
+def outlined(frames: Sequence[Frame], most: int = MOST_FRAMES) -> tuple[Frame, ...]:
+    """Return at most `most` frames of a stack, innermost first, so that the user's own lines are among them.
+
+    Three quarters are the innermost frames. The rest are the user's innermost frames below these, which a
+    framework's frames may hide, or further innermost frames if there are none.
+    """
+    if len(frames) <= most:
+        return tuple(frames)
+    near = most - most // 4
+    own = [frame for frame in frames[near:] if is_users(frame.file)][: most // 4]
+    return (*frames[:near], *own) if own else tuple(frames[:most])
+
+
 def from_answer(value: object) -> dict[str, Any]:
     """Return the fields of a `RankEvidence` that a rank's answer has; what is damaged is left out."""
     if not isinstance(value, dict):
@@ -136,7 +151,7 @@ def from_answer(value: object) -> dict[str, Any]:
     main: dict[str, Any] = next((thread for thread in threads if thread.get("main") is True), {})
     return {
         "source": "rank",
-        "frames": tuple(_items(main.get("frames"), _frame))[:MOST_FRAMES],
+        "frames": outlined(_items(main.get("frames"), _frame)),
         "groups": tuple(_items(value.get("groups"), _group))[:MOST_GROUPS],
         "collectives": tuple(_items(value.get("collectives"), _collective))[-MOST_COLLECTIVES:],
     }
@@ -158,14 +173,14 @@ def from_faulthandler(text: str) -> tuple[Frame, ...]:
             found.append(
                 Frame(match["file"][:TEXT_LIMIT], int(match["line"]), match["function"][:TEXT_LIMIT])
             )
-    return tuple(found[:MOST_FRAMES])
+    return outlined(found)
 
 
 def from_py_spy(value: object, pid: int) -> tuple[Frame, ...]:
     """Return the main thread's frames in the output of `py-spy dump --json`."""
     for thread in value if isinstance(value, list) else []:
         if isinstance(thread, dict) and thread.get("os_thread_id") == pid:
-            return tuple(_items(thread.get("frames"), _py_spy_frame))[:MOST_FRAMES]
+            return outlined(_items(thread.get("frames"), _py_spy_frame))
     return ()
 
 

@@ -12,6 +12,7 @@ from torchdeck.agent.doctor.evidence import (
     MOST_GROUPS,
     Collective,
     RankEvidence,
+    outlined,
 )
 
 LIMIT = 960 << 10
@@ -66,7 +67,7 @@ def _shortened(ranks: Sequence[RankEvidence], cut: _Cut) -> tuple[RankEvidence, 
         if cut.once:
             known.update(groups)
         found.append(
-            evidence._replace(frames=evidence.frames[: cut.frames], groups=groups, collectives=calls)
+            evidence._replace(frames=outlined(evidence.frames, cut.frames), groups=groups, collectives=calls)
         )
     return tuple(found)
 

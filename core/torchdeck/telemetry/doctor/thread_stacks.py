@@ -16,8 +16,11 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-DEEPEST = 64
-"""Number of innermost frames that are read per thread."""
+INNERMOST, OUTERMOST = 48, 16
+"""Numbers of frames that are read per thread.
+
+Of a deeper stack the middle is left out; faulthandler writes the innermost 100.
+"""
 _HEADER = re.compile(r"^(?:Current t|T)hread 0x([0-9a-f]+)", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$', re.MULTILINE)
 _ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
@@ -83,10 +86,15 @@ def parse_stacks(text: str) -> dict[int, list[Place]]:
     return {
         int(header[1], 16): [
             Place(_unescaped(file), int(line) if line.isdigit() else 0, _unescaped(function))
-            for file, line, function in _FRAME.findall(text, header.end(), end)[:DEEPEST]
+            for file, line, function in _ends(_FRAME.findall(text, header.end(), end))
         ]
         for header, end in zip(headers, ends, strict=True)
     }
+
+
+def _ends(frames: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    left_out = max(0, len(frames) - INNERMOST - OUTERMOST)
+    return frames[:INNERMOST] + frames[INNERMOST + left_out :]
 
 
 def _unescaped(text: str) -> str:
