@@ -72,6 +72,66 @@ def test_whoever_calls_something_else_is_named(count: int, data: st.DataObject, 
     assert "train.py:99 sync" in found.sentence
 
 
+def test_a_call_that_is_over_has_no_line() -> None:
+    """Rank 1 has returned from its broadcast, and waits in the next collective at another line."""
+    over = waits(1, 41, collectives=(call(40, operation="broadcast", done=True), call(41)))
+    found = verdict([waits(0, 40), over, waits(2, 40), waits(3, 40)])
+    assert (found.kind, found.rank, found.place) == (Kind.MISMATCH, 1, "")
+    assert found.sentence == (
+        "Ranks call different collectives: ranks 0, 2 and 3 call all_reduce #40 (1,024 floats) at "
+        "train.py:61 step, but rank 1 has called broadcast #40 (1,024 floats) and is now at train.py:61 "
+        "step. All must call the same ones in the same order."
+    )
+
+
+@pytest.mark.parametrize(
+    ("collectives", "frames", "inside"),
+    [
+        ((call(40, count=7),), WAITING, True),
+        ((call(40, count=7, done=True),), WAITING, False),
+        ((call(40, count=7), call(41)), WAITING, False),
+        ((call(40, count=7), call(3, group="1")), WAITING, True),
+        ((call(40, count=7),), SAVING, False),
+        ((call(40, count=7),), (Frame("/x/site-packages/torch/autograd/graph.py", 1, "run"), *SAVING), True),
+        ((call(40, count=7),), (), False),
+    ],
+)
+def test_the_line_of_a_call_is_that_of_a_stack_in_it(
+    collectives: tuple[Collective, ...], frames: tuple[Frame, ...], *, inside: bool
+) -> None:
+    """Not done, the newest of its group, and the stack is in a collective, or in the backward pass of DDP."""
+    odd = waits(1, collectives=collectives, frames=frames)
+    found = verdict([waits(0, 40), odd, waits(2, 40), waits(3, 40)])
+    place = "" if not frames else "train.py:61 step" if frames == WAITING else "train.py:84 save_model"
+    called = f"rank 1 {'calls' if inside else 'has called'} all_reduce #40 (7 floats)"
+    at = f" {'at' if inside else 'and is now at'} {place}" if place else ""
+    assert f"{called}{at}. All must" in found.sentence
+    assert found.place == (place if inside else "")
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"count": 0}, "all_reduce #40 (0 floats)"),
+        ({"count": 1}, "all_reduce #40 (1 float)"),
+        ({"count": 0, "types": "Double"}, "all_reduce #40 (0 doubles)"),
+        ({"types": "Double"}, "all_reduce #40 (1,024 doubles)"),
+        ({"types": "Float,Double"}, "all_reduce #40 (1,024 elements: float, double)"),
+        ({"types": ""}, "all_reduce #40 (1,024 elements)"),
+        ({"shapes": "[]", "types": "", "operation": "barrier"}, "barrier #40 at"),
+        ({"shapes": "[[]]"}, "all_reduce #40 (1 float)"),
+        ({"shapes": "["}, "all_reduce #40 at"),
+    ],
+)
+def test_size_and_type_of_each_call_are_shown(change: dict[str, object], shown: str) -> None:
+    """Also of an empty tensor; a barrier has none, and damaged sizes are not known."""
+    count, operation, *_ = change.pop("count", 1024), change.pop("operation", "all_reduce")
+    odd = call(40, count=count, operation=operation)._replace(**change)  # type: ignore[arg-type] # as above
+    found = verdict([waits(0, 40), waits(1, collectives=(odd,)), waits(2, 40), waits(3, 40)])
+    assert "ranks 0, 2 and 3 call all_reduce #40 (1,024 floats) at" in found.sentence
+    assert f"but rank 1 calls {shown}" in found.sentence
+
+
 def test_other_sizes_are_no_mismatch_where_they_may_differ() -> None:
     ranks = [waits(0, 9, of=2), waits(1, 9, of=2)]
     ranks = [

@@ -109,11 +109,11 @@ def waiting_for_peers(ranks: Mapping[int, RankEvidence]) -> list[Waiting]:
     return found
 
 
-def signature(call: Collective) -> tuple[str, str, int]:
+def signature(call: Collective) -> tuple[str, str, int | None]:
     """Return what must be the same on all ranks."""
     operation = name(call)
     if not _SAME_SIZE.search(operation):
-        return operation, "", 0
+        return operation, "", None
     return operation, call.types, elements(call)
 
 
@@ -122,12 +122,15 @@ def name(call: Collective) -> str:
     return call.operation.rpartition(":")[2]
 
 
-def elements(call: Collective) -> int:
-    """Return the number of elements of a collective's input tensors; 0 if it is not known."""
+def elements(call: Collective) -> int | None:
+    """Return the number of elements of a collective's input tensors; None if there are none, as of a barrier,
+    or their sizes are not known.
+    """
     try:
         # another node's text may be of any length, and its numbers of any size
         shapes = json.loads(call.shapes[:TEXT_LIMIT])
-        count = sum(math.prod(int(length) for length in shape) for shape in shapes)
+        counts = [math.prod(int(length) for length in shape) for shape in shapes]
     except (ValueError, TypeError, RecursionError, OverflowError):
-        return 0
-    return count if 0 <= count < _MOST_ELEMENTS else 0
+        return None
+    count = sum(counts)
+    return count if counts and 0 <= count < _MOST_ELEMENTS else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from torchdeck.agent.doctor import sentences as say
-from torchdeck.agent.doctor.case import Case, activity
+from torchdeck.agent.doctor.case import Case, activity, is_in
 from torchdeck.agent.doctor.collectives import Mismatch
 from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
 from torchdeck.agent.doctor.stalls import LONG, LONG_ACTIVITIES, LONG_PHASES
@@ -107,8 +107,9 @@ def _mismatch(found: Mismatch, case: Case) -> Verdict:
     for rank, call in found.calls:
         by_call.setdefault((call.operation, call.shapes, call.types), []).append(rank)
     fewest = min(by_call.values(), key=lambda ranks: (len(ranks), -ranks[0]))
-    place = say.place_of(case.ranks[fewest[0]])
-    return Verdict(Kind.MISMATCH, fewest[0], say.mismatch(found, case), tuple(fewest), place)
+    first = case.ranks[fewest[0]]
+    place = say.place_of(first) if is_in(first, dict(found.calls)[first.rank]) else ""
+    return Verdict(Kind.MISMATCH, first.rank, say.mismatch(found, case), tuple(fewest), place)
 
 
 def _cycle(case: Case) -> list[int]:

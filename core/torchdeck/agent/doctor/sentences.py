@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchdeck.agent.doctor.case import Case
+from torchdeck.agent.doctor.case import Case, is_in
 from torchdeck.agent.doctor.collectives import Mismatch, elements, name
 from torchdeck.agent.doctor.evidence import Collective, Frame, Kind, RankEvidence
 from torchdeck.telemetry.doctor.main_thread import is_users
@@ -123,11 +123,18 @@ def _waiting(blamed: Sequence[int], case: Case) -> str:
 
 def call(found: Collective, group: str) -> str:
     """Return `all_reduce #1204 of group dp (1,024 floats)`."""
-    count = elements(found)
-    kind = found.types.partition(",")[0].lower() or "element"
-    size = f" ({count:,} {kind}{'' if count == 1 else 's'})" if count else ""
     of = f" of group {group}" if group else ""
-    return f"{name(found)} #{found.sequence}{of}{size}"
+    return f"{name(found)} #{found.sequence}{of}{_size(found)}"
+
+
+def _size(found: Collective) -> str:
+    """Return ` (1,024 floats)`, ` (8 elements: float, double)`; empty if it is not known."""
+    count = elements(found)
+    if count is None:
+        return ""
+    kind, *others = dict.fromkeys(found.types.lower().split(","))
+    kind, kinds = ("element", f": {', '.join([kind, *others])}") if others else (kind or "element", "")
+    return f" ({count:,} {kind}{'' if count == 1 else 's'}{kinds})"
 
 
 def working(ranks: Sequence[int], case: Case) -> str:
@@ -169,15 +176,21 @@ def _links(ranks: Sequence[int], case: Case) -> str:
 
 
 def mismatch(found: Mismatch, case: Case) -> str:
-    """Return the sentence on different collectives under one number, with the line of each."""
-    by_call: dict[str, list[int]] = {}
+    """Return the sentence on different collectives under one number, with the line of each if it is known.
+
+    A rank that has left its call is said to be elsewhere now.
+    """
+    by_call: dict[tuple[str, str, bool], list[int]] = {}
     for rank, collective in found.calls:
-        at = place_of(case.ranks[rank])
-        by_call.setdefault(f"{call(collective, '')}{f' at {at}' if at else ''}", []).append(rank)
-    parts = [
-        f"{these(ranks, case)} {'calls' if len(ranks) == 1 else 'call'} {what}"
-        for what, ranks in by_call.items()
-    ]
+        evidence = case.ranks[rank]
+        key = call(collective, ""), place_of(evidence), is_in(evidence, collective)
+        by_call.setdefault(key, []).append(rank)
+    parts = []
+    for (what, place, inside), ranks in by_call.items():
+        calls, has, is_ = ("calls", "has", "is") if len(ranks) == 1 else ("call", "have", "are")
+        called = f"{calls} {what}" if inside else f"{has} called {what}"
+        at = f" at {place}" if inside else f" and {is_} now at {place}"
+        parts.append(f"{these(ranks, case)} {called}{at if place else ''}")
     different = ", but ".join(parts)
     return f"Ranks call different collectives: {different}. All must call the same ones in the same order."
 
