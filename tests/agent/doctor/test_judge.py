@@ -260,6 +260,27 @@ def test_work_that_nobody_waited_for_does_not_make_a_rank_wait() -> None:
     assert (found.kind, found.rank) == (Kind.ELSEWHERE, 1)
 
 
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("/node/shipped/9ab0/torchdeck/distributed/base.py", "torchdeck/distributed/base.py:148 backward"),
+        ("/v/lib/python3.11/site-packages/lightning/x.py", "lightning/x.py:148 backward"),
+        (
+            "/v/lib/python3.11/site-packages/torchdeck/distributed/x.py",
+            "torchdeck/distributed/x.py:148 backward",
+        ),
+        ("/v/lib/python3.11/site-packages/one.py", "one.py:148 backward"),
+        ("/usr/lib/python3.11/json.py", "json.py:148 backward"),
+        ("/home/me/torchdeck/train.py", "train.py:148 backward"),
+    ],
+)
+def test_a_line_that_is_not_the_users_is_shown_with_its_package(file: str, shown: str) -> None:
+    """The loop of a recipe is Torchdeck's: no frame is the user's."""
+    frames = (Frame("/v/site-packages/torch/autograd/graph.py", 9, "x"), Frame(file, 148, "backward"))
+    waiting = waits(0, of=2, frames=frames)
+    assert f"#1204 (1,024 floats), {shown}. Every" in verdict([waiting, elsewhere(1, of=2)]).sentence
+
+
 def test_a_chain_leads_to_its_end() -> None:
     """Rank 0 waits for 1 in one group, which waits for 2 in another: 2 is to blame."""
     first, second = Group("1", (0, 1), "tp"), Group("2", (1, 2), "dp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from torchdeck.agent.doctor.case import Case, is_in
@@ -10,6 +11,8 @@ from torchdeck.agent.doctor.evidence import Collective, Frame, Kind, RankEvidenc
 from torchdeck.telemetry.doctor.main_thread import is_users
 
 _NOT_THE_PROGRAMS = ("<", "/torch/", "/threading.py", "/concurrent/", "/multiprocessing/", "/queue.py")
+_PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=torchdeck/))(?P<folders>(?:[^/]+/)*)[^/]*$")
+"""Folders of a file below those of installed packages, or from Torchdeck's own on."""
 _MOST_RANKS = 8
 _REMEDIES = {
     Kind.ELSEWHERE: "Every rank must reach the same collectives",
@@ -22,7 +25,10 @@ _REMEDIES = {
 
 
 def place_of(found: RankEvidence) -> str:
-    """Return `train.py:84 save_model`: the user's own innermost frame, else the innermost outside torch."""
+    """Return `train.py:84 save_model`: the user's own innermost frame, else the innermost outside torch.
+
+    A package's file is shown with its folders: `torchdeck/distributed/strategies/base.py:148 backward`.
+    """
     frames = found.frames
     own = next((frame for frame in frames if is_users(frame.file)), None)
     if own is None:
@@ -30,7 +36,10 @@ def place_of(found: RankEvidence) -> str:
             (frame for frame in frames if not any(part in frame.file for part in _NOT_THE_PROGRAMS)), None
         )
     own = own or (frames[0] if frames else None)
-    return "" if own is None else shown(own)
+    if own is None:
+        return ""
+    inside = None if is_users(own.file) else _PACKAGE.search(own.file)
+    return shown(own) if inside is None else f"{inside['folders']}{shown(own)}"
 
 
 def shown(frame: Frame) -> str:
