@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from dataclasses import replace
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from support.agents.agent_run import Maker, with_policy
-from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpointWatch
+from support.agents.agent_run import NODE, Maker, with_policy
+from torchdeck.agent.ranks import trainer_checkpoints
+from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints, TrainerCheckpointWatch
 from torchdeck.contract.atomic import write_json
+from torchdeck.contract.journal import JournalWriter
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
 from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
 
@@ -212,3 +215,52 @@ def test_what_another_run_in_the_same_folder_may_have_saved_is_not_resumed(make_
     else:
         assert "other" not in saved.fields
         assert second.fields["resume"] == saved.fields["path"]
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(90)
+def test_a_named_pipe_in_place_of_a_file_does_not_keep_the_agent(make_run: Maker) -> None:
+    """Neither while it looks for checkpoints nor at the run's end; those after it are found."""
+    script = """
+        import json, os, pathlib, time
+        pathlib.Path("out/checkpoint-1").mkdir(parents=True)
+        os.mkfifo("out/checkpoint-1/trainer_state.json")
+        pathlib.Path("out/global_step2").mkdir()
+        os.mkfifo("out/latest")
+        time.sleep(1)
+        pathlib.Path("out/checkpoint-3").mkdir()
+        pathlib.Path("out/checkpoint-3/trainer_state.json").write_text(json.dumps({"global_step": 3}))
+        """
+    run = make_run(script, nproc=1).start()
+    assert run.finished(30)["checkpoint"].endswith("/out/checkpoint-3")
+    run.agents[-1].wait(20)
+
+
+@pytest.mark.timeout(30)
+def test_a_file_system_that_does_not_answer_does_not_keep_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_run: Maker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At the end of an attempt both the search that runs and the last one are given up after a while."""
+    asked, answers = threading.Semaphore(0), threading.Event()
+
+    def hang(*_: object) -> list[object]:
+        asked.release()
+        answers.wait()
+        return []
+
+    monkeypatch.setattr(trainer_checkpoints, "find_checkpoints", hang)
+    monkeypatch.setattr(trainer_checkpoints, "STOP_LIMIT", 0.1)
+    monkeypatch.setattr(trainer_checkpoints, "LAST_LIMIT", 0.1)
+    run = make_run("", nproc=1)
+    run.node.root.mkdir(parents=True)
+    with JournalWriter(run.node.journal) as journal:
+        checkpoints = TrainerCheckpoints(run.layout, NODE, journal)
+        try:
+            checkpoints.begin(1, run.plan)
+            assert asked.acquire(timeout=10)
+            assert checkpoints.end([]) == []
+            assert checkpoints.look([]) == []
+            assert (checkpoints.newest, checkpoints.last_size) == ("", 0)
+        finally:
+            answers.set()
+    assert "last look for checkpoints: no end after 0.1 s" in capfd.readouterr().err

@@ -11,7 +11,16 @@ from support.ranks.measured_ranks import measure
 from support.ranks.recipe_ranks import recipe_settings
 from support.training.forked_training import ForkedRun, run_forked
 
-IN_RANKS = ("distributed", "recipes", "data", "integrations", "telemetry", "contract", "environment.py")
+IN_RANKS = (
+    "distributed",
+    "recipes",
+    "data",
+    "integrations",
+    "telemetry",
+    "contract",
+    "trainers",
+    "environment.py",
+)
 """What ranks execute."""
 ON_NODES = (*IN_RANKS, "agent")
 FORBIDDEN = {

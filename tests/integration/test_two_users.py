@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from support.system.users import User, new_user, others_python
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.distributed.store.access import LOOPBACK
+from torchdeck.distributed.store.private_listener import ADDRESS
 from torchdeck.runs.follower import read_run
 
 pytestmark = pytest.mark.root
@@ -95,6 +97,31 @@ def seen_by(user: User, other: User) -> dict[str, Any]:
     return found
 
 
+def check_ports(ports: list[list[Any]]) -> None:
+    """The store's two ends let no other user in. Only gloo's ports do, which ranks hold: it has no
+    authentication (SECURITY.md, "What PyTorch leaves open").
+    """
+    ends = {(address, port): end for address, port, _, end in ports}
+    (store,) = (port for address, port in ends if address == ADDRESS)
+    assert (ends[ADDRESS, store], ends[LOOPBACK, store]) == ("unanswered", "closed")
+    of_gloo = [listener for *where, listener, _ in ports if where[1] != store]
+    assert of_gloo != []
+    assert [listener for listener in of_gloo if not held_by_ranks(listener)] == []
+
+
+def held_by_ranks(listener: int) -> bool:
+    """Whether ranks, and no other processes, have the socket of this number open."""
+    holders = set()
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # just ended, or closed
+            if str(descriptor.readlink()) == f"socket:[{listener}]":
+                holders.add(descriptor.parents[1])
+    variables = [(holder / "environ").read_bytes().split(b"\0") for holder in holders]
+    return variables != [] and all(
+        any(each.startswith(b"LOCAL_RANK=") for each in found) for found in variables
+    )
+
+
 def test_nothing_of_a_live_run_can_be_reached_by_another_user(users: tuple[User, User]) -> None:
     """Neither files, processes nor sockets, though all folders of the user are open to all, the home too."""
     ann, bob = users
@@ -112,6 +139,7 @@ def test_nothing_of_a_live_run_can_be_reached_by_another_user(users: tuple[User,
         assert own & set(found["files"])  # it does look
         assert found["ports"] != []
         assert all(ip_address(address).is_loopback for address, *_ in found["ports"])
+        check_ports(found["ports"])
         (controller,) = controllers(layout)
         # its passwords are closed to the user's own programs, too
         assert Path(f"/proc/{controller.pid}/environ").stat().st_uid == 0

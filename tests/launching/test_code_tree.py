@@ -4,6 +4,8 @@ import hashlib
 import os
 from pathlib import Path
 
+import pytest
+
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree
@@ -111,3 +113,11 @@ def test_a_file_whose_name_is_no_utf8_is_no_obstacle(tmp_path: Path) -> None:
     tree, _ = read_code_tree(script(tmp_path), tmp_path)
     assert set(tree.files) == {"train.py", "b\\xff.py"}
     assert "".join(tree.files).encode("utf-8")
+
+
+@pytest.mark.timeout(20)
+def test_a_script_that_is_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Nor is a device read: neither is in the tree."""
+    os.mkfifo(tmp_path / "pipe")
+    assert read_code_tree(script(tmp_path, "./pipe"), tmp_path)[0].files == {}
+    assert read_code_tree(script(tmp_path, "/dev/zero"), tmp_path)[0].files == {}

@@ -4,7 +4,10 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from support.values.checkpoint_files import save
+from torchdeck.contract.bounded_file import UnreadableFileError
 from torchdeck.runs.folders.verdicts import (
     Verdict,
     keep_verdict,
@@ -55,3 +58,26 @@ def test_a_file_that_is_damaged_or_newer_has_none_and_the_newer_stays(tmp_path: 
     path.write_text(json.dumps({"v": 99}))
     keep_verdict(tmp_path, tmp_path, Verdict((), 1.0, "s"))
     assert json.loads(path.read_text()) == {"v": 99}
+
+
+@pytest.mark.timeout(20)
+def test_a_checkpoint_whose_manifest_is_no_file_has_no_verdict(tmp_path: Path) -> None:
+    """A named pipe, a device, a file without end: said at once."""
+    folder = tmp_path / "step_00000010"
+    save(tmp_path, 10)
+    keep_verdict(tmp_path, folder, Verdict((), 1.0, seal_of(folder)))
+    manifest = folder / "manifest.json"
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with pytest.raises(UnreadableFileError, match="named pipe"):
+        seal_of(folder)
+    assert still_true(read_verdicts(tmp_path), [folder]) == {}
+    manifest.unlink()
+    manifest.symlink_to("/dev/zero")
+    with pytest.raises(UnreadableFileError, match="character device"):
+        seal_of(folder)
+    manifest.unlink()
+    manifest.touch()
+    os.truncate(manifest, 1 << 40)
+    with pytest.raises(UnreadableFileError, match="too large"):
+        seal_of(folder)

@@ -44,14 +44,17 @@ def keep_arguments(layout: RunLayout, arguments: Sequence[str]) -> str:
     Returns:
         Why they were not written, as a sentence; empty if they were.
     """
+    from torchdeck.config.sources import MAX_BYTES
     from torchdeck.config.toml.edit import EditError, set_value
     from torchdeck.contract.atomic import write_bytes
+    from torchdeck.contract.bounded_file import read_bounded
 
     _, source, path = _run_file(layout)
     if not source:
         return "The arguments were not saved: the run was started without a run file."
     try:
-        text = set_value(path.read_text(encoding="utf-8"), ("run", "resume_args"), list(arguments))
+        content = read_bounded(path, MAX_BYTES).decode("utf-8").replace("\r\n", "\n")
+        text = set_value(content, ("run", "resume_args"), list(arguments))
         write_bytes(path, text.encode())
     except (OSError, ValueError, EditError) as error:
         return f"The arguments were not saved: {path}: {error}"

@@ -1,11 +1,14 @@
 """What the probe reads out of files and programs, by values."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from torchdeck.agent import gpus
-from torchdeck.agent.probe import pythons, system
+from torchdeck.agent.probe import answer, pythons, run_folders, system
 
 
 def test_versions_come_from_the_names_of_metadata(tmp_path: Path) -> None:
@@ -88,3 +91,31 @@ def test_a_login_system_that_kills_is_known(
     (tmp_path / "linger").mkdir()
     (tmp_path / "linger" / system.system_facts()["user"]).touch()
     assert system.kills_after_logout(tmp_path, tmp_path / "linger") is False
+
+
+@pytest.mark.timeout(20)
+def test_a_named_pipe_in_place_of_torchs_version_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    os.mkfifo(tmp_path / "torch/version.py")
+    assert pythons.cuda_of_torch([str(tmp_path)]) is None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("asked", [run_folders.read, run_folders.digest])
+def test_named_pipes_and_devices_are_not_pulled(
+    tmp_path: Path, asked: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """A program may replace a file after it was listed."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="not a regular file"):
+            asked({"path": str(path), "at": 0, "size": 10})
+
+
+@pytest.mark.timeout(20)
+def test_files_of_the_kernel_have_no_hash(tmp_path: Path) -> None:
+    """Some of them never end."""
+    (tmp_path / "data").write_bytes(b"x")
+    paths = [str(tmp_path / "data"), "/proc/self/status", "/dev/zero"]
+    hashes = [bool(each["sha256"]) for each in answer.seen({"paths": paths})["seen"]]
+    assert hashes == [True, False, False]

@@ -16,13 +16,13 @@ from support.system.free_port import free_port
 from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
+from torchdeck.contract.network.peer_owner import owner_of_peer
 from torchdeck.distributed.store import private_listener
 from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
     Strangers,
     of_this_user,
-    owner_of_peer,
     through,
     with_key,
 )
@@ -178,13 +178,16 @@ def _has_no_owner(connection: socket.socket) -> bool:
 
 
 def test_whose_a_connection_is(private: PrivateListener) -> None:
-    """Over IPv4, over IPv6's sockets as torch makes them, and not once the other end is closed."""
+    """Over IPv4, over IPv6's sockets as torch makes them, and not once the other end is closed; by either
+    end.
+    """
     with socket.create_server((LOOPBACK, 0)) as listener:
         for family, host in ((socket.AF_INET, LOOPBACK), (socket.AF_INET6, f"::ffff:{LOOPBACK}")):
             with socket.socket(family) as connecting:
                 connecting.connect((host, listener.getsockname()[1]))
                 accepted, _ = listener.accept()
                 assert owner_of_peer(accepted) == os.geteuid()
+                assert owner_of_peer(connecting) == os.geteuid()
             with accepted:
                 wait_until(partial(_has_no_owner, accepted), LIMIT, "its end to be seen")
 

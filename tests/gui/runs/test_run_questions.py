@@ -1,5 +1,6 @@
 """Questions about runs: how a script continues, and before files are lost."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,9 @@ def test_they_are_written_into_the_run_file_that_was_started(tmp_path: Path) -> 
     layout.journal.write_text(text.replace('"kind": "recipe"', f'"kind": "script", "source": "{source}"', 1))
     assert keep_arguments(layout, ["--mode=again"]) == ""
     assert source.read_text() == '[run]\nscript = "train.py"  # mine\nresume_args = ["--mode=again"]\n'
+    source.unlink()
+    os.mkfifo(source)
+    assert "named pipe" in keep_arguments(layout, ["--mode=again"])
 
 
 def test_a_run_with_files_that_are_nowhere_else_is_deleted_after_a_question(

@@ -99,13 +99,31 @@ def unix_sockets(uid: int) -> Iterator[str]:
 
 
 def ports(uid: int) -> Iterator[list[object]]:
-    """Address, port and socket of everything of `uid` that listens for TCP."""
+    """Address, port, socket and end of a connection, of everything of `uid` that listens for TCP."""
     for name in ("tcp", "tcp6"):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == LISTENS and int(fields[7]) == uid:
-                address, port = fields[1].split(":")
-                yield [readable(address), int(port, 16), int(fields[9])]
+                written, port = fields[1].split(":")
+                address = readable(written)
+                yield [address, int(port, 16), int(fields[9]), met(address, int(port, 16))]
+
+
+def met(address: str, port: int) -> str:
+    """How a connection of ours that says nothing ends: "unanswered", "refused", "closed" or "kept"."""
+    try:
+        asking = socket.create_connection((address, port), PATIENCE)
+    except TimeoutError:
+        return "unanswered"
+    except OSError:
+        return "refused"
+    with asking:
+        try:
+            return f"told {told!r}" if (told := asking.recv(100)) else "closed"
+        except ConnectionResetError:
+            return "closed"
+        except TimeoutError:
+            return "kept"
 
 
 def readable(address: str) -> str:

@@ -24,6 +24,7 @@ from torchdeck.agent.probe.run_folders import lives_here, lives_on_a_sharing_nod
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.supervisor_process import set_process_title
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.layout import HOME_VARIABLE, RUN_ID, Home
 from torchdeck.contract.node_requests import ProbeRequest
 
@@ -252,7 +253,8 @@ def _seen(path: Path) -> dict[str, Any]:
     if path.is_file() and found["readable"] and found["size"] <= HASHED_LIMIT:
         import hashlib  # takes a while to load
 
-        found["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        with contextlib.suppress(OSError):  # replaced since, or a file of /proc
+            found["sha256"] = hashlib.sha256(read_bounded(path, HASHED_LIMIT)).hexdigest()
     return found
 
 

@@ -12,11 +12,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.bounded_file import read_bounded
+
 PACKAGES = ("torch", "numpy", "deepspeed")
 LIMIT = 20.0
 """Seconds another interpreter may take to answer without importing torch."""
 DEEP_LIMIT = 60.0
 """Seconds that importing torch may take."""
+_VERSION_LIMIT = 1 << 20
+"""Bytes of torch/version.py."""
 _PATHS = "import json, sys; print(json.dumps(['%d.%d.%d' % sys.version_info[:3], sys.path]))"
 _DEEP = """
 import json, torch
@@ -126,8 +130,8 @@ def cuda_of_torch(folders: Iterable[str]) -> str | None:
     for folder in folders:
         path = Path(folder) / "torch" / "version.py"
         try:
-            tree = ast.parse(path.read_text())
-        except (OSError, ValueError, SyntaxError):
+            tree = ast.parse(read_bounded(path, _VERSION_LIMIT))
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         for node in tree.body:
             if isinstance(node, ast.AnnAssign):

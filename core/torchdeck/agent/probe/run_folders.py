@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere, running
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.layout import RUN_ID, TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.processes import boot_id
 
@@ -188,21 +189,16 @@ def tree(question: Mapping[str, Any]) -> dict[str, Any]:
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
     """At most `size` bytes of the file at `path` from `at` on, in base64, and how long it is."""
     size = max(0, min(PIECE, int(question["size"])))
-    descriptor = os.open(str(question["path"]), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{question['path']} is no plain file")
-        data = os.pread(descriptor, size, int(question["at"]))
-        return {"data": base64.b64encode(data).decode("ascii"), "size": status.st_size}
-    finally:
-        os.close(descriptor)
+    with open_regular(str(question["path"])) as file:
+        data = os.pread(file.fileno(), size, int(question["at"]))
+        length = os.fstat(file.fileno()).st_size
+    return {"data": base64.b64encode(data).decode("ascii"), "size": length}
 
 
 def digest(question: Mapping[str, Any]) -> dict[str, Any]:
     """SHA-256 of the file at `path`."""
     found = hashlib.sha256()
-    with Path(str(question["path"])).open("rb") as file:
+    with open_regular(str(question["path"])) as file:
         while data := file.read(PIECE):
             found.update(data)
     return {"sha256": found.hexdigest()}

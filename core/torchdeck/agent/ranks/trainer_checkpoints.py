@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -28,6 +29,8 @@ SEARCH_INTERVAL = 0.5
 """Seconds between two looks, if folders are small."""
 STOP_LIMIT = 2.0
 """Seconds for a search to end."""
+LAST_LIMIT = 10.0
+"""Seconds for the search after an attempt; a file system that does not answer holds the agent no longer."""
 
 
 class TrainerCheckpoints:
@@ -54,8 +57,7 @@ class TrainerCheckpoints:
     @property
     def last_size(self) -> int:
         """Bytes of the one that was saved last, 0 before there is one."""
-        found = None if self._watch is None else self._watch.newest
-        return 0 if found is None else found.size
+        return 0 if self._watch is None else self._watch.last_size
 
     def begin(self, attempt: int, plan: LaunchPlan) -> None:
         """Look for what the ranks of an attempt write, whose plan has its slots filled; not for recipes'."""
@@ -101,11 +103,19 @@ class TrainerCheckpoints:
         return run_in(folder, self._layout.root.name)
 
     def end(self, states: Iterable[RankState]) -> list[on.Event]:
-        """The attempt is over: as `look`, with what was written last."""
+        """The attempt is over: as `look`, with what was written last; takes 12 s at most."""
         self._stop()
         if self._watch is not None:
-            self._watch.search(last=True)
+            self._search_last(self._watch)
         return self.look(states)
+
+    def _search_last(self, watch: TrainerCheckpointWatch) -> None:
+        name = "last look for checkpoints"
+        search = threading.Thread(target=watch.search, kwargs={"last": True}, name=name, daemon=True)
+        search.start()
+        search.join(LAST_LIMIT)
+        if search.is_alive():
+            print(f"{name}: no end after {LAST_LIMIT:g} s; continuing without", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         self._stop()
@@ -203,9 +213,18 @@ class TrainerCheckpointWatch:
     @property
     def newest(self) -> JournaledCheckpoint | None:
         """The one that was saved last and is still there."""
-        with self._lock:
-            there = [saved for saved in self._known.values() if Path(saved.path).exists()]
+        there = [saved for saved in self._copy_known().values() if Path(saved.path).exists()]
         return max(there, key=lambda saved: saved.changed, default=None)
+
+    @property
+    def last_size(self) -> int:
+        """Bytes of the one that was saved last, 0 before there is one. No file system is asked."""
+        newest = max(self._copy_known().values(), key=lambda saved: saved.changed, default=None)
+        return 0 if newest is None else newest.size
+
+    def _copy_known(self) -> dict[str, JournaledCheckpoint]:
+        with self._lock:
+            return dict(self._known)
 
     def progress(self, now: float, step: int) -> None:
         """The ranks had completed `step` at the unix time `now`."""
@@ -255,8 +274,9 @@ class TrainerCheckpointWatch:
             self._unsettled[found.path] = _Unsettled(content, since, step)
 
     def _note_missing(self, now: float, *, settled: bool) -> None:
+        # the agent's loop takes the lock: no file system is asked under it
+        missing = {path for path in self._copy_known() if not Path(path).exists()}
         with self._lock:
-            missing = {path for path in self._known if not Path(path).exists()}
             self._missing = {path: self._missing.get(path, now) for path in missing}
             gone = [path for path, since in self._missing.items() if settled or now - since >= GONE_WAIT]
             for path in gone:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import socket
-import struct
 import sys
 import threading
 import time
@@ -15,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-# torch.distributed exposes it under its own name, which its type stubs lack
+from torchdeck.contract.network.peer_owner import owner_of_peer
 from torchdeck.distributed.store.proof import ClosedEarlyError, StrangerError, demand_proof, prove
 from torchdeck.distributed.store.relay import End, Relay
 
@@ -169,59 +167,3 @@ class Strangers:
         with contextlib.suppress(OSError):  # standard error has it, too
             unfinished.write_text(json.dumps(value) + "\n")
             unfinished.replace(path)
-
-
-# Owner of the process at the other end of a TCP connection within this machine, as reported by the kernel.
-
-_MAPPED = f"{0:016X}{struct.unpack('=I', bytes([0, 0, 255, 255]))[0]:08X}"
-_TABLES = {"/proc/net/tcp": "", "/proc/net/tcp6": _MAPPED}
-"""Kernel table -> its prefix of an IPv4 address: IPv6 sockets reach these, too."""
-_ESTABLISHED = "01"
-_OWN_LIMIT = 10.0
-
-
-def owner_of_peer(connection: socket.socket) -> int | None:
-    """Return the user id of the process that `connection` was accepted from.
-
-    None if unknown: the peer has already closed, is on another machine, or /proc is missing.
-
-    Args:
-        connection: an accepted IPv4 connection.
-    """
-    with contextlib.suppress(OSError):
-        ends = connection.getpeername(), connection.getsockname()
-        for table, prefix in _TABLES.items():
-            owner = _owner(Path(table), [prefix + _hexadecimal(end) for end in ends])
-            if owner is not None:
-                return owner
-    return None
-
-
-def check_owners() -> None:
-    """Raise OSError if this kernel does not report connections' owners: tries one of this process's own."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listening,
-        socket.create_connection(listening.getsockname(), timeout=_OWN_LIMIT),
-    ):
-        accepted, _ = listening.accept()
-        with accepted:
-            owner = owner_of_peer(accepted)
-    if owner != os.geteuid():
-        raise OSError(
-            errno.ENOTSUP, "the kernel's table of connections does not show our own", "/proc/net/tcp"
-        )
-
-
-def _owner(table: Path, ends: list[str]) -> int | None:
-    for line in table.read_text().splitlines()[1:]:
-        fields = line.split()
-        # a socket without an inode has no process any more, and the kernel reports root as its owner
-        if fields[1:4] == [*ends, _ESTABLISHED] and fields[9] != "0":
-            return int(fields[7])
-    return None
-
-
-def _hexadecimal(address: tuple[str, int]) -> str:
-    """Return the address as the tables write it: as a number in this machine's byte order."""
-    (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
-    return f"{number:08X}:{address[1]:04X}"

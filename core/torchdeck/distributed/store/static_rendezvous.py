@@ -21,11 +21,11 @@ from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
 from torchdeck.agent.store_order import StoreOrder
+from torchdeck.contract.network.peer_owner import check_owners
 from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
     Strangers,
-    check_owners,
     of_this_user,
     through,
     with_key,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching.code.digests import Digests
 from torchdeck.launching.code.user_code import read_user_code
@@ -83,7 +84,7 @@ def read_code_tree(
             if len(files) >= max_files or size > max_bytes:
                 whole = False
                 break
-            files[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            files[name] = hashlib.sha256(read_bounded(path, max_bytes)).hexdigest()
         except OSError:
             continue
     return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)

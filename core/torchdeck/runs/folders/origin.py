@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.contract.journal import JournalReader
 from torchdeck.contract.layout import RunLayout
@@ -72,6 +73,9 @@ def code_sentence(plan: object) -> str:
 
 # Settings with which a run was started, from its directory: its run file, including overrides.
 
+_LARGEST_RUN_FILE = 4 << 20
+"""Bytes; run files have at most 2²⁰ characters."""
+
 
 @dataclass(frozen=True)
 class FrozenRunFile:
@@ -87,10 +91,10 @@ def frozen_run_file(layout: RunLayout) -> FrozenRunFile:
     """Read the frozen run file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, is too large or no regular file.
         ValueError: it is not TOML in UTF-8 (one that was frozen always is).
     """
-    text = layout.config.read_text(encoding="utf-8")
+    text = read_bounded(layout.config, _LARGEST_RUN_FILE).decode("utf-8").replace("\r\n", "\n")
     created = next(
         (event for event in JournalReader(layout.journal).read_new() if event.name == "created"), None
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
-from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME
+from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.checkpoints.manifest import LARGEST_DOCUMENT, MANIFEST_NAME
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import changing
 
@@ -33,11 +34,11 @@ def seal_of(folder: Path) -> str:
     and time of each file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or its manifest is no regular file.
     """
     folder.stat()
     manifest = folder / MANIFEST_NAME
-    seal = hashlib.sha256(manifest.read_bytes() if manifest.exists() else b"")
+    seal = hashlib.sha256(read_bounded(manifest, LARGEST_DOCUMENT) if manifest.exists() else b"")
     files = [folder] if folder.is_file() else [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(files):
         status = path.stat()

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
 MIN_SIZE = 16 << 10
@@ -57,15 +58,17 @@ def _named(name: str) -> tuple[CheckpointKind, int | None] | None:
 def file_problem(path: Path) -> str:
     """Return why the file is not whole, as a clause; empty if it is, or if its format has no end mark."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            head = file.read(8)
+            head = file.read(8) if size else b""  # of size 0, and not empty: files of /proc
             if path.name.endswith(".safetensors"):
                 return "" if _safetensors_end(head, file, size) == size else "it is not whole yet"
             if head[:4] != _ZIP:
                 return "" if head else "it is empty"
             file.seek(max(0, size - _ZIP_TAIL))
             return "" if _ZIP_END in file.read(_ZIP_TAIL) else "its end record is missing"
+    except UnreadableFileError as error:
+        return f"it {error.why}"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 

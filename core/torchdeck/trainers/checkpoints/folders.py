@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
 _STATE_LIMIT = 256 << 20
 """Bytes of a trainer_state.json; its log_history has an entry for each logged step."""
 _TRACKER_LIMIT = 4096
+"""Bytes of a file that names the newest checkpoint."""
 _HF_SENTINEL = "checkpoint-is-incomplete.txt"
 _TITAN_SIGNS = (".metadata", "model.safetensors.index.json")
 _TRACKER = "latest_checkpointed_iteration.txt"
@@ -60,9 +62,7 @@ def _hugging_face(folder: Path, names: Collection[str], step: int) -> TrainerChe
 
 def _global_step(state: Path) -> int | None:
     try:
-        if state.stat().st_size > _STATE_LIMIT:
-            return None
-        step = json.loads(state.read_bytes())["global_step"]
+        step = json.loads(read_bounded(state, _STATE_LIMIT))["global_step"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return step if isinstance(step, int) else None
@@ -113,8 +113,7 @@ def _tracked(kind: CheckpointKind) -> Callable[[Path, Collection[str], int], Tra
 
 def _number_in(tracker: Path) -> int | None:
     try:
-        with tracker.open("rb") as file:
-            text = file.read(_TRACKER_LIMIT).decode(errors="replace")
+        text = read_bounded(tracker, _TRACKER_LIMIT).decode(errors="replace")
     except OSError:
         return None
     number = re.search(r"(\d+)\s*$", text)

@@ -8,6 +8,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from torchdeck.contract.bounded_file import open_regular
+
 LIMIT = 4 << 20
 """Most bytes of a pickle that is read; tensors are in other members of the file."""
 NAMES = ("iter_num", "global_step", "global_steps", "iteration", "current_step", "train_step", "step")
@@ -42,7 +44,7 @@ def step_inside(path: Path) -> int | None:
         path: the file. A damaged one, or one of another format, has no step.
     """
     try:
-        with zipfile.ZipFile(path) as file:
+        with open_regular(path) as opened, zipfile.ZipFile(opened) as file:
             members = [each for each in file.infolist() if each.filename.endswith("/data.pkl")]
             if len(members) != 1 or members[0].file_size > LIMIT:
                 return None

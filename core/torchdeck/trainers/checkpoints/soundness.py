@@ -7,6 +7,7 @@ import os
 import zipfile
 from pathlib import Path
 
+from torchdeck.contract.bounded_file import UnreadableFileError, open_regular, read_bounded
 from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
 
@@ -45,10 +46,13 @@ def _problem(file: Path) -> str:
 
 def _archive_problem(file: Path) -> str:
     try:
-        if not zipfile.is_zipfile(file):
-            return ""  # an older format of torch, which has no checksums
-        with zipfile.ZipFile(file) as archive:
-            damaged = archive.testzip()
+        with open_regular(file) as opened:
+            if not zipfile.is_zipfile(opened):
+                return ""  # an older format of torch, which has no checksums
+            with zipfile.ZipFile(opened) as archive:
+                damaged = archive.testzip()
+    except UnreadableFileError as error:
+        return f"it {error.why}"
     except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
         return f"it cannot be read: {error}"
     return "" if damaged is None else f"{damaged} differs from its checksum"
@@ -57,7 +61,9 @@ def _archive_problem(file: Path) -> str:
 def _json_problem(file: Path) -> str:
     try:
         if file.stat().st_size <= _JSON_LIMIT:
-            json.loads(file.read_bytes())
+            json.loads(read_bounded(file, _JSON_LIMIT))
+    except UnreadableFileError as error:
+        return f"it {error.why}"
     except (OSError, ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
     return ""

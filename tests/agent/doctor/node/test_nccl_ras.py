@@ -6,8 +6,9 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.doctor.evidence import waits
+from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.node.gpus import DeviceEvidence, ras_address
@@ -45,6 +47,7 @@ STATUS = {
         }
     ],
 }
+NOBODY = 65534
 OLDER = "Job summary\n===========\n  (total)  4\n"
 
 
@@ -129,6 +132,60 @@ def test_no_service_is_an_error_that_names_it() -> None:
         port = server.getsockname()[1]
     with pytest.raises(RasError, match=str(port)):
         ask({PID}, ("127.0.0.1", port))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("before", [b"", b"SERVER PROTOCOL 2\n", b"SERVER PROTOCOL 2\nOK\nOK\n"])
+def test_an_answer_that_comes_byte_by_byte_is_given_up_in_time(before: bytes) -> None:
+    """Each byte comes long before the limit, in any part of the conversation."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(ConnectionError):
+                connection.sendall(before)
+                while not over.wait(0.004):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            began = time.monotonic()
+            with pytest.raises(RasError, match="timed out"):
+                ask({PID}, server.getsockname(), limit=0.3)
+            assert time.monotonic() - began < 3
+        finally:
+            over.set()
+            thread.join(10)
+
+
+FORGES = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    connection, _ = server.accept()
+    connection.sendall(b"SERVER PROTOCOL 2\\nOK\\nOK\\n" + sys.argv[1].encode())
+    connection.shutdown(socket.SHUT_WR)
+    while connection.recv(1000):
+        pass
+"""
+
+
+@pytest.mark.root
+@pytest.mark.processes
+def test_the_answer_of_another_users_process_is_not_used(tmp_path: Path) -> None:
+    """It took NCCL's port first. Whether it keeps its end open or closes it at once."""
+    for code, whose in ((FORGES.replace("connection.shut", "# "), "another user's"), (FORGES, "user")):
+        argv = [others_python(), "-c", code, json.dumps(STATUS)]
+        with User(NOBODY, tmp_path).start(argv, cwd=Path("/")) as process:
+            try:
+                assert process.stdout is not None
+                port = int(process.stdout.readline())
+                with pytest.raises(RasError, match=f"RAS service that answers is .*{whose}"):
+                    ask({PID + 1}, ("127.0.0.1", port), limit=5)
+            finally:
+                process.kill()
 
 
 @given(st.text(max_size=60) | st.recursive(st.none() | st.integers() | st.just({}), st.lists).map(json.dumps))

@@ -6,16 +6,20 @@ Lines of text over TCP. NCCL's own documentation and source are the reference; o
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Collection
 from typing import Any, NamedTuple
+
+from torchdeck.contract.network.peer_owner import owner_of_peer
 
 ADDRESS = ("127.0.0.1", 28028)
 """NCCL's default. Jobs of one user share it (SO_REUSEPORT): the kernel picks the one that answers."""
 LIMIT = 4.0
 """Seconds for the whole answer."""
 _MOST_BYTES = 8 << 20
+_LINE_LIMIT = 1024
 _TRIES = 4
 """Connections, as long as another job answers."""
 _LEGS = "1"
@@ -62,7 +66,7 @@ def ask(pids: Collection[int], address: tuple[str, int] = ADDRESS, limit: float 
         limit: seconds for everything.
 
     Raises:
-        RasError: no process of NCCL answers there, or only another job's.
+        RasError: no process of NCCL of this user answers there in time, or only another job's.
     """
     until = time.monotonic() + limit
     where = f"NCCL's RAS service at {address[0]}:{address[1]}"
@@ -82,24 +86,60 @@ def ask(pids: Collection[int], address: tuple[str, int] = ADDRESS, limit: float 
 
 
 def _conversation(connection: socket.socket, until: float) -> str:
-    stream = connection.makefile("rb")
-    _send(connection, "CLIENT PROTOCOL 2", until)
-    if not stream.readline(1024).startswith(b"SERVER PROTOCOL"):
+    peer = _Peer(connection, until)
+    peer.send("CLIENT PROTOCOL 2")
+    if not peer.line().startswith(b"SERVER PROTOCOL"):
         raise RasError("this is not NCCL's RAS service")
+    owner = owner_of_peer(connection)
+    if owner != os.geteuid():
+        whose = "of an unknown user" if owner is None else f"another user's ({owner})"
+        raise RasError(f"the RAS service that answers is {whose}; its answer is not used")
     for order in (f"TIMEOUT {_LEGS}", "SET FORMAT json"):
-        _send(connection, order, until)
-        stream.readline(1024)  # an older version answers ERROR, and sends text
-    _send(connection, "VERBOSE STATUS", until)
-    found = bytearray()
-    while len(found) < _MOST_BYTES and (part := stream.read1(65536)):
-        found += part
-        connection.settimeout(max(0.01, until - time.monotonic()))
-    return found.decode("utf-8", "replace")
+        peer.send(order)
+        peer.line()  # an older version answers ERROR, and sends text
+    peer.send("VERBOSE STATUS")
+    return peer.rest().decode("utf-8", "replace")
 
 
-def _send(connection: socket.socket, line: str, until: float) -> None:
-    connection.settimeout(max(0.01, until - time.monotonic()))
-    connection.sendall(f"{line}\n".encode())
+class _Peer:
+    """The other end of a connection. All of it ends at `until`, however slowly bytes come."""
+
+    def __init__(self, connection: socket.socket, until: float) -> None:
+        self._connection, self._until = connection, until
+        self._received = bytearray()
+        """And not used yet."""
+
+    def send(self, line: str) -> None:
+        """Send a line. Raises OSError."""
+        self._connection.settimeout(self._left())
+        self._connection.sendall(f"{line}\n".encode())
+
+    def line(self) -> bytes:
+        """Return the next line with its end, or the first `_LINE_LIMIT` bytes of it. Raises OSError."""
+        while b"\n" not in self._received and len(self._received) < _LINE_LIMIT and self._receive():
+            pass
+        end = self._received.find(b"\n", 0, _LINE_LIMIT) + 1 or _LINE_LIMIT
+        line = bytes(self._received[:end])
+        del self._received[:end]
+        return line
+
+    def rest(self) -> bytes:
+        """Return what comes until the other end closes, or the first `_MOST_BYTES` of it. Raises OSError."""
+        while len(self._received) < _MOST_BYTES and self._receive():
+            pass
+        return bytes(self._received)
+
+    def _receive(self) -> bool:
+        self._connection.settimeout(self._left())
+        part = self._connection.recv(65536)
+        self._received += part
+        return bool(part)
+
+    def _left(self) -> float:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
 
 
 def read_state(text: str, pids: Collection[int]) -> RasState:

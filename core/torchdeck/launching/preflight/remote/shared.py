@@ -15,8 +15,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.facts.code_tree import MAX_BYTES
 from torchdeck.nodes.background import on_each
 from torchdeck.nodes.probe.facts import Count, Said, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
@@ -132,7 +134,7 @@ def _code(config: RunConfig) -> list[Wanted]:
     for what, name in (("script", run.script), ("recipe", run.recipe)):
         if name is not None and name not in BUILTIN_RECIPES:
             with contextlib.suppress(OSError):
-                content = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+                content = hashlib.sha256(read_bounded(name, MAX_BYTES)).hexdigest()
                 found.append(Wanted(what, name, content, "file"))
     if run.module is not None:
         found.append(Wanted("working directory", run.working_dir or str(Path.cwd()), kind="folder"))
