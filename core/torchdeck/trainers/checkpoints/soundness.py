@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from pathlib import Path
 
+from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
 
 _ARCHIVES = (".pt", ".pth", ".ckpt", ".bin")
-_JSON_LIMIT = 256 << 20
+_JSON_LIMIT = 32 << 20
+"""Bytes of a JSON file that is parsed; a longer one is not looked at."""
 
 
 def problems_of(path: Path) -> list[str]:
@@ -57,7 +58,10 @@ def _archive_problem(file: Path) -> str:
 def _json_problem(file: Path) -> str:
     try:
         if file.stat().st_size <= _JSON_LIMIT:
-            json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        return f"it is not JSON: {error}"
+            # twice the values that the limit allows: those of a tokenizer are short
+            parse_json(file.read_bytes(), limit=2 * _JSON_LIMIT, python_numbers=True)
+    except JsonError as error:
+        return str(error)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
     return ""
