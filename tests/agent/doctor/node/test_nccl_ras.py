@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.doctor.evidence import waits
 from support.waiting import wait_until
@@ -129,11 +127,6 @@ def test_no_service_is_an_error_that_names_it() -> None:
         port = server.getsockname()[1]
     with pytest.raises(RasError, match=str(port)):
         ask({PID}, ("127.0.0.1", port))
-
-
-@given(st.text(max_size=60) | st.recursive(st.none() | st.integers() | st.just({}), st.lists).map(json.dumps))
-def test_any_answer_is_read(text: str) -> None:
-    assert read_state(text, {PID}).text == text
 
 
 @pytest.mark.parametrize(
