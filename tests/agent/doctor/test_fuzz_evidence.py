@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ DUMP = (
 )
 
 
-def judged(fields: dict[str, object], place: Path) -> None:
+def judged(fields: dict[str, Any], place: Path) -> None:
     """The way of a rank's evidence: written, sent to the leader, judged with the others'."""
     found = rank(0, of=2)._replace(**fields)
     write_json(place / "0.json", plain(found), durable=False)
