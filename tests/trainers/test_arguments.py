@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from torchdeck.trainers.arguments import Arguments, read_arguments
 
@@ -94,10 +92,3 @@ def test_the_checkpoint_to_continue_from() -> None:
     """A path; `latest` is none."""
     assert read("x.py --resume_from_checkpoint out/checkpoint-8").checkpoint == HERE / "out/checkpoint-8"
     assert read("x.py --resume_from_checkpoint latest").checkpoint is None
-
-
-@given(words=st.lists(st.text(max_size=20) | st.sampled_from(["--output_dir", "--config=\0", "a.yaml", "/"])))
-def test_any_words(words: list[str]) -> None:
-    """Nothing raises, and every folder is absolute."""
-    found = read_arguments(words, HERE, {})
-    assert all(folder.is_absolute() or "~" in str(folder) for folder in found.folders)

@@ -111,6 +111,11 @@ def test_a_dump_that_ends_before_the_main_thread_has_no_frames_of_it() -> None:
     assert from_faulthandler(f"{other}\n{main}  ...\n") == (Frame("/code/a.py", 4, "run"),)
 
 
+def test_a_line_of_5000_digits_is_no_frame() -> None:
+    main = 'Current thread 0x00007f0000000000 (most recent call first):\n  File "/code/a.py", line 4 in run\n'
+    assert from_faulthandler(main.replace("4", "4" * 5000)) == ()
+
+
 @pytest.mark.processes
 def test_long_output_of_py_spy_is_read_whole(tmp_path: Path) -> None:
     """More than a pipe holds; nothing reads it until py-spy has ended."""

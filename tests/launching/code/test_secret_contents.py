@@ -17,6 +17,7 @@ from torchdeck.launching.code.secret_contents import LAP, SMALL, SecretSearch, h
 ALNUM = string.ascii_letters + string.digits
 BASE32 = string.ascii_uppercase + "234567"
 HEX = "0123456789abcdef"
+DIGITS = string.digits
 
 
 def some(count: int, alphabet: str = ALNUM, seed: int = 7) -> str:
@@ -73,6 +74,63 @@ SECRETS = {
     "docker": ("a registry password", '{"auths": {"r.io": {"auth": "' + some(24) + '=="}}}'),
     "netrc": ("a password", "machine api.wandb.ai\n  login user\n  password " + some(20)),
     "age": ("an age key", "AGE-SECRET" + "-KEY-1" + some(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
+    "slack app": (
+        "a Slack token",
+        "xa" + "pp-1-" + some(11, BASE32) + "-" + some(13, DIGITS) + "-" + some(64, HEX),
+    ),
+    "nvidia": ("an NVIDIA key", "NVIDIA=" + "nva" + "pi-" + some(64)),
+    "openrouter": ("an OpenRouter key", "sk" + "-or-v1-" + some(64, HEX)),
+    "fireworks": ("a Fireworks key", "login('" + "f" + "w_" + some(24) + "')"),
+    "xai": ("an xAI key", "xa" + "i-" + some(80)),
+    "bedrock": ("a Bedrock key", "AB" + "SK" + some(128) + "="),
+    "docker hub": ("a Docker Hub token", "docker login -u ann -p " + "dckr" + "_pat_" + some(27)),
+    "planetscale": ("a PlanetScale token", "pscale" + "_tkn_" + some(43)),
+    "shopify": ("a Shopify token", "shp" + "at_" + some(32, HEX)),
+    "airtable": ("an Airtable token", "Api('" + "pa" + "t" + some(14) + "." + some(64, HEX) + "')"),
+    "notion": ("a Notion token", "nt" + "n_" + some(11, DIGITS) + some(35)),
+    "artifactory": ("an Artifactory key", "curl -u ann:" + "AK" + "Cp" + some(69) + " https://r.io"),
+    "artifactory reference": ("an Artifactory token", "cm" + "Vmd" + some(59)),
+    "atlassian": ("an Atlassian token", "ATA" + "TT3" + some(185) + "="),
+    "alibaba": ("an Alibaba access key", "id: " + "LT" + "AI" + some(20)),
+    "alibaba secret": ("an Alibaba secret key", "ALIBABA_CLOUD_SECRET=" + some(30)),
+    "adobe": ("an Adobe client secret", "p8" + "e-" + some(32)),
+    "clojars": ("a Clojars token", "CLO" + "JARS_" + some(60, HEX)),
+    "dynatrace": ("a Dynatrace token", "dt0" + "c01." + some(24, BASE32) + "." + some(64, BASE32)),
+    "fly": ("a Fly.io token", "FlyV1 " + "fm" + "2_" + some(120)),
+    "fly oauth": ("a Fly.io token", "fo" + "1_" + some(43)),
+    "new relic": ("a New Relic key", "NR" + "AK-" + some(27, BASE32)),
+    "new relic insert": ("a New Relic key", "NR" + "II-" + some(32)),
+    "new relic browser": ("a New Relic browser key", "NR" + "JS-" + some(19, HEX)),
+    "openshift": ("an OpenShift token", "oc login --token " + "sha" + "256~" + some(43)),
+    "postman": ("a Postman key", "PM" + "AK-" + some(24, HEX) + "-" + some(34, HEX)),
+    "prefect": ("a Prefect token", "pn" + "u_" + some(36)),
+    "readme": ("a ReadMe key", "rd" + "me_" + some(70, HEX)),
+    "rubygems": ("a RubyGems key", "ruby" + "gems_" + some(48, HEX)),
+    "brevo": ("a Brevo key", "xkey" + "sib-" + some(64, HEX) + "-" + some(16)),
+    "sentry": ("a Sentry token", "sntr" + "yu_" + some(64, HEX)),
+    "sentry of a group": ("a Sentry token", "sntr" + "ys_ey" + "J" + some(120) + "=_" + some(43)),
+    "sourcegraph": ("a Sourcegraph token", "sg" + "p_" + some(16, HEX) + "_" + some(40, HEX)),
+    "old sourcegraph": ("a Sourcegraph token", "sg" + "p_" + some(40, HEX)),
+    "square": ("a Square token", "Client('" + "EA" + "AA" + some(60) + "')"),
+    "old square": ("a Square token", "sq0" + "atp-" + some(22)),
+    "duffel": ("a Duffel token", "duf" + "fel_live_" + some(43)),
+    "easypost": ("an EasyPost key", "EZ" + "AK" + some(54)),
+    "frame.io": ("a Frame.io token", "fi" + "o-u-" + some(64)),
+    "harness": ("a Harness key", "pa" + "t." + some(22) + "." + some(24, HEX) + "." + some(20)),
+    "infracost": ("an Infracost key", "ic" + "o-" + some(32)),
+    "octopus": ("an Octopus Deploy key", "AP" + "I-" + some(26, BASE32)),
+    "scalingo": ("a Scalingo token", "tk" + "-us-" + some(48)),
+    "shippo": ("a Shippo token", "ship" + "po_live_" + some(40, HEX)),
+    "cloudflare": ("a Cloudflare key", "v1" + ".0-" + some(24, HEX) + "-" + some(146, HEX)),
+    "maxmind": ("a MaxMind key", some(6) + "_" + some(29) + "_m" + "mk"),
+    "discord hook": (
+        "a Discord webhook",
+        "https://disc" + "ord.com/api/webhooks/" + some(19, DIGITS) + "/" + some(68),
+    ),
+    "teams hook": (
+        "a Teams webhook",
+        f"https://lab.webhook.off{''}ice.com/webhookb2/{UUID}@{UUID}/IncomingWebhook/{some(32, HEX)}/{UUID}",
+    ),
     "assigned": ("a password or token", 'api_key = "' + some(24) + '"'),
     "assigned in yaml": ("a password or token", "  client_secret: " + some(32)),
     "assigned in json": ("a password or token", '{"password": "' + some(16) + '"}'),
@@ -93,6 +151,22 @@ def test_credentials_are_found_anywhere_in_a_file(name: str) -> None:
 def test_credentials_are_found_in_what_powershell_wrote(name: str) -> None:
     what, text = SECRETS[name]
     assert secret_in(f"\ufeff{text}\r\n".encode("utf-16-le")).split(" (")[0] == what
+
+
+MANIFESTS = {
+    "kind first": "apiVersion: v1\nkind: Secret\nmetadata:\n  name: x\ndata:\n  a: Yg==\n  b: '{}'\n",
+    "as kubectl shows it": "apiVersion: v1\ndata:\n  a: {}\nkind: Secret\nmetadata:\n  name: x\n",
+    "quoted": 'kind: "Secret"\r\ndata:\r\n  "tls.crt": "{}"\r\n',
+    "block": "kind: Secret\ntype: Opaque\ndata:\n  tls.crt: |\n    {}\n",
+    "plain": "kind: Secret\nstringData:\n  # for the database\n  word: {}\n",
+    "after another": "kind: ConfigMap\ndata:\n  a: b\n---\nkind: Secret\ndata:\n  a: {}\n",
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_secrets_of_kubernetes_are_found(name: str) -> None:
+    text = MANIFESTS[name].format(base64.b64encode(some(30).encode()).decode())
+    assert secret_in(text.encode()).split(" (")[0] == "a Kubernetes secret"
 
 
 KEYS = {
@@ -137,6 +211,16 @@ PLAIN = {
     "cache": 'cache_key = "4f9d2c71a8e04b6f9d2c71a8"\nprimary_key = "9f8e7d6c5b4a39281706f5e4"\nkeyring = 1',
     "attribute": "s.thisIsAnAttributeOfTwent1\nvault = s.another",
     "base64 image": '"image/png": "' + some(20_000, ALNUM + "+/") + '"',
+    "alibaba": some(9) + "LT" + "AI" + some(20) + "\nLT" + "AI" + some(40) + "\nLT" + "AI of Milan",
+    "square": some(9) + "EA" + "AA" + some(60) + "\nEA" + "AA" + some(72, ALNUM + "+/") + "\nEA" + "A" * 40,
+    "square in an array": '{"bdata": "' + "EA" + "AAABAAAAAQAAAAEAAAABAAAA" + '"}',
+    "openshift": "sha" + "256~" + some(20) + "\nsha" + "256~" + some(64, HEX) + "\nsha256:" + some(43),
+    "airtable": "path.to.module\npat" + some(14) + ".py",
+    "fireworks": "f" + "w_allgather_in_the_forward_pass\nfw_" + "forwardpassofthenetwork",
+    "config map": "kind: ConfigMap\ndata:\n  word: " + some(20) + "\n---\nkind: Secret\n",
+    "template": "kind: Secret\ndata:\n  word: {{ .Values.word | b64enc }}\n  empty: ''\n",
+    "external secret": "kind: ExternalSecret\nspec:\n  data:\n    - secretKey: "
+    + some(20, string.ascii_lowercase),
     "nothing": "",
 }
 
@@ -192,6 +276,14 @@ WORST = {
     "login": ("machine a login " + "\n" * 100) * (SMALL // 116),
     "user": '"username" : "a' * (SMALL // 15),
     "openai": "T3Blb" + "kFJ" + ("sk-" + "a" * 97) * (SMALL // 100),
+    "manifests": "kind: Secret\n" * (SMALL // 13),
+    "manifests with data": "kind: Secret\ndata:\n a: b\n" * (SMALL // 25),
+    "data": ("kind: Secret\n" + "data:\n a: AAAAAAAAAA\n" * 40) * (SMALL // 900),
+    "long lines of a manifest": ("kind: Secret\ndata:\n" + "x" * 1000 + "\n") * (SMALL // 1020),
+    "names of data": ("kind: Secret\ndata:\n" + (" a: |" + " " * 40 + "\n") * 30) * (SMALL // 1410),
+    "square": ("EA" + "AA") * (SMALL // 4),
+    "airtable": "pat" * (SMALL // 3),
+    "fireworks": "fw_" * (SMALL // 3),
     "zeros": "\0" * SMALL,
     "digits": "1" * SMALL,
 }

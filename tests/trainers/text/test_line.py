@@ -40,16 +40,6 @@ def test_lines_without_metrics(line: str) -> None:
     assert parse_line(line) is None
 
 
-@settings(deadline=None)
-@given(st.text(max_size=200) | st.text("loss:=step iter0123456789.,e-+{}'\"[]|/%\r\x1b[mnaif", max_size=200))
-def test_any_line_gives_a_reading_or_none(line: str) -> None:
-    """Any text is survived; what comes out is named numbers and a whole step."""
-    reading = parse_line(line)
-    if reading is not None:
-        assert reading.step is None or isinstance(reading.step, int)
-        assert all(name and isinstance(value, float) for name, value in reading.values.items())
-
-
 PIECES = [
     "loss",
     "loss: ",

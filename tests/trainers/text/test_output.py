@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from torchdeck.trainers.text.lines import split_lines
 from torchdeck.trainers.text.rank_output import OutputReader, Printed
@@ -60,37 +58,6 @@ def test_the_table_has_enough_lines_of_enough_programs() -> None:
     names = {program["name"].split()[0].rstrip(",:") for program in PROGRAMS}
     assert len(names - {"by", "Torchdeck's"}) >= 25
     assert sum(len(program["lines"]) for program in PROGRAMS) >= 60
-
-
-PIECES = [
-    *("\r", "\n", "\x1b[A", "   ", "Epoch 1", "Epoch: [1]", "[ 1/3]", " step 1/2", " loss 1", "loss=2"),
-    *(
-        "{'loss': 1, ",
-        "'epoch': 0.5}",
-        "| 1/3 [00:01<00:01, 1.0it/s",
-        ", loss=3",
-        "]",
-        "━━ 1/3 ",
-        "Validation ",
-    ),
-    *("0/3", "1e999", "9" * 25, "'train_runtime': 1, 'train_steps_per_second': 3, ", "it/s]step:1"),
-    "Total optimization steps = 3\n",
-]
-
-
-@settings(deadline=None)
-@given(st.lists(st.sampled_from(PIECES), max_size=60), st.lists(st.booleans(), min_size=1, max_size=9))
-def test_any_output_is_read_to_its_end(pieces: list[str], sides: list[bool]) -> None:
-    """Whatever two streams say: whole steps that fit a row, named numbers, and times that were given."""
-    text = "".join(pieces)
-    lines = text.split("\n")
-    found = read([f"E>{line}" if sides[at % len(sides)] else line for at, line in enumerate(lines)])
-    for printed in found:
-        reading = printed.reading
-        assert reading.step is None or isinstance(reading.step, int)
-        assert all(name and isinstance(value, float) for name, value in reading.values.items())
-        assert reading.time is not None
-        assert 0 <= reading.time <= len(lines)
 
 
 def test_bars_of_preparing_data_say_nothing_of_the_training() -> None:

@@ -1,12 +1,9 @@
 """Users' own patterns: first, checked, and never dear."""
 
-import contextlib
 import re
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from torchdeck.trainers.text.line import Line
 from torchdeck.trainers.text.user_patterns import LineParser, PatternError, compile_pattern
@@ -90,15 +87,6 @@ def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch
     assert parser.parse("x 1") is None
     assert "used no more" in caplog.text
     assert parser.parse("loss: 1.0") == Line({"loss": 1.0}, None)
-
-
-@settings(deadline=None)
-@given(st.text("()[]{}?P<x>*+|\\d.ab^$", max_size=20), st.text(max_size=50))
-def test_any_text_is_taken_or_refused(text: str, line: str) -> None:
-    """A pattern of any characters is a PatternError or compiles; a parser with it reads any line."""
-    with contextlib.suppress(PatternError):
-        compile_pattern(text)
-    LineParser([text]).parse(line)
 
 
 def test_parser_leaves_out_what_is_refused(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ MOST_FRAMES = 32
 MOST_COLLECTIVES = 96
 MOST_GROUPS = 64
 TEXT_LIMIT = 300
-_FAULTHANDLER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$')
+_FAULTHANDLER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 
 
 class Kind(TextEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import tempfile
 
 from torchdeck.agent.doctor.evidence import Frame, from_py_spy
+from torchdeck.contract.bounded_json import JsonError, parse_json
 
 LIMIT = 8.0
 """Seconds; it reads the symbols of every loaded library first."""
@@ -41,9 +41,11 @@ class PySpy:
 
     def frames(self) -> tuple[Frame, ...]:
         """Return the main thread's frames; empty if its output is not what it should be."""
-        with contextlib.suppress(ValueError, RecursionError, OSError):
+        with contextlib.suppress(JsonError, OSError):
             self._output.seek(0)
-            return from_py_spy(json.loads(self._output.read(_MOST_BYTES) or b"null"), self._pid)
+            return from_py_spy(
+                parse_json(self._output.read(_MOST_BYTES) or b"null", limit=_MOST_BYTES), self._pid
+            )
         return ()
 
     def close(self) -> None:

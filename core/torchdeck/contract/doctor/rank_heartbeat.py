@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.processes import MOST_PIDS
 
 INTERVAL = 1.0
@@ -100,9 +101,9 @@ def read_rank_heartbeat(path: Path) -> RankHeartbeat | None:
 
 def _decode(record: bytes) -> RankHeartbeat | None:
     checksum, _, text = record.rstrip().partition(b" ")
-    with contextlib.suppress(ValueError, RecursionError):
+    with contextlib.suppress(ValueError):
         if int(checksum, 16) == zlib.crc32(text):
-            value = json.loads(text)
+            value = parse_json(text, limit=LIMIT)
             return _checked(value) if isinstance(value, dict) else None
     return None
 

@@ -8,9 +8,9 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.launching.code.issued_secrets import ISSUED
 
 SMALL = 1 << 20
 """Maximum size in bytes of a file that is searched for every kind of credential."""
@@ -115,6 +115,9 @@ def _all(data: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
     if b"://" in data:
         for match in passwords_in_urls(data):
             yield "a password in an address", match
+    if b"Secret" in data:
+        for match in secrets_in_manifests(data):
+            yield "a Kubernetes secret", match
 
 
 def _as_bytes(data: bytes) -> bytes:
@@ -124,126 +127,7 @@ def _as_bytes(data: bytes) -> bytes:
     return data if encoding is None else data[2:].decode(encoding, "replace").encode("utf-8", "replace")
 
 
-# Formats of credentials as published by their issuers and known to secret scanners.
-#
-# Every pattern is anchored by a literal and has bounded repetitions, so that no content is slow to search.
-
-
-class Rule(NamedTuple):
-    """A kind of credential."""
-
-    what: str
-    """Name with its article, as in "holds a Vault token"."""
-    literals: tuple[bytes, ...]
-    """At least one of them occurs in every content that the pattern matches."""
-    pattern: re.Pattern[bytes]
-    """Its first group, or the whole match, is the credential."""
-    least_entropy: float = 3.0
-    """Bits per character below which a match is a placeholder."""
-
-
-def _token(what: str, literals: str, pattern: str, least_entropy: float = 3.0) -> Rule:
-    """Return the rule for a token that begins with a literal of its issuer."""
-    return Rule(
-        what,
-        tuple(literal.encode() for literal in literals.split()),
-        re.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})".encode()),
-        least_entropy,
-    )
-
-
-def _assigned(what: str, literals: str, name: str, value: str) -> Rule:
-    """Return the rule for a value identified by its name: `NAME = "VALUE"`, `NAME: VALUE`, `"NAME":
-    "VALUE"`.
-    """
-    pattern = rf"(?i:{name})[\"']?\s{{0,4}}(?:=>|:=|[:=,(])\s{{0,4}}[\"']?((?:{value}))(?![A-Za-z0-9/+_=-])"
-    return Rule(what, tuple(literal.encode() for literal in literals.split()), re.compile(pattern.encode()))
-
-
-_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-
-ISSUED = (
-    _token("a Hugging Face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{34}(?![A-Za-z0-9_])"),
-    _token(
-        "an AWS access key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"
-    ),
-    _assigned("an AWS secret key", "aws AWS Aws", r"aws\w{0,20}(?:secret|key)\w{0,20}", r"[A-Za-z0-9/+]{40}"),
-    _token("a Google API key", "AIza", r"AIza[\w-]{35}(?![\w-])"),
-    _token("a Google client secret", "GOCSPX-", r"GOCSPX-[\w-]{28}(?![\w-])"),
-    _token("a Google access token", "ya29.", r"ya29\.[\w-]{30,}"),
-    _assigned("a Google refresh token", "1//0", "refresh_token", r"1//0[\w-]{40,200}"),
-    _token("a Kaggle token", "KGAT_", r"KGAT_[0-9a-f]{32}\b"),
-    _assigned("a Kaggle key", "kaggle_key KAGGLE_KEY", "kaggle_key", r"[0-9a-f]{32}"),
-    Rule(
-        "a Kaggle key",
-        (b'"username"',),
-        re.compile(
-            rb'"username"\s{0,9}:\s{0,9}"[^"\n]{1,100}"\s{0,9},\s{0,9}"key"\s{0,9}:\s{0,9}"([0-9a-f]{32})"'
-        ),
-    ),
-    _token("a Vault token", "hvs. hvb. hvr.", r"hv[sbr]\.[\w-]{24,}"),
-    _assigned("a Vault token", "vault VAULT Vault", r"vault\w{0,20}token", r"s\.[A-Za-z0-9]{24}"),
-    Rule("a Terraform token", (b".atlasv1.",), re.compile(rb"\b[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}")),
-    _token("a GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    _token("a GitHub token", "github_pat_", r"github_pat_\w{82}\b"),
-    _token(
-        "a GitLab token",
-        "glpat- glcbt- gldt- glft- glimt- gloas- glptt- glrt- glsoat- glagent-",
-        r"gl(?:pat|cbt|dt|ft|imt|oas|ptt|rt|soat|agent)-[\w-]{20,}",
-    ),
-    _token(
-        "a Slack token",
-        "xox xapp-",
-        r"xox[abeoprs]-(?:\d+-)?\w{8,}-[\w-]{10,}|xapp-\d-[A-Z0-9]+-\d+-[a-z0-9]{20,}",
-    ),
-    _token(
-        "a Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w+/]{40,}"
-    ),
-    _token(
-        "an OpenAI key", "T3BlbkFJ", r"sk-(?:[a-z]{1,12}-)?[A-Za-z0-9_-]{20,100}T3BlbkFJ[A-Za-z0-9_-]{20,100}"
-    ),
-    _token("an Anthropic key", "sk-ant-", r"sk-ant-[a-z]{3,8}\d\d-[\w-]{80,}"),
-    Rule(
-        "a Weights & Biases key",
-        (b"wandb", b"WANDB", b"Wandb"),
-        re.compile(rb"(?i)wandb[^\n]{0,30}?(?:key|token|password)[^\n\w]{1,6}([0-9a-f]{40})\b"),
-    ),
-    _token("a Replicate token", "r8_", r"r8_[A-Za-z0-9]{37}\b"),
-    _token("a Groq key", "gsk_", r"gsk_[A-Za-z0-9]{52}\b"),
-    _token("a Perplexity key", "pplx-", r"pplx-[A-Za-z0-9]{48}(?![A-Za-z0-9])"),
-    _token("a Linear key", "lin_api_", r"lin_api_[A-Za-z0-9]{40}(?![A-Za-z0-9])"),
-    _token("a Heroku key", "HRKU-", r"HRKU-AA[\w-]{58}(?![\w-])"),
-    _assigned("a Heroku key", "heroku HEROKU Heroku", r"heroku[\w.-]{0,20}", _UUID),
-    _token("a Databricks token", "dapi", r"dapi[0-9a-f]{32}\b"),
-    _token("an npm token", "npm_", r"npm_[A-Za-z0-9]{36}\b"),
-    _token("a PyPI token", "pypi-AgE", r"pypi-AgE[\w-]{60,}"),
-    _token("a Stripe key", "k_live_ k_test_", r"[rs]k_(?:live|test)_[A-Za-z0-9]{20,}"),
-    _token("a SendGrid key", "SG.", r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
-    _token("a Twilio key", "SK", r"SK[0-9a-f]{32}\b"),
-    _token("a DigitalOcean token", "_v1_", r"do[opr]_v1_[0-9a-f]{64}\b"),
-    _token("a Doppler token", "dp.", r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{40,}"),
-    _token("a Pulumi token", "pul-", r"pul-[0-9a-f]{40}\b"),
-    _token("a Grafana token", "glsa_ glc_", r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}\b|glc_[A-Za-z0-9+/]{40,}"),
-    _token("a Telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
-    _token("a Tailscale key", "tskey-", r"tskey-[a-z]{2,10}-\w{8,}-\w{16,}"),
-    _token("a 1Password token", "ops_eyJ", r"ops_eyJ[A-Za-z0-9+/]{200,}"),
-    _token("an age key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}\b"),
-    _token("a JSON web token", "eyJ", r"eyJ[\w-]{15,4000}\.eyJ[\w-]{15,4000}\.[\w-]{20,}"),
-    Rule("an Azure storage key", (b"AccountKey=",), re.compile(rb"AccountKey=([A-Za-z0-9+/]{86}==)")),
-    _token("an Azure client secret", "Q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
-    Rule(
-        "a registry password",
-        (b'"auths"',),
-        re.compile(rb'"auth"\s{0,9}:\s{0,9}"([A-Za-z0-9+/]{12,2000}={0,2})"'),
-        2.5,
-    ),
-    Rule(
-        "a password",
-        (b"machine",),
-        re.compile(rb"(?m)^machine[ \t]+\S{1,200}\s+login[ \t]+\S{1,200}\s+password[ \t]+(\S{6,200})"),
-        2.0,
-    ),
-)
+# Credentials without a format of their own.
 
 _VALUE = re.compile(
     rb"(?:key|token|secret|passwo?r?d|passphrase)[\"']?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}"
@@ -265,7 +149,16 @@ _PLACEHOLDER = re.compile(
 _NOWHERE = re.compile(
     rb"(?i)localhost|127\.|(?:.*\.)?example(?:\.\w+)?$|(?:.*\.)?(?:test|invalid)$|host(?:name)?$"
 )
-GENERIC = (_VALUE, _BEFORE, _URL, _RUN, _PLACEHOLDER, _NOWHERE)
+_DOCUMENT = re.compile(rb"^---|\Z", re.MULTILINE)
+_SECRET = re.compile(rb"^kind:[ \t]{1,8}[\"']?Secret[\"']?[ \t\r]{0,8}$", re.MULTILINE)
+_DATA = re.compile(rb"^(?:data|stringData):[ \t\r]{0,8}$((?:\n[ \t][^\n]*)*)", re.MULTILINE)
+_ENTRY = re.compile(
+    rb"^[ \t]{1,16}[\"']?[\w.-]{1,253}[\"']?:[ \t]{0,8}(?:[|>][+-]?[ \t\r]{0,8}\n[ \t]{1,16})?"
+    rb"[\"']?([A-Za-z0-9+/_-]{10,}={0,2})[\"']?[ \t\r]{0,8}$",
+    re.MULTILINE,
+)
+"""A value without blanks, quoted or not, or in the lines below; a template's `{{ }}` is none."""
+GENERIC = (_VALUE, _BEFORE, _URL, _RUN, _PLACEHOLDER, _NOWHERE, _DOCUMENT, _SECRET, _DATA, _ENTRY)
 """Patterns for credentials without a format of their own."""
 
 
@@ -289,6 +182,16 @@ def passwords_in_urls(data: bytes) -> Iterator[re.Match[bytes]]:
     for match in _URL.finditer(data):
         if _PLACEHOLDER.search(match[1]) is None and _NOWHERE.match(match[2]) is None:
             yield match
+
+
+def secrets_in_manifests(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the values of each `kind: Secret` of Kubernetes in YAML, whose keys can be in any order."""
+    begin = 0
+    for document in _DOCUMENT.finditer(data):
+        if _SECRET.search(data, begin, document.start()):
+            for block in _DATA.finditer(data, begin, document.start()):
+                yield from _ENTRY.finditer(data, *block.span(1))
+        begin = document.end()
 
 
 def _is_mixed(run: bytes) -> bool:

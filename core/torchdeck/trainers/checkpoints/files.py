@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import BinaryIO
 
 from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
+from torchdeck.contract.bounded_json import parse_json
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
 MIN_SIZE = 16 << 10
 """Bytes of a weight file; smaller ones with a number in their names are something else."""
 _ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors", ".bin")
-_LIGHTNING = re.compile(r"(?:.*\bstep=0*(\d+).*|last(?:-v\d+)?|hpc_ckpt_\d+)\.ckpt|(?:.*\bepoch=\d+.*)\.ckpt")
-_STEP = re.compile(r"(?:steps?|iter(?:ation)?s?|it|global_step)[-_=]?0*(\d+)", re.IGNORECASE)
+_LIGHTNING = re.compile(
+    r"(?:.*\bstep=0*(\d{1,18})(?:\D.*)?|last(?:-v\d+)?|hpc_ckpt_\d+)\.ckpt|(?:.*\bepoch=\d+.*)\.ckpt"
+)
+_STEP = re.compile(r"(?:steps?|iter(?:ation)?s?|it|global_step)[-_=]?0*(\d{1,18})(?!\d)", re.IGNORECASE)
 _PART = re.compile(
     r"-of-\d+|rng_state|random_states|optim|scheduler|scaler|mp_rank|zero_pp_rank|training_args|shard",
     re.IGNORECASE,
@@ -24,8 +26,8 @@ _WEIGHT_WORDS = re.compile(r"model|weight|ckpt|checkpoint|state|epoch|step|iter"
 _ZIP, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 _ZIP_TAIL = 22 + 1024
 """Bytes from the end within which the end record of a zip file begins; torch writes no comment."""
-_HEADER_LIMIT = 100 << 20
-"""Bytes of a safetensors header; the format's own limit."""
+_HEADER_LIMIT = 32 << 20
+"""Bytes of a safetensors header: some 200,000 tensors. The format allows 100 MB."""
 
 
 def file_checkpoint(path: Path, status: os.stat_result) -> TrainerCheckpoint | None:
@@ -78,8 +80,8 @@ def _safetensors_end(head: bytes, file: BinaryIO, size: int) -> int | None:
     if len(head) < 8 or length > min(size, _HEADER_LIMIT):
         return None
     try:
-        header = json.loads(file.read(length))
+        header = parse_json(file.read(length), limit=_HEADER_LIMIT)
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         return 8 + length + int(max(ends, default=0))
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
         return None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.bounded_json import parse_json
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
 
-_STATE_LIMIT = 256 << 20
-"""Bytes of a trainer_state.json; its log_history has an entry for each logged step."""
+_STATE_LIMIT = 32 << 20
+"""Bytes of a trainer_state.json; its log_history has an entry for each logged step, some 200,000."""
+_MOST_STEPS = 10**18
 _TRACKER_LIMIT = 4096
 """Bytes of a file that names the newest checkpoint."""
 _HF_SENTINEL = "checkpoint-is-incomplete.txt"
@@ -20,7 +21,7 @@ _TRACKER = "latest_checkpointed_iteration.txt"
 _RANDOM_STATES = re.compile(r"random_states_\d+\.pkl")
 _TORCHDECK = re.compile(r"step_\d{8,}|final")
 """Name of Torchdeck's own checkpoints, which have a manifest once they are complete."""
-_STEP_IN_NAME = re.compile(r"(?:^checkpoint-|step[-_=]?)0*(\d+)")
+_STEP_IN_NAME = re.compile(r"(?:^checkpoint-|step[-_=]?)0*(\d{1,18})(?!\d)")
 
 
 def folder_checkpoint(folder: Path, names: Collection[str]) -> TrainerCheckpoint | None:
@@ -62,10 +63,11 @@ def _hugging_face(folder: Path, names: Collection[str], step: int) -> TrainerChe
 
 def _global_step(state: Path) -> int | None:
     try:
-        step = json.loads(read_bounded(state, _STATE_LIMIT))["global_step"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        content = read_bounded(state, _STATE_LIMIT)
+        step = parse_json(content, limit=_STATE_LIMIT, python_numbers=True)["global_step"]
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    return step if isinstance(step, int) else None
+    return step if isinstance(step, int) and 0 <= step < _MOST_STEPS else None
 
 
 def _accelerate(folder: Path, names: Collection[str]) -> TrainerCheckpoint:
@@ -123,11 +125,11 @@ def _number_in(tracker: Path) -> int | None:
 _BY_NAME: tuple[
     tuple[re.Pattern[str], Callable[[Path, Collection[str], int], TrainerCheckpoint | None]], ...
 ] = (
-    (re.compile(r"checkpoint-(\d+)"), _hugging_face),
-    (re.compile(r"step-(\d+)"), _torchtitan),
-    (re.compile(r"global_step(\d+)"), _tracked(CheckpointKind.DEEPSPEED)),
-    (re.compile(r"global_step_(\d+)"), _tracked(CheckpointKind.VERL)),
-    (re.compile(r"iter_(\d{7,})"), _tracked(CheckpointKind.MEGATRON)),
+    (re.compile(r"checkpoint-(\d{1,18})"), _hugging_face),
+    (re.compile(r"step-(\d{1,18})"), _torchtitan),
+    (re.compile(r"global_step(\d{1,18})"), _tracked(CheckpointKind.DEEPSPEED)),
+    (re.compile(r"global_step_(\d{1,18})"), _tracked(CheckpointKind.VERL)),
+    (re.compile(r"iter_(\d{7,18})"), _tracked(CheckpointKind.MEGATRON)),
 )
 
 

@@ -66,7 +66,7 @@ def _numbers(pickled: bytes) -> dict[str, int]:
             memo[memoized if argument is None else argument] = text
             memoized += 1
             continue
-        if name in _NUMBERS and key and isinstance(argument, int) and argument >= 0:
+        if name in _NUMBERS and key and isinstance(argument, int) and 0 <= argument < 10**18:
             found.setdefault(key, argument)
         text = memo.get(argument, "") if name in _GETS and isinstance(argument, int) else ""
         if name in _TEXTS and argument in NAMES:

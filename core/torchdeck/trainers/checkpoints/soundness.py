@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from pathlib import Path
 
 from torchdeck.contract.bounded_file import UnreadableFileError, open_regular, read_bounded
+from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
 
 _ARCHIVES = (".pt", ".pth", ".ckpt", ".bin")
-_JSON_LIMIT = 256 << 20
+_JSON_LIMIT = 32 << 20
+"""Bytes of a JSON file that is parsed; a longer one is not looked at."""
 
 
 def problems_of(path: Path) -> list[str]:
@@ -61,9 +62,12 @@ def _archive_problem(file: Path) -> str:
 def _json_problem(file: Path) -> str:
     try:
         if file.stat().st_size <= _JSON_LIMIT:
-            json.loads(read_bounded(file, _JSON_LIMIT))
+            # twice the values that the limit allows: those of a tokenizer are short
+            parse_json(read_bounded(file, _JSON_LIMIT), limit=2 * _JSON_LIMIT, python_numbers=True)
     except UnreadableFileError as error:
         return f"it {error.why}"
-    except (OSError, ValueError, RecursionError) as error:
-        return f"it is not JSON: {error}"
+    except JsonError as error:
+        return str(error)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
     return ""

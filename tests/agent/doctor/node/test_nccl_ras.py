@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.doctor.evidence import waits
 from support.system.users import User, others_python
@@ -186,11 +184,6 @@ def test_the_answer_of_another_users_process_is_not_used(tmp_path: Path) -> None
                     ask({PID + 1}, ("127.0.0.1", port), limit=5)
             finally:
                 process.kill()
-
-
-@given(st.text(max_size=60) | st.recursive(st.none() | st.integers() | st.just({}), st.lists).map(json.dumps))
-def test_any_answer_is_read(text: str) -> None:
-    assert read_state(text, {PID}).text == text
 
 
 @pytest.mark.parametrize(
