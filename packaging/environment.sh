@@ -15,11 +15,16 @@ find_python() {
   return 3
 }
 
+# install_stamp EXTRAS: what an installation depends on; kept in VENV/.torchdeck-installed.
+install_stamp() {
+  echo "$1 $(cat pyproject.toml packaging/constraints.txt | cksum) $PWD"
+}
+
 # install_into VENV EXTRAS: an editable install with the tested versions; skipped when nothing changed since the last one.
 install_into() {
   local venv=$1 extras=$2 stamp wanted python
   stamp=$venv/.torchdeck-installed
-  wanted="$extras $(cat pyproject.toml packaging/constraints.txt | cksum) $PWD"
+  wanted=$(install_stamp "$extras")
   if [[ -f $stamp && $(cat "$stamp") == "$wanted" ]]; then
     return
   fi

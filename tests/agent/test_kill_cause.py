@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.agent.ranks import kill_cause
-from torchdeck.agent.ranks.failures import rank_failure
-from torchdeck.agent.ranks.fatal_stack import fatal_stack, without_fatal
+from torchdeck.agent.ranks.failures import fatal_stack, rank_failure, without_fatal
 from torchdeck.agent.ranks.kill_cause import (
     Cause,
     Kills,

@@ -17,7 +17,7 @@ LIMIT = 30.0
 ASKING = """
 import fcntl, termios
 from pathlib import Path
-from torchdeck.cli.terminal_asker import TerminalAsker
+from torchdeck.cli.terminal_ui import TerminalAsker
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.ssh.target import SshTarget
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

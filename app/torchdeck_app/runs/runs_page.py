@@ -16,7 +16,8 @@ from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.abilities import Abilities, RunCommand, abilities
-from torchdeck_app.runs.attach_elsewhere import RunsElsewhere
+from torchdeck_app.runs.elsewhere.attach_elsewhere import RunsElsewhere
+from torchdeck_app.runs.elsewhere.watch_training import WatchedTrainings
 from torchdeck_app.runs.page.run_page import RunPage
 from torchdeck_app.runs.run_actions import RunActions
 from torchdeck_app.runs.run_commands import HeldRun, RunCommands
@@ -25,7 +26,6 @@ from torchdeck_app.runs.run_questions import Pressed, ResumeQuestion, StopNow, a
 from torchdeck_app.runs.run_table import RunTable
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown_runs import DeletedRuns, ShownRuns
-from torchdeck_app.runs.watch_training import WatchedTrainings
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.page import Page
 from torchdeck_app.widgets.panel import GRID, EmptyState
@@ -182,9 +182,9 @@ class RunsPage(Page):
         self.shown.command_asked.connect(self._command)
         self.shown.run_asked.connect(self._open_other)
         self.shown.page_changed.connect(self._enable)
-        self.elsewhere.attached.connect(self.open_run)
+        self.elsewhere.found.connect(self.open_run)
         self.elsewhere.failed.connect(self.table.say_problem)
-        self.watching.watched.connect(self.open_run)
+        self.watching.found.connect(self.open_run)
         self.watching.failed.connect(self.table.say_problem)
         self.commands.clone_ready.connect(self.clone_asked)
         self.commands.arguments_wanted.connect(self._ask_arguments)

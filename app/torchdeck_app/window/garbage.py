@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer
 _LOOK = 500
 """Milliseconds between two checks."""
 _PAUSE = 300.0
-"""Seconds between two full collections: one takes 80 ms with the preview of 1,024 ranks."""
+"""Seconds between two full collections: one takes 80 ms, and a preview of 1,024 ranks adds 80 ms."""
 _OLDEST = 2
 
 
@@ -31,9 +31,8 @@ class GarbageCollector(QObject):
         self._clock.timeout.connect(self.look)
 
     def start(self) -> None:
-        """Start collecting. Existing objects are excluded: traversing all imports takes 0.25 s."""
+        """Start collecting."""
         gc.disable()
-        gc.freeze()
         self._clock.start()
 
     def look(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from torchdeck.agent.attempt.attempt_plan import describe_size
@@ -82,10 +81,8 @@ def read_recovered_state(
 
 def _holder_of(files: AttemptNodeLayout) -> object:
     """Read the shim's file; wait for one that was just started, or its torchrun would be unsupervised."""
-    limit = time.monotonic() + HOLDER_LIMIT
-    while (held := read_json(files.holder)) is None and files.root.is_dir() and time.monotonic() < limit:
-        time.sleep(0.02)
-    return held
+    wait_for(lambda: read_json(files.holder) is not None or not files.root.is_dir(), HOLDER_LIMIT, 0.02)
+    return read_json(files.holder)
 
 
 def _next_number(layout: RunLayout, recovered: RecoveredState, name: str) -> int:

@@ -20,6 +20,8 @@ _KINDS = (
     (stat.S_ISCHR, "is a character device"),
     (stat.S_ISBLK, "is a block device"),
 )
+_DIGITS = 64
+"""Bytes of a file that has one number."""
 
 
 class UnreadableFileError(Refusal, OSError, ValueError):
@@ -80,6 +82,15 @@ def read_bounded(path: str | os.PathLike[str], limit: int) -> bytes:
     if length > limit or len(content) > limit:
         raise UnreadableFileError(path, f"is too large: more than {size(limit)}")
     return content
+
+
+def read_number(path: str | os.PathLike[str]) -> int | None:
+    """Return the number in the file at `path`, 0 or more; None if there is none."""
+    try:
+        number = int(read_bounded(path, _DIGITS))
+    except (OSError, ValueError):
+        return None
+    return number if number >= 0 else None
 
 
 def why_unreadable(path: str | os.PathLike[str]) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from agent.doctor.test_waiting_times import STEP, gang
-from torchdeck.agent.doctor.differences import differences
 from torchdeck.agent.doctor.rank_facts import PlaceShare, RankFacts, StragglerReport
 from torchdeck.agent.doctor.stragglers import (
     REPORTS,
     Straggler,
     StragglerWatch,
+    differences,
     sentence,
 )
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.gang.stragglers import Stragglers
+from torchdeck.agent.gang.attempt_state import Stragglers
 from torchdeck.agent.leader.gang_messages import event_from_json, to_json
 from torchdeck.agent.leader.leader import Offset, on_our_clock
 from torchdeck.contract.doctor.arrivals import GroupArrivals, RankArrivals

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent.watched.beginning import Span, began, folder_start
 from torchdeck.agent.watched.output_copy import OutputCopy, newest_log
+from torchdeck.agent.watched.watching_agent import Span, began, folder_start
 
 NOW = 1.7e9
 

@@ -18,7 +18,7 @@ from support.hosts.hosts_run import HostsRun, write_inventory
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.abilities import RunCommand
-from torchdeck_app.runs.attach_elsewhere import AttachDialog
+from torchdeck_app.runs.elsewhere.attach_elsewhere import AttachDialog
 from torchdeck_app.runs.runs_page import RunsPage
 
 SLOW = 90_000
@@ -99,18 +99,18 @@ def test_a_run_of_a_node_comes_here_and_is_followed(
     dialog = asked(qtbot, place)
     assert [dialog.node.itemText(at) for at in range(dialog.node.count())] == ["node1"]
     dialog.run.setText("20200101")
-    QTest.mouseClick(dialog.attach_button, Qt.MouseButton.LeftButton)
-    assert not dialog.attach_button.isEnabled()
+    QTest.mouseClick(dialog.start_button, Qt.MouseButton.LeftButton)
+    assert not dialog.start_button.isEnabled()
     qtbot.waitUntil(lambda: "there is no run '20200101'" in dialog.told.lower(), timeout=SLOW)
     dialog.run.setText("latest")
-    QTest.mouseClick(dialog.attach_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(dialog.start_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "the leader of the run" in dialog.told, timeout=SLOW)
     dialog.reject()
     qtbot.waitUntil(lambda: not operations.running, timeout=SLOW)
     assert list((home / "runs").glob("*")) == [], "what was cancelled half way is no run here"
 
     dialog = asked(qtbot, place)
-    QTest.mouseClick(dialog.attach_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(dialog.start_button, Qt.MouseButton.LeftButton)
     run_id = there.run.root.name
     qtbot.waitUntil(
         lambda: place.page is not None and place.page.run_layout.root.name == run_id, timeout=SLOW

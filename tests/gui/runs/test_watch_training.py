@@ -15,8 +15,8 @@ from support.agents.controlled_run import nothing_left
 from support.training.by_hand import PLAIN, by_hand
 from torchdeck.runs.follower import read_run
 from torchdeck_app.runs.abilities import RunCommand
+from torchdeck_app.runs.elsewhere.watch_training import WatchDialog
 from torchdeck_app.runs.runs_page import RunsPage
-from torchdeck_app.runs.watch_training import WatchDialog
 
 pytestmark = pytest.mark.processes
 SLOW = 90_000
@@ -45,9 +45,9 @@ def test_a_process_is_watched_and_left_alone(qtbot: QtBot, place: RunsPage, tmp_
     """Its page has progress and checkpoints; it cannot be stopped, but the watch can be ended."""
     with by_hand(tmp_path / "work", PLAIN, "--max_steps", "20000") as pid:
         dialog = asked(qtbot, place)
-        assert not dialog.watch_button.isEnabled()
+        assert not dialog.start_button.isEnabled()
         dialog.process.setText(str(pid))
-        press(dialog.watch_button)
+        press(dialog.start_button)
         qtbot.waitUntil(lambda: place.watching.dialog is None, timeout=SLOW)
         qtbot.waitUntil(lambda: place.page is not None, timeout=SLOW)
         page = place.page
@@ -75,7 +75,7 @@ def test_a_folder_that_is_not_there_is_said_in_the_dialog(
 ) -> None:
     dialog = asked(qtbot, place)
     dialog.folder.setText(str(tmp_path / "absent"))
-    press(dialog.watch_button)
+    press(dialog.start_button)
     qtbot.waitUntil(lambda: "There is no folder" in dialog.told)
-    assert dialog.watch_button.isEnabled()
+    assert dialog.start_button.isEnabled()
     dialog.reject()

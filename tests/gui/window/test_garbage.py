@@ -22,7 +22,6 @@ def collector(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[G
     yield made
     made.deleteLater()
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
     gc.enable()
 
 
@@ -60,6 +59,14 @@ def test_a_cycle_is_found_in_the_gui_thread_while_another_makes_objects(
     other.join(20)
     assert Cycle.gone_in == []
     qtbot.waitUntil(lambda: bool(Cycle.gone_in))
+    assert Cycle.gone_in == [threading.main_thread()]
+
+
+def test_a_cycle_from_before_the_start_is_found(qapp: QApplication, request: pytest.FixtureRequest) -> None:
+    Cycle.gone_in = []
+    Cycle()
+    request.getfixturevalue("collector")
+    gc.collect()
     assert Cycle.gone_in == [threading.main_thread()]
 
 

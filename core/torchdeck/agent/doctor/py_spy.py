@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import tempfile
 
 from torchdeck.agent.doctor.evidence import Frame, from_py_spy
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.contract.bounded_json import JsonError, parse_json
 
 LIMIT = 8.0
@@ -27,9 +27,7 @@ class PySpy:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         words = [program, "dump", "--json", "--nonblocking", "--pid", str(pid)]
         try:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.DEVNULL
-            )
+            self._process = ChildProcess(words, stdout=self._output)
         except OSError:
             self._output.close()
             raise
@@ -37,7 +35,7 @@ class PySpy:
     @property
     def running(self) -> bool:
         """Whether it has not ended yet."""
-        return self._process.poll() is None
+        return self._process.exit_code() is None
 
     def frames(self) -> tuple[Frame, ...]:
         """Return the main thread's frames; empty if its output is not what it should be."""
@@ -50,6 +48,5 @@ class PySpy:
 
     def close(self) -> None:
         """End it."""
-        self._process.kill()
-        self._process.wait()
+        self._process.end()
         self._output.close()

@@ -178,9 +178,7 @@ def clean(question: Mapping[str, Any]) -> dict[str, Any]:
             continue
         sweep = OrphanCleanup(run_id, None, grace, CLEAN_LIMIT, time.monotonic())
         ended[run_id] = len(sweep.survivors())
-        while (still := sweep.step(time.monotonic())) is None:
-            time.sleep(0.05)
-        left += still
+        left += sweep.finish()
     return {"ended": ended, "kept": kept, "left": left}
 
 

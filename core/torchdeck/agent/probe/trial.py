@@ -81,9 +81,7 @@ class Trial:
         child, self._child = self._child, None
         if child is None:
             return {"left": 0}
-        sweep = OrphanCleanup(self._run_id, None, GRACE, GIVE_UP, time.monotonic())
-        while (left := sweep.step(time.monotonic())) is None:
-            time.sleep(0.02)
+        left = OrphanCleanup(self._run_id, None, GRACE, GIVE_UP, time.monotonic()).finish()
         if left == 0:  # else the kernel holds it, and it would be waited for
             child.end()
         shutil.rmtree(self._folder, ignore_errors=True)

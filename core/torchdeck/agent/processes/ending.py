@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from torchdeck.agent.ranks.failures import read_number
+from torchdeck.contract.bounded_file import read_number
 from torchdeck.contract.processes import PROC, ProcessIdentity, descendants, processes_of_run, read_stat
+
+_TICK = 0.02
 
 
 class OrphanCleanup:
-    """SIGTERM, a grace, SIGKILL, until nothing is left; never blocks, each `step` looks once.
+    """SIGTERM, a grace, SIGKILL, until nothing is left; each `step` looks once.
 
     Attributes:
         killed: processes that got SIGKILL.
@@ -71,6 +73,12 @@ class OrphanCleanup:
                 process.send(signal.SIGTERM)
                 self._told.add(process)
         return None
+
+    def finish(self) -> int:
+        """Step until it is over, with `now` of `time.monotonic`; return how many could not be ended."""
+        while (left := self.step(time.monotonic())) is None:
+            time.sleep(_TICK)
+        return left
 
     def survivors(self) -> list[ProcessIdentity]:
         """Living processes of the run, the agent and its parents never among them."""

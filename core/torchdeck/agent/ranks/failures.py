@@ -1,4 +1,4 @@
-"""First failure of an attempt, from the files the ranks left."""
+"""First failure of an attempt, from the files the ranks left: errors, exit codes, and stacks of crashes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchdeck.agent.gang.events import CRASHES, EXIT_DELAY, Failure
-from torchdeck.agent.ranks.fatal_stack import fatal_stack, without_fatal
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.bounded_file import read_number
 from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.rank_layout import RankLayout
 
@@ -48,8 +47,6 @@ def files_ahead(folder: Path) -> float:
 
 TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched for a traceback."""
-EXIT_LIMIT = 64
-"""Bytes of a rank's exit file."""
 ERROR_LIMIT = 16 * 1024 * 1024
 """Bytes of torchrun's error file."""
 TRACEBACK_LIMIT = 32 * 1024
@@ -172,15 +169,6 @@ def read_exit(path: Path) -> int | None:
     """The code in a rank's exit file; None when there is none."""
     code = read_number(path)
     return code if code is not None and code < 256 else None
-
-
-def read_number(path: Path) -> int | None:
-    """The number that a rank's parent wrote; None when there is none."""
-    try:
-        number = int(read_bounded(path, EXIT_LIMIT))
-    except (OSError, ValueError):
-        return None
-    return number if number >= 0 else None
 
 
 def signal_of(code: int | None) -> int | None:
@@ -309,3 +297,60 @@ def _named_by_torchrun(attempt: AttemptLayout, ranks: list[int], log: Path) -> F
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""
+
+
+_FATAL = re.compile(r"^Fatal Python error: (?P<what>.+)$", re.MULTILINE)
+_CURRENT = re.compile(r"^Current thread .*\(most recent call first\):$", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<name>.+)$')
+_MOST_FRAMES = 100
+"""As many as faulthandler writes of a thread."""
+
+
+class FatalStack(NamedTuple):
+    """Stack of the thread that crashed."""
+
+    what: str
+    """`Segmentation fault`."""
+    frames: tuple[tuple[str, str, str], ...]
+    """(file, line, function), the innermost first."""
+
+    @property
+    def place(self) -> str:
+        """The innermost line, such as `decode (decode.py:12)`; empty if Python executed none."""
+        if not self.frames:
+            return ""
+        file, line, name = self.frames[0]
+        return f"{name} ({file.rpartition('/')[2]}:{line})"
+
+    @property
+    def traceback(self) -> str:
+        """The stack as Python prints tracebacks, with the innermost line last."""
+        if not self.frames:
+            return ""
+        lines = [f'  File "{file}", line {line}, in {name}\n' for file, line, name in reversed(self.frames)]
+        return f"Stack of the crash (most recent call last):\n{''.join(lines)}Fatal Python error: {self.what}"
+
+
+def without_fatal(text: str) -> str:
+    """Return a log up to the last crash that faulthandler reports in it."""
+    found = list(_FATAL.finditer(text))
+    return text[: found[-1].start()] if found else text
+
+
+def fatal_stack(text: str) -> FatalStack | None:
+    """Return the last crash in the end of a log; None if there is none.
+
+    Format: faulthandler's, Python 3.10 to 3.14 (the C stack of 3.14 is left out).
+    """
+    crashes = list(_FATAL.finditer(text))
+    if not crashes:
+        return None
+    found = crashes[-1]
+    current = _CURRENT.search(text, found.end())
+    frames = []
+    for line in text[current.end() + 1 :].splitlines()[:_MOST_FRAMES] if current else ():
+        frame = _FRAME.match(line)
+        if frame is None:
+            break
+        frames.append((frame["file"], frame["line"], frame["name"]))
+    return FatalStack(found["what"], tuple(frames))

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from torchdeck.agent.doctor.stalls import Standing
 from torchdeck.agent.own_clock import OwnClock
-from torchdeck.agent.ranks.failures import read_exit, read_number
+from torchdeck.agent.ranks.failures import read_exit
 from torchdeck.agent.ranks.script_book import ScriptBook
+from torchdeck.contract.bounded_file import read_number
 from torchdeck.contract.doctor.rank_heartbeat import read_rank_heartbeat
 from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.metrics.inside_state import InsideState, read_inside_state

@@ -7,7 +7,6 @@ import os
 import resource
 import socket
 import sys
-import time
 
 # torch.distributed exposes it under its own name, which its type stubs lack
 from torch._C._distributed_c10d import TCPStore
@@ -22,6 +21,7 @@ from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCP
 
 from torchdeck.agent.store_order import StoreOrder
 from torchdeck.contract.network.peer_owner import check_owners
+from torchdeck.contract.waiting import wait_for
 from torchdeck.distributed.store.access import (
     LOOPBACK,
     Front,
@@ -159,9 +159,7 @@ def _await_listener(address: str, port: int, limit: float) -> None:
 
     torch's own client, if it comes first, waits for 0.25 to 0.75 s before it tries again.
     """
-    until = time.monotonic() + limit
-    while time.monotonic() < until and not _listens(address, port):
-        time.sleep(_LOOK)
+    wait_for(lambda: _listens(address, port), limit, _LOOK)
 
 
 def _listens(address: str, port: int) -> bool:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.waiting import wait_for
+
 ASK_INTERVAL = 0.5
 """Seconds between looks at the store of a rank that has not heard of a stop."""
 LOOK_INTERVAL = 0.05
@@ -88,11 +90,9 @@ class StopAgreement:
         group = self._group()
         if group is None:
             return
-        until = time.monotonic() + SAVE_LIMIT
         with contextlib.suppress(RuntimeError):  # a store that is gone: rank 0 keeps it until all are here
             group.store.add(f"{self._key}/done", 1)
-            while group.store.add(f"{self._key}/done", 0) < group.size and time.monotonic() < until:
-                time.sleep(0.05)
+            wait_for(lambda: group.store.add(f"{self._key}/done", 0) >= group.size, SAVE_LIMIT, 0.05)
 
     def _group(self) -> _Group | None:
         """Return the default process group, looked up once; None if this rank trains by itself."""
@@ -123,12 +123,10 @@ class StopAgreement:
 
     def _decide(self, group: _Group, step: int, until: float) -> None:
         """Write down the next step as the last one, if all ranks look for it."""
-        while group.store.add(f"{self._key}/acknowledged", 0) < group.size:
-            if time.monotonic() >= until:
-                return
-            time.sleep(0.01)
-        group.store.set(f"{self._key}/at", str(step + 1))
-        self.is_decided = True
+        key, limit = f"{self._key}/acknowledged", until - time.monotonic()
+        if wait_for(lambda: group.store.add(key, 0) >= group.size, limit, 0.01):
+            group.store.set(f"{self._key}/at", str(step + 1))
+            self.is_decided = True
 
 
 class _Group:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchdeck.agent.doctor.stalls import BEATING, Standing
+from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.contract.atomic import read_json, write_bytes, write_json
 from torchdeck.contract.doctor.rank_profile import ProfileOrder, is_profile_name, order_text
 from torchdeck.contract.layout import AttemptLayout
@@ -32,7 +32,7 @@ class _Pending:
     until: float
     why: str = ""
     """Why the rank does not profile itself; empty: it may."""
-    spy: subprocess.Popen[bytes] | None = None
+    spy: ChildProcess | None = None
 
 
 class Profiles:
@@ -69,8 +69,7 @@ class Profiles:
         """End what was started."""
         for each in self._pending:
             if each.spy is not None:
-                each.spy.kill()
-                each.spy.wait()
+                each.spy.end()
         self._pending.clear()
 
     def _is_over(self, each: _Pending, now: float) -> bool:
@@ -99,9 +98,7 @@ class Profiles:
         words = [program, "record", "--nonblocking", "--format", "speedscope", "--rate", str(RATE)]
         words += ["--duration", str(max(1, round(each.seconds))), "--output", str(part), "--pid", str(pid)]
         try:
-            each.spy = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            each.spy = ChildProcess(words)
         except OSError as error:
             _fail(each.files, rank, f"{each.why}; py-spy cannot be started: {error}")
             return True
@@ -111,12 +108,10 @@ class Profiles:
     def _spy_is_over(self, each: _Pending, now: float) -> bool:
         assert each.spy is not None  # noqa: S101 - for the type checker
         rank, part = each.standing.rank, each.files.part(each.standing.rank)
-        code = each.spy.poll()
+        code = each.spy.exit_code()
         if code is None and now < each.until:
             return False
-        if code is None:
-            each.spy.kill()
-            each.spy.wait()
+        each.spy.end()
         try:
             part.replace(each.files.samples(rank))
         except OSError:
