@@ -32,9 +32,10 @@ def heights() -> dict[str, int]:
 def named_modules(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Lines with a module of ours in a string, and the module."""
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and MODULE.fullmatch(text):
-            yield node.lineno, text
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if MODULE.fullmatch(node.value):
+            yield node.lineno, node.value
 
 
 def is_program(name: str) -> bool:
