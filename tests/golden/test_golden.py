@@ -18,17 +18,26 @@ from support.cli.command import Command, agent_events
 from support.cli.command_here import CommandHere
 from support.values.golden_reading import EXPECTED, layout_in, what_is_read
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.checkpoints.listing import newest_complete
 from torchdeck.contract.checkpoints.manifest import read_manifest
 from torchdeck.contract.journal import JournalWriter, read_journal
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import ProgressFile, read_progress
 from torchdeck.contract.metrics.segment_format import decode_header
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.data import CheckpointPosition, load_batch_plan
 from torchdeck.data.batch_plan.files.plan_files import save_batch_plan
 from torchdeck.data.sample_log import SampleLog, SampleLogWriter
+from torchdeck.launching import taking_over
 from torchdeck.nodes.inventory.file import read_inventory
 from torchdeck.nodes.inventory.file_edits import with_group, with_node
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.run_state import RunState
 from torchdeck.telemetry.table import Table
+from torchdeck.use_cases.attach import attach
+from torchdeck.use_cases.resume import resume
+from torchdeck.use_cases.ui import QuietUi
 from torchdeck_app.window.saved_session import read_session
 
 HERE = Path(__file__).parent
@@ -39,6 +48,14 @@ FOLDERS = [path for path in sorted(HERE.iterdir()) if (path / EXPECTED).is_file(
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy, as files here are never written to."""
     return Path(shutil.copytree(request.param, tmp_path / "golden"))
+
+
+@pytest.fixture
+def controllers(monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
+    """Runs for which a controller would be started; none is, as the machine of the files is another."""
+    started: list[RunLayout] = []
+    monkeypatch.setattr(taking_over, "start_controller", lambda layout, **_: started.append(layout))
+    return started
 
 
 class Clock:
@@ -88,6 +105,63 @@ def test_its_checkpoints_are_trained_on_from(golden: Path, torchdeck_home: Path)
     done = command.run("--no-gui", "--trust", golden / "run.toml", *settings)
     assert done.returncode == 0, done.stdout + done.stderr
     assert agent_events(command.the_run(), "attempt_started")[0].fields["resume_step"] == 6
+
+
+def test_its_run_that_lost_its_machine_is_resumed(golden: Path, controllers: list[RunLayout]) -> None:
+    """Its plan and journals are enough for another session, which begins at the checkpoint in its folder."""
+    run = layout_in(golden)
+    without_end(run)
+    before = run.node("localhost").journal.read_bytes()
+    assert read_run(run).state is RunState.LOST
+    resume(run, "terminal", QuietUi())
+    assert controllers == [run]
+    after = run.node("localhost").journal.read_bytes()
+    assert after.startswith(before)
+    (end,) = [event for event in read_journal(run.node("localhost").journal) if event.name == "finished"]
+    assert (end.fields["state"], end.fields["resumable"], end.fields["attempt"]) == ("FAILED", True, 1)
+    assert read_journal(run.journal)[-1].name == "resumed"
+    assert not read_run(run).is_over
+    newest = newest_complete(run.checkpoints)
+    assert newest is not None
+    assert newest.step == 3
+
+
+def test_its_run_whose_agent_lives_is_attached_to(golden: Path, controllers: list[RunLayout]) -> None:
+    """Its journal has no end, and its controller is gone: one is started, and the run is read as running."""
+    run = layout_in(golden)
+    without_end(run)
+    assert (read_run(run).state, attach(run, QuietUi())) == (RunState.LOST, None)
+    agent_is(run, os.getpid())
+    attach(run, QuietUi())
+    assert controllers == [run]
+    view = read_run(run)
+    assert (view.state, view.attempt, view.is_over) == (RunState.RUNNING, 1, False)
+    with pytest.raises(taking_over.NotResumableError, match="RUNNING"):
+        resume(run, "terminal", QuietUi())
+
+
+def without_end(run: RunLayout) -> None:
+    """Cut the journals as if the machine had lost power just after the first checkpoint."""
+    for path, last in (
+        (run.journal, '"controller_started"'),
+        (run.node("localhost").journal, '"event": "running"'),
+    ):
+        lines = path.read_text().splitlines(keepends=True)
+        (end,) = (number for number, line in enumerate(lines) if last in line)
+        path.write_text("".join(lines[: end + 1]))
+    shutil.rmtree(run.checkpoints / "final")
+    (run.attempt(1).node("localhost").root / "exit.json").unlink()
+    for rank in (0, 1):
+        run.attempt(1).rank(rank).exit.unlink()
+
+
+def agent_is(run: RunLayout, pid: int) -> None:
+    """Name a living process as the agent in the journal."""
+    path, identity = run.node("localhost").journal, ProcessIdentity.of(pid)
+    assert identity is not None
+    values = [json.loads(line) for line in path.read_text().splitlines()]
+    values[0]["identity"] = identity.to_json()
+    path.write_text("".join(f"{json.dumps(value)}\n" for value in values))
 
 
 def test_json_files_are_written_byte_for_byte(golden: Path) -> None:

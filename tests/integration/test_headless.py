@@ -28,6 +28,7 @@ from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
 
 COUNTING = """
@@ -242,17 +243,17 @@ def test_run_outlives_terminal_and_controller_and_no_line_is_missing(
     first.send(signal.SIGKILL)
     with command.start("runs", "attach", run.root.name) as attached:
         wait_until(lambda: len(controllers(run)) == 2, 20, "attach to start a controller")
-        with command.start("--no-gui", "--plan", run.root) as later:
-            wait_until(lambda: controller_events(run, "superseded"), 20, "the earlier controller to give way")
-            with command.start("runs", "attach", run.root.name) as leaving:
-                wait_for_state(run, "RUNNING")
-                leaving.terminate()
-                said, _ = leaving.communicate(timeout=20)
-            assert leaving.returncode in (128 + signal.SIGTERM, -signal.SIGTERM), said
-            assert command.json("runs", "show", "latest")["state"] == "RUNNING"
-            (tmp_path / "enough").touch()
-            output, _ = attached.communicate(timeout=60)
-            later.communicate(timeout=20)
+        later = start_controller(run)
+        wait_until(lambda: controller_events(run, "superseded"), 20, "the earlier controller to give way")
+        with command.start("runs", "attach", run.root.name) as leaving:
+            wait_for_state(run, "RUNNING")
+            leaving.terminate()
+            said, _ = leaving.communicate(timeout=20)
+        assert leaving.returncode in (128 + signal.SIGTERM, -signal.SIGTERM), said
+        assert command.json("runs", "show", "latest")["state"] == "RUNNING"
+        (tmp_path / "enough").touch()
+        output, _ = attached.communicate(timeout=60)
+        wait_until(lambda: later.exit_code() is not None, 20, "the later controller to end")
     assert attached.returncode == 0, output
     assert wait_until_over(run).state == "SUCCEEDED"
     for rank in (0, 1):

@@ -26,7 +26,7 @@ from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
-from torchdeck.launching.launcher import start_controller
+from torchdeck.launching.launcher import CONTROLLER, start_controller
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.taking_over import (
     NotResumableError,
@@ -128,7 +128,7 @@ def test_a_request_arrives_though_the_controller_died_with_it(waiting: Run) -> N
 def test_later_controller_has_the_run_and_the_earlier_watches(waiting: Run, tmp_path: Path) -> None:
     """Of two controllers the first says it was superseded and ends with the run; the second forwards."""
     layout = waiting.layout
-    argv = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
+    argv = [sys.executable, "-m", CONTROLLER, str(layout.root)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as second:
         wait_until(lambda: controller_events(layout, "superseded"), 30, "the first controller to give way")
         first = controllers(layout)[0]
@@ -148,7 +148,7 @@ def test_controller_started_on_a_finished_run_says_so(home: Path, tmp_path: Path
     Run(layout, start_controller(layout)).wait(60)
     assert ensure_controller(layout) is None
     before = layout.journal.read_bytes()
-    argv = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
+    argv = [sys.executable, "-m", CONTROLLER, str(layout.root)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "is over" in done.stdout
@@ -191,7 +191,7 @@ def test_unusable_plan_is_a_sentence(home: Path, tmp_path: Path, content: str | 
     layout.plan.unlink()
     if content is not None:
         layout.plan.write_text(content)
-    argv = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
+    argv = [sys.executable, "-m", CONTROLLER, str(layout.root)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
     assert "cannot be controlled" in done.stderr

@@ -11,7 +11,8 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
-from torchdeck.runs.folders.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
+from torchdeck.runs.folders.checkpoints import checkpoint_directory, run_checkpoints
+from torchdeck.use_cases.checkpoints_here import delete_checkpoint
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
 

@@ -8,10 +8,10 @@ import pytest
 from torchdeck.runs.folders.notes import (
     NewerNotesError,
     Note,
-    change_notes,
     parse_tags,
     read_notes,
 )
+from torchdeck.use_cases.notes import change_notes
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.values.run_files import load
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import load_batch_plan
-from torchdeck.use_cases.batch_plan_build import (
+from torchdeck.use_cases.batch_plans.in_process import (
     BuildError,
     PlanOptions,
     build_in_process,
@@ -58,6 +58,9 @@ def test_the_plan_is_of_the_runs_data_and_replaces_an_older_one(config: RunConfi
 def test_what_is_refused_is_said(config: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="token budget 2"):
         build_in_process(config, PlanOptions(2), nothing)
+    (tmp_path / "data.txt").write_text("")
+    with pytest.raises(BuildError, match="holds no samples"):
+        build_in_process(config, usual_options(config), nothing)
     (tmp_path / "data.txt").unlink()
     with pytest.raises(BuildError, match=r"data\.txt"):
         build_in_process(config, usual_options(config), nothing)

@@ -8,9 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
-from torchdeck.runs.folders.notes import Note, change_notes, parse_tags, read_notes
+from torchdeck.runs.folders.notes import Note, parse_tags, read_notes
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
+from torchdeck.use_cases.notes import change_notes
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.widgets.panel import GRID
 

@@ -59,7 +59,6 @@ _HEADLESS = {
     "trust": "--trust",
     "detach": "--detach",
     "json": "--json",
-    "plan": "--plan",
 }
 """Options that the window does not take, by their names in the parsed arguments."""
 FAMILIES = ("runs", "nodes", "trust", "ckpt", "batchplan")
@@ -93,12 +92,6 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if len(arguments) == 3 and arguments[:2] == ["--no-gui", "--plan"]:
-        from pathlib import Path
-
-        from torchdeck.use_cases.controller_process import run_controller
-
-        return run_controller(Path(arguments[2]))
     if arguments and arguments[0] in COMMANDS:
         import argparse
 
@@ -144,7 +137,7 @@ def _run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     named = args.run_file is not None or args.script is not None or args.module is not None
     if args.no_gui:
-        if args.plan is None and not named:
+        if not named:
             parser.error("nothing to run: give a RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
         from torchdeck.cli.runs.start import run_headless
 
@@ -184,9 +177,6 @@ def run_parser() -> argparse.ArgumentParser:
         "--detach", action="store_true", help="print the run's id and return; the run continues"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.add_argument(
-        "--plan", metavar="DIR", help="control the run in this directory (started by a launch)"
-    )
     parser.add_argument("--version", action="version", version=f"torchdeck {VERSION}")
     return parser
 

@@ -97,6 +97,8 @@ class InterpreterFacts:
     """The environment that ranks use instead, made for this Python; the packages are then those in it."""
     is_locked: bool = True
     """Whether all packages of that environment are known."""
+    fix: str = ""
+    """How to correct `error`; empty if that depends on where the interpreter is named."""
 
     @property
     def torch_version(self) -> Version | None:

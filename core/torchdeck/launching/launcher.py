@@ -32,6 +32,9 @@ from torchdeck.runs.folders.run_directory import RunDirectoryError, create_run_d
 if TYPE_CHECKING:
     from torchdeck.launching.control.pre_connect import PreConnectingController
 
+CONTROLLER = "torchdeck.launching.control.controller"
+"""Module that controls the run whose directory it is given."""
+
 
 class LaunchError(Refusal):
     """A run cannot be started; the message gives the reason. Nothing was started."""
@@ -183,7 +186,7 @@ def start_controller(
     except MissingSecretError as error:
         raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     # -P: a folder named torchdeck in the working directory must not shadow this package
-    argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(shown(layout).root)]
+    argv = [sys.executable, "-P", "-m", CONTROLLER, str(shown(layout).root)]
     env = controller_environment(layout.home.root, found.names)
     try:
         return start_detached(argv, env, layout.controller_log, found.line(logins or {}))

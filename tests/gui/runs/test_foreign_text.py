@@ -13,7 +13,8 @@ from gui.runs.conftest import Opened
 from support.values.histories import agent_started, ended, event, failure, finished, started
 from support.values.metrics import write_rows
 from support.values.run_homes import add_run, run_id
-from torchdeck.runs.folders.notes import Note, change_notes
+from torchdeck.runs.folders.notes import Note
+from torchdeck.use_cases.notes import change_notes
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.widgets.labels import ElidedLabel
 

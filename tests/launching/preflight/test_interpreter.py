@@ -1,12 +1,17 @@
 """What the interpreter of the ranks has, and what a run wants of it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from support.values import machines
 from support.values.checked_config import CheckedConfig, assert_refused
-from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.agent.environments.make import GET_UV
+from torchdeck.contract.inventory import InterpreterFacts, UvFacts
+from torchdeck.contract.plan.environment import PlannedEnvironment
 from torchdeck.launching.facts.interpreter_check import check_interpreter
+from torchdeck.launching.facts.planned_environments import with_environments
 
 
 @pytest.mark.parametrize(
@@ -33,6 +38,25 @@ def test_what_an_interpreter_lacks_is_said(
     found = {check.name: check for check in check_interpreter(facts, "localhost", recipe=recipe)}
     assert found[name].status == status
     assert words in str(found[name])
+
+
+def test_an_environment_that_cannot_be_made_says_why_and_what_to_do() -> None:
+    """By the fields of the fact, whatever punctuation its reason has."""
+    environment = PlannedEnvironment("ab12", "uv.lock", "/p", is_made=False)
+    facts = InterpreterFacts(
+        "/p", "3.11.7", error="/opt: uv is not executable", fix="chmod +x", environment=environment
+    )
+    (found,) = check_interpreter(facts, "node1", recipe=False)
+    assert (found.name, found.status, found.fix) == ("environment", "failed", "chmod +x")
+    assert found.what == 'run.environment is "uv", and /opt: uv is not executable on this node'
+
+
+def test_a_node_without_uv_is_told_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.10.0\n")
+    config = machines.config(run={"script": "train.py", "working_dir": str(tmp_path)})
+    facts, _ = with_environments(config, {"n": machines.PYTHON}, {}, UvFacts(None, "linux", {}))
+    (found,) = check_interpreter(facts["n"], "n", recipe=False)
+    assert (found.what, found.fix) == ('run.environment is "uv", and there is no uv on this node', GET_UV)
 
 
 def test_a_script_needs_no_numpy(checked: CheckedConfig) -> None:

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.refusal import Refusal
-from torchdeck.use_cases.batch_plan_build import (
+from torchdeck.use_cases.batch_plans.in_process import (
     BATCH_PLAN,
     PlanOptions,
     build_in_process,

@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
-from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
-from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, export_weights
-from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
 from torchdeck.use_cases.checkpoints import exchange_in_process, export_request
+from torchdeck.use_cases.checkpoints_here import Verification, export_weights, verify_here
 from torchdeck_app.bridge.operations import Cancel
 
 Say = Callable[[str], None]
 
 
-def verified(home: Path, folder: Path, say: Say, cancel: Cancel) -> tuple[Verdict, str]:
-    """Hash every file of a checkpoint and record the verdict.
+def verified(home: Path, folder: Path, say: Say, cancel: Cancel, *, by_script: bool) -> Verification:
+    """Hash every file of a checkpoint and record the verdict; report progress until it is cancelled."""
 
-    Returns:
-        The verdict, and why it cannot be recorded; empty if it can.
-    """
-    try:
-        seal = seal_of(folder)
-        verdict = Verdict(_problems(folder, say, cancel), time.time(), seal)
-    except (Refusal, OSError) as error:
-        return Verdict((str(error),), time.time(), ""), ""
-    try:
-        keep_verdict(home, folder, verdict)
-    except OSError as error:
-        return verdict, f"it cannot be remembered: {error.strerror or error}"
-    return verdict, ""
-
-
-def _problems(folder: Path, say: Say, cancel: Cancel) -> tuple[str, ...]:
-    if not (folder / MANIFEST_NAME).exists():
-        say(f"{folder.name}: its files are read")
-        return tuple(problems_of(folder))
-    manifest = read_manifest(folder)
-    problems: list[str] = []
-    done, files = 0, manifest.files_here
-    whole = sum(entry.size for entry in files.values())
-    for name, entry in files.items():
+    def hashed(done: int, total: int) -> None:
         cancel.check()
-        say(f"{folder.name}: {size(done)} of {size(whole)} hashed")
-        problems += verify_files(folder, manifest, [name])
-        done += entry.size
-    return tuple(problems)
+        said = f"{size(done)} of {size(total)} hashed" if total else "its files are read"
+        say(f"{folder.name}: {said}")
+
+    return verify_here(home, folder, hashed, by_script=by_script)
 
 
 def exported(folder: Path, target: Path, say: Say) -> str:

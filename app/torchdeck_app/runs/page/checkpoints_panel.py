@@ -20,10 +20,11 @@ from PySide6.QtWidgets import (
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.quantities import size
-from torchdeck.runs.folders.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
+from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.foreign import why_no_start
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.checkpoints_here import Verification, delete_checkpoint
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import abilities
@@ -198,7 +199,7 @@ class CheckpointsView(RunPanel):
     def _verify(self, row: RunCheckpoint) -> None:
         path = row.info.path
 
-        def done(found: tuple[Verdict, str]) -> None:
+        def done(found: Verification) -> None:
             verdict, forgotten = found
             self._own = {**self._own, path: verdict}
             self._verdicts = {**self._verdicts, path: verdict}
@@ -209,7 +210,10 @@ class CheckpointsView(RunPanel):
                 self._say("; ".join(filter(None, (sound, forgotten))), "secondary")
 
         name = f"verifying {path.name}"
-        self._work(path, name, lambda say, cancel: verified(self._home, path, say, cancel), done)
+        own = row.script is not None
+        self._work(
+            path, name, lambda say, cancel: verified(self._home, path, say, cancel, by_script=own), done
+        )
 
     def _ask_where(self, row: RunCheckpoint) -> None:
         dialog = QFileDialog(self, "Export into a new folder", str(Path.home()))

@@ -7,17 +7,16 @@ import sys
 import time
 from typing import Any
 
-from torchdeck.cli.batchplan.data_source import PlanWishes, read_source, wishes_of
+from torchdeck.cli.batchplan.data_source import needs_named, read_source
 from torchdeck.cli.batchplan.progress import ProgressLine
 from torchdeck.cli.output import json_text
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
-    build_batch_plan,
     check_place,
-    save_batch_plan,
 )
 from torchdeck.data.planned_steps import needs_layout
+from torchdeck.use_cases.batch_plans.build import PlanRules, build_plan
 
 DEFAULT_OUTPUT = "batch_plan"
 
@@ -25,32 +24,25 @@ DEFAULT_OUTPUT = "batch_plan"
 def run(args: argparse.Namespace) -> int:
     """Build the plan that was asked for, write it, and say what it is."""
     begun = time.monotonic()
-    wishes = PlanWishes() if args.run is None else wishes_of(args.run)
-    output = args.output or wishes.output or DEFAULT_OUTPUT
-    epochs = wishes.epochs if args.epochs is None else args.epochs
+    needs = needs_named(args.run)
+    output = args.output or needs.output or DEFAULT_OUTPUT
+    epochs = needs.epochs if args.epochs is None else args.epochs
     check_place(output, overwrite=args.overwrite)
-    buckets = _buckets(args.buckets)
+    rules = PlanRules(
+        args.token_budget,
+        args.seed,
+        1 if epochs is None else epochs,
+        _buckets(args.buckets),
+        needs.max_length if args.max_length is None else args.max_length,
+        args.too_long,
+        args.empty,
+        args.pack,
+        args.pad_to,
+    )
     progress = ProgressLine()
     try:
         source = read_source(args, progress)
-        if source.lengths is None:
-            raise BatchPlanError("give --lengths, --dataset or --run")
-        plan = build_batch_plan(
-            source.lengths,
-            token_budget=args.token_budget,
-            seed=args.seed,
-            epochs=1 if epochs is None else epochs,
-            buckets=buckets,
-            max_length=wishes.max_length if args.max_length is None else args.max_length,
-            too_long=args.too_long,
-            empty=args.empty,
-            pack=args.pack,
-            pad_to=args.pad_to,
-            dataset_fingerprint=source.dataset_fingerprint or "",
-            tokenizer_fingerprint=source.tokenizer_fingerprint or "",
-            progress=progress,
-        )
-        save_batch_plan(plan, output, layout=args.layout, overwrite=args.overwrite, source=source.seen)
+        plan = build_plan(source, rules, output, progress, layout=args.layout, overwrite=args.overwrite)
     finally:
         progress.end()
     value = _summary(plan, output, source.unit, time.monotonic() - begun)

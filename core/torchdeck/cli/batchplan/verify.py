@@ -6,10 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from torchdeck.cli.batchplan.data_source import PlanSource, read_source
+from torchdeck.cli.batchplan.data_source import read_source
 from torchdeck.cli.batchplan.progress import ProgressLine
 from torchdeck.cli.output import json_text
 from torchdeck.data.batch_plan import BatchPlanError, check_shards, is_plan, load_batch_plan
+from torchdeck.use_cases.batch_plans.source import PlanSource
 
 DAMAGED = 1
 

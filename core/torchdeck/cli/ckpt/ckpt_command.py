@@ -26,6 +26,7 @@ from torchdeck.cli.ckpt.script import (
     chosen_of_script,
     list_line,
     list_row,
+    problems_here,
     verified_rows,
 )
 from torchdeck.cli.output import USAGE, json_text
@@ -75,8 +76,6 @@ def run_verify(args: argparse.Namespace) -> int:
 
     1 when something is damaged, 2 when it is not there, 3 when a node that has it does not answer.
     """
-    from torchdeck.contract.checkpoints.verification import verify
-
     there: list[Verified] = []
     try:
         if own := of_script(args.id):
@@ -97,7 +96,7 @@ def run_verify(args: argparse.Namespace) -> int:
         return refuse("verify", error)
     except Refusal as unreached:
         return report(unreached, as_json=args.json, command="torchdeck ckpt verify")
-    results = [*(_result_here(info, verify(info.path)) for info in asked), *map(_result_there, there)]
+    results = [*(_result_here(args.id, info) for info in asked), *map(_result_there, there)]
     return _say_verified(results, as_json=args.json)
 
 
@@ -111,7 +110,8 @@ def _say_verified(results: Sequence[dict[str, Any]], *, as_json: bool) -> int:
     return DAMAGED if not all(row["sound"] for row in results) else 0
 
 
-def _result_here(info: CheckpointInfo, problems: Sequence[str]) -> dict[str, Any]:
+def _result_here(asked: str, info: CheckpointInfo) -> dict[str, Any]:
+    problems = problems_here(asked, info.path)
     return {
         "name": info.path.name,
         "step": info.step,

@@ -13,8 +13,8 @@ from typing import Any
 from torchdeck.cli.ckpt.chosen_checkpoint import CkptUsageError, run_named
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
-from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, export_weights
-from torchdeck.trainers.checkpoints.soundness import problems_of
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint
+from torchdeck.use_cases.checkpoints_here import export_weights
 
 
 def list_row(found: ScriptCheckpoint) -> dict[str, Any]:
@@ -72,11 +72,29 @@ def verified_rows(asked: str, found: Sequence[ScriptCheckpoint]) -> list[dict[st
 
         there = script_problems_there(layout, elsewhere, TerminalUi())
     problems = dict(zip(map(id, elsewhere), there, strict=True))
-    return [_verified_row(each, problems.get(id(each))) for each in found]
+    return [_verified_row(asked, each, problems.get(id(each))) for each in found]
 
 
-def _verified_row(found: ScriptCheckpoint, there: Sequence[str] | None) -> dict[str, Any]:
-    problems = list(problems_of(Path(found.saved.path)) if there is None else there)
+def problems_here(asked: str, path: Path, *, by_script: bool = False) -> list[str]:
+    """Verify a checkpoint on this machine, and record the verdict; return the problems.
+
+    Args:
+        asked: what the command line names: a run, whose verdicts the window shows, or a folder.
+        path: the checkpoint.
+        by_script: its program wrote it by itself.
+    """
+    from torchdeck.runs.home import usual_home
+    from torchdeck.use_cases.checkpoints_here import verify_here
+
+    found = verify_here(usual_home(), path, by_script=by_script)
+    if found.forgotten and not found.verdict.problems and run_named(asked) is not None:
+        sys.stderr.write(f"torchdeck ckpt verify: {path.name}: {found.forgotten}\n")
+    return list(found.verdict.problems)
+
+
+def _verified_row(asked: str, found: ScriptCheckpoint, there: Sequence[str] | None) -> dict[str, Any]:
+    here = problems_here(asked, Path(found.saved.path), by_script=True) if there is None else there
+    problems = list(here)
     row: dict[str, Any] = {
         "name": f"{found.name} on {found.node}" if found.node else found.name,
         "step": found.saved.step,

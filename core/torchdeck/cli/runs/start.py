@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli.output import SUCCEEDED, USAGE, json_text
@@ -85,10 +84,6 @@ def _leave(layout: RunLayout, *, as_json: bool) -> int:
 
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
-    if args.plan is not None:
-        from torchdeck.use_cases.controller_process import run_controller
-
-        return run_controller(Path(args.plan))
     if args.queue:
         args.overrides = [*args.overrides, "launch.queue=true"]
     try:

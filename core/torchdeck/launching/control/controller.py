@@ -7,6 +7,7 @@ there.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -289,3 +290,16 @@ def _say(text: str, code: int) -> int:
     with contextlib.suppress(OSError):  # its log is on a disk that may be full
         print(f"torchdeck: {text}", file=sys.stderr if code else sys.stdout, flush=True)
     return code
+
+
+def main() -> int:
+    """Control the run whose directory is the only argument; return the exit code of `run_controller`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a log without UTF-8 gets an escape, where it would otherwise be a traceback
+            stream.reconfigure(errors="backslashreplace")
+    return run_controller(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -49,8 +49,8 @@ def _check_environment(
 ) -> Iterator[Check]:
     """Check the environment that uv makes for the ranks."""
     if facts.error:
-        what, _, fix = facts.error.partition(": ")
-        yield failed("environment", node, f'run.environment is "uv", and {what} on this node', fix)
+        what = f'run.environment is "uv", and {facts.error} on this node'
+        yield failed("environment", node, what, facts.fix)
         return
     if major_minor(facts.python) < OLDEST_PYTHON:
         what = f"{facts.executable} is Python {facts.python}"

@@ -51,13 +51,15 @@ def _planned(source: Source, facts: InterpreterFacts, uv: UvFacts) -> Interprete
         return facts  # reported, or not trusted yet
     key = source.key(facts.python, uv.platform)
     made = uv.made.get(key)
+    lacks_uv = uv.path is None and made is None
     torch, numpy = (source.version_of("torch"), source.version_of("numpy")) if made is None else made
     return replace(
         facts,
         torch=torch,
         numpy=numpy,
         deepspeed=source.version_of("deepspeed"),
-        error="" if uv.path is not None or made is not None else f"there is no uv: {GET_UV}",
+        error="there is no uv" if lacks_uv else "",
+        fix=GET_UV if lacks_uv else "",
         environment=PlannedEnvironment(key, source.name, facts.executable, is_made=made is not None),
         is_locked=source.is_locked or made is not None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -16,11 +15,8 @@ from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import UnknownSlotError, fill
-from torchdeck.contract.refusal import Refusal
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
-from torchdeck.runs.follower import read_run
 from torchdeck.trainers.checkpoints.checkpoint_search import content_of, find_checkpoints, look_at
 from torchdeck.trainers.checkpoints.journaled import JournaledCheckpoint, journaled_checkpoints
 from torchdeck.trainers.checkpoints.places import checkpoint_places
@@ -139,38 +135,6 @@ def _pulled(layout: RunLayout, found: ScriptCheckpoint) -> ScriptCheckpoint | No
     return ScriptCheckpoint(saved._replace(path=str(place)), "", found.node, saved.path)
 
 
-_DESCRIPTIONS = (".json", ".model", ".txt", ".jinja")
-
-
-def export_weights(found: ScriptCheckpoint, target: Path, *, force: bool = False) -> list[Path]:
-    """Copy its weights in safetensors, and what describes them, to a new folder; return the files.
-
-    Raises:
-        Refusal: it has no weights in that format, lies on another node, or the target exists.
-        OSError: it cannot be copied.
-    """
-    source = Path(found.saved.path)
-    if found.node:
-        raise Refusal(
-            f"checkpoint {found.name} is on node {found.node} ({source})",
-            fix="`torchdeck runs pull ID --checkpoints` copies it here",
-        )
-    names = [source.name] if source.is_file() else sorted(path.name for path in source.iterdir())
-    weights = [name for name in names if name.endswith(".safetensors")]
-    if not weights:
-        raise Refusal(
-            f"{found.name} ({found.saved.kind.trainer}) has no weights in safetensors",
-            "its pickles are not read, because that would execute code in them",
-            fix=f"`torchdeck ckpt convert {source} DST --to single --trust` may read them",
-        )
-    if target.exists() and not force:
-        raise Refusal(f"{target} exists", fix="give another folder")
-    described = [name for name in names if name.endswith(_DESCRIPTIONS) and name != "trainer_state.json"]
-    folder = source if source.is_dir() else source.parent
-    target.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy2(folder / name, target / name)) for name in weights + described]
-
-
 @dataclass(frozen=True)
 class Standing:
     """Rank of a checkpoint among the others."""
@@ -260,31 +224,3 @@ def _of_script(found: ScriptCheckpoint) -> RunCheckpoint:
     step = -1 if saved.step is None else saved.step
     info = CheckpointInfo(Path(saved.path), step, complete=True, size=saved.size, manifest=None, why="")
     return RunCheckpoint(info, Standing(best=False, kept=()), is_leftover=False, script=found)
-
-
-def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
-    """Delete one checkpoint of a finished run.
-
-    Raises:
-        CheckpointError: the run is active (its rank 0 is the directory's only writer), another process saves
-            into
-            the directory, or it cannot be deleted.
-        NewerFormatError: the run is from a newer Torchdeck.
-    """
-    view = read_run(layout)
-    if not view.is_over:
-        raise CheckpointError(
-            f"run {view.id} is {view.state}: its own retention rule applies to its checkpoints until it ends"
-        )
-    directory = CheckpointDirectory(checkpoint_directory(layout))
-    if folder.parent != directory.path:
-        raise CheckpointError(f"{folder} is not one of the checkpoints in {directory.path}")
-    directory.open(view.id, wait=0.0)
-    try:
-        directory.delete(folder)
-    finally:
-        directory.close()
-    if folder.exists():
-        raise CheckpointError(
-            f"{folder} could not be deleted: do you have write permission in {directory.path}?"
-        )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import Home
-from torchdeck.contract.lock_file import changing
 from torchdeck.contract.refusal import Refusal
 
 _VERSION = 1
@@ -53,21 +52,10 @@ def read_notes(home: Path) -> dict[str, Note]:
     return {str(run_id): note for run_id, item in runs.items() if (note := _note(item))}
 
 
-def change_notes(home: Path, run_ids: tuple[str, ...], change: Callable[[Note], Note]) -> dict[str, Note]:
-    """Change the notes of some runs, and return all notes after the change. Safe for two windows at once.
-
-    Raises:
-        NewerNotesError: the file is from a newer Torchdeck.
-        OSError: it cannot be written; the old one is still there.
-    """
-    with changing(Home(home).notes):
-        notes = read_notes(home)
-        for run_id in run_ids:
-            notes[run_id] = change(notes.get(run_id, Note()))
-        notes = {run_id: note for run_id, note in notes.items() if note}
-        runs = {run_id: {"tags": list(note.tags), "text": note.text} for run_id, note in notes.items()}
-        write_json(Home(home).notes, {"v": _VERSION, "runs": runs})
-    return notes
+def notes_document(notes: Mapping[str, Note]) -> dict[str, Any]:
+    """Return what the file holds for notes by run id; empty notes are left out."""
+    runs = {run_id: {"tags": list(note.tags), "text": note.text} for run_id, note in notes.items() if note}
+    return {"v": _VERSION, "runs": runs}
 
 
 def _note(value: Any) -> Note:

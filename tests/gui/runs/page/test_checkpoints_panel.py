@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
+from support.cli.command_here import CommandHere
 from support.values.checkpoint_files import flip, save
 from support.values.histories import agent_started, event, started
 from support.values.made_runs import line
@@ -94,6 +95,17 @@ def test_what_was_verified_is_known_at_the_next_start_until_it_changes(
     flip(layout.checkpoints / "step_00000020" / "__0_0.distcp", 5)
     qtbot.waitUntil(lambda: states(view) == states(again) == ["● complete", "● complete"])
     again.closing()
+
+
+def test_a_verdict_of_the_terminal_shows_in_the_list(
+    qtbot: QtBot, view: CheckpointsView, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    flip(layout.checkpoints / "step_00000010" / "__0_0.distcp", 5)
+    terminal = CommandHere(layout.home.root)
+    assert terminal.run("ckpt", "verify", layout.root.name, "--all").returncode == 1
+    qtbot.waitUntil(lambda: states(view)[0].startswith("✓ verified") and states(view)[1] == "✕ damaged")
+    assert not list(layout.root.rglob("verified*")), "the run itself is not written to"
 
 
 def test_the_newest_resumes_the_run_and_an_older_one_begins_another(

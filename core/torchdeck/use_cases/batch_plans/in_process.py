@@ -1,7 +1,8 @@
-"""Building the batch plan that a run file names, by `torchdeck batchplan build` in a process of its own."""
+"""Build the batch plan that a run names, in a process of its own, which can be ended."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import sys
@@ -13,17 +14,16 @@ from typing import Any
 
 from torchdeck.agent.processes.child_process import ChildProcess
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.starting_files import run_file_table, run_file_text
+from torchdeck.config.starting_files import run_file_table
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.batch_plans import RECIPE
 
-RECIPE = "byte-finetune"
-"""Built-in recipe whose samples `batchplan build --run` supports."""
 BATCH_PLAN = "training.batch_plan"
 _GLANCE = 0.25
 """Seconds between two checks for cancellation."""
 _GRACE = 2.0
 """Seconds that the process gets to remove partial output."""
-_SAYS = "torchdeck batchplan build: "
+TOOL = "torchdeck.use_cases.batch_plans.tool"
 
 
 class BuildError(Refusal):
@@ -76,33 +76,40 @@ def build_in_process(config: RunConfig, options: PlanOptions, on_progress: Calla
         BuildError: it cannot be built.
         OSError: the process cannot be started.
     """
+    request = {"config": _essence(config), "token_budget": options.token_budget, "pack": options.pack}
     with TemporaryDirectory(prefix="torchdeck-") as name:
-        run_file, said = Path(name, "run.toml"), Path(name, "said")
-        # an edited config may be in no file; a rewritten one has paths that hold anywhere
-        run_file.write_text(run_file_text(_essence(config)), encoding="utf-8")
-        argv = (sys.executable, "-P", "-m", "torchdeck.cli.main", "batchplan", "build", "--overwrite")
-        with said.open("wb") as errors:
-            process = ChildProcess([*argv, "--run", str(run_file), *options.words], stderr=errors)
+        asked, answers, errors = Path(name, "asked"), Path(name, "answers"), Path(name, "errors")
+        asked.write_text(json.dumps(request) + "\n", encoding="utf-8")
+        with asked.open("rb") as stdin, answers.open("wb") as stdout, errors.open("wb") as stderr:
+            process = ChildProcess(
+                [sys.executable, "-P", "-m", TOOL], stdin=stdin, stdout=stdout, stderr=stderr
+            )
         try:
             code = None
             while code is None:
-                on_progress(_last_line(said) or "reading the data")
+                on_progress(_answer(answers).get("progress", "reading the data"))
                 code = process.exit_code(_GLANCE)
         finally:
             process.end(signal.SIGINT, _GRACE)  # interrupted it leaves nothing half written
         if code:
-            why = _last_line(said).removeprefix(_SAYS).replace(str(run_file), "the run file")
-            raise BuildError(why or f"it ended with exit code {code}")
+            raise BuildError(_answer(answers).get("error") or _last_line(errors) or f"exit code {code}")
 
 
 def _essence(config: RunConfig) -> dict[str, Any]:
-    """Return the part of a run's config that determines its batch plan."""
+    """Return the part of a run's config that determines its batch plan; its paths hold anywhere."""
     table = run_file_table(config)
     training = {key: table["training"].get(key) for key in ("batch_plan", "epochs", "steps")}
     parts = {"run": {"recipe": RECIPE}, "model": config.model, "data": config.data, "training": training}
     return {
         name: {key: value for key, value in part.items() if value is not None} for name, part in parts.items()
     }
+
+
+def _answer(file: Path) -> dict[str, str]:
+    """Return the tool's last answer that is whole; empty before the first."""
+    whole = file.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
+    found: dict[str, str] = json.loads(whole.rpartition("\n")[2] or "{}")
+    return found
 
 
 def _last_line(file: Path) -> str:

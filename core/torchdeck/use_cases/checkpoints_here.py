@@ -1,0 +1,134 @@
+"""Checkpoints on this machine: verified, deleted, or exported without torch."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.verification import verify_files
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
+from torchdeck.distributed.checkpoints.checkpoint_directory import CheckpointDirectory
+from torchdeck.runs.folders.checkpoints import ScriptCheckpoint, checkpoint_directory
+from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
+from torchdeck.runs.follower import read_run
+from torchdeck.trainers.checkpoints.soundness import problems_of
+
+Hashed = Callable[[int, int], None]
+"""Called with the bytes hashed so far, and their total; 0 if the total is unknown. May raise."""
+
+
+class Verification(NamedTuple):
+    """A verdict, and whether the next start knows it."""
+
+    verdict: Verdict
+    forgotten: str
+    """Why it is not recorded; empty if it is."""
+
+
+def verify_here(
+    home: Path, path: Path, hashed: Hashed = lambda _done, _total: None, *, by_script: bool = False
+) -> Verification:
+    """Hash every file of a checkpoint, and record the verdict.
+
+    Args:
+        home: TORCHDECK_HOME.
+        path: the checkpoint.
+        hashed: progress; an exception from it ends the call, and nothing is recorded.
+        by_script: its program wrote it in a format of its own, without a manifest.
+    """
+    path = path.absolute()
+    try:
+        seal = seal_of(path)
+        problems = _script_problems(path, hashed) if by_script else _problems(path, hashed)
+    except OSError as error:
+        return Verification(Verdict((str(error),), time.time(), ""), "it cannot be read")
+    verdict = Verdict(tuple(problems), time.time(), seal)
+    try:
+        keep_verdict(home, path, verdict)
+    except OSError as error:
+        return Verification(verdict, f"it cannot be remembered: {error.strerror or error}")
+    return Verification(verdict, "")
+
+
+def _script_problems(path: Path, hashed: Hashed) -> list[str]:
+    hashed(0, 0)
+    return problems_of(path)
+
+
+def _problems(folder: Path, hashed: Hashed) -> list[str]:
+    try:
+        manifest = read_manifest(folder)
+    except CheckpointError as error:
+        return [str(error)]
+    problems: list[str] = []
+    done, files = 0, manifest.files_here
+    total = sum(entry.size for entry in files.values())
+    for name, entry in files.items():
+        hashed(done, total)
+        problems += verify_files(folder, manifest, [name])
+        done += entry.size
+    return problems
+
+
+def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
+    """Delete one checkpoint of a finished run.
+
+    Raises:
+        CheckpointError: the run is active (its rank 0 is the directory's only writer), another process saves
+            into the directory, or it cannot be deleted.
+        NewerFormatError: the run is from a newer Torchdeck.
+    """
+    view = read_run(layout)
+    if not view.is_over:
+        raise CheckpointError(
+            f"run {view.id} is {view.state}: its own retention rule applies to its checkpoints until it ends"
+        )
+    directory = CheckpointDirectory(checkpoint_directory(layout))
+    if folder.parent != directory.path:
+        raise CheckpointError(f"{folder} is not one of the checkpoints in {directory.path}")
+    directory.open(view.id, wait=0.0)
+    try:
+        directory.delete(folder)
+    finally:
+        directory.close()
+    if folder.exists():
+        raise CheckpointError(
+            f"{folder} could not be deleted: do you have write permission in {directory.path}?"
+        )
+
+
+_DESCRIPTIONS = (".json", ".model", ".txt", ".jinja")
+
+
+def export_weights(found: ScriptCheckpoint, target: Path, *, force: bool = False) -> list[Path]:
+    """Copy its weights in safetensors, and what describes them, to a new folder; return the files.
+
+    Raises:
+        Refusal: it has no weights in that format, lies on another node, or the target exists.
+        OSError: it cannot be copied.
+    """
+    source = Path(found.saved.path)
+    if found.node:
+        raise Refusal(
+            f"checkpoint {found.name} is on node {found.node} ({source})",
+            fix="`torchdeck runs pull ID --checkpoints` copies it here",
+        )
+    names = [source.name] if source.is_file() else sorted(path.name for path in source.iterdir())
+    weights = [name for name in names if name.endswith(".safetensors")]
+    if not weights:
+        raise Refusal(
+            f"{found.name} ({found.saved.kind.trainer}) has no weights in safetensors",
+            "its pickles are not read, because that would execute code in them",
+            fix=f"`torchdeck ckpt convert {source} DST --to single --trust` may read them",
+        )
+    if target.exists() and not force:
+        raise Refusal(f"{target} exists", fix="give another folder")
+    described = [name for name in names if name.endswith(_DESCRIPTIONS) and name != "trainer_state.json"]
+    folder = source if source.is_dir() else source.parent
+    target.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy2(folder / name, target / name)) for name in weights + described]
