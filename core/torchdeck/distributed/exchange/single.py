@@ -5,8 +5,7 @@ everything else. Weights too large for one file are laid out as Hugging Face doe
 `model-00001-of-00003.safetensors`, … and
 `model.safetensors.index.json`. A complete checkpoint has `optimizer.safetensors` in the same way, and
 `ranks.safetensors`, each rank's random state and buffers. A manifest names all of them with their hashes, as
-in
-every checkpoint.
+in every checkpoint.
 """
 
 from __future__ import annotations

@@ -97,8 +97,7 @@ def accuracy(output: Tensor, target: Tensor, *, ignored: int = _IGNORED) -> Tens
 
     Args:
         output: class logits, shape (n, classes, …) or (…, classes), for a `target` of class numbers; or
-            binary
-            logits in the target's own shape.
+            binary logits in the target's own shape.
         target: class numbers, shape (n, …); or 0 and 1.
         ignored: class that does not count.
 

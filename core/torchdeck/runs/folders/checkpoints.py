@@ -267,8 +267,7 @@ def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
 
     Raises:
         CheckpointError: the run is active (its rank 0 is the directory's only writer), another process saves
-            into
-            the directory, or it cannot be deleted.
+            into the directory, or it cannot be deleted.
         NewerFormatError: the run is from a newer Torchdeck.
     """
     view = read_run(layout)

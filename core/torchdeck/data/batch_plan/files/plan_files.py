@@ -30,8 +30,7 @@ def load_batch_plan(
     """Open the batch plan in the folder `path`: Torchdeck's columns, or `meta.json` and `epoch_N.jsonl`.
 
     Columns are memory-mapped and must not be written to while the plan is in use. A truncated file is
-    always
-    refused.
+    always refused.
 
     Args:
         path: the folder.
