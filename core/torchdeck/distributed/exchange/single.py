@@ -133,7 +133,7 @@ def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
     found = {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items() if _is_model(name)}
     fits = listing_of_specs(found) == trainer.model
     if not fits or model_fingerprint(trainer.model) != manifest.model_fingerprint:
-        raise CheckpointError(f"{folder}: {MODEL_JSON} and the tensors beside it are not of the same save")
+        raise CheckpointError(f"{folder}: {MODEL_JSON} and the tensors are not of the same save")
     ranks = _ranks_together(SafetensorsFile(folder / (_RANKS + _SUFFIX)), states, folder) if states else []
     return WholeCheckpoint(manifest, trainer, tensors, ranks)
 

@@ -42,8 +42,8 @@ def make_loss(
         return OutputLoss(loss, metrics)
     if metrics:
         raise ValueError(
-            "metrics are asked for beside loss(model, batch), which alone has the outputs: return "
-            "(loss, weight, {name: mean}) from it"
+            "metrics cannot be combined with loss(model, batch), as only that function has the outputs: "
+            "return (loss, weight, {name: mean}) from it"
         )
     return loss
 
