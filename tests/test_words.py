@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 PHRASES = {
     r"(?<!group )\b(no|some)body\b(?!['\"])": "say no one, someone, another process, or use the passive",
     r"\banew\b": "again, or: starts over",
+    r"\b[Ff]or who\b": "for the user that, for whom",
     r"\bin vain\b": "say what failed",
     r"\bnode books?\b": "node inventory",
     r"\bunled\b": "leaderless",
@@ -25,6 +26,8 @@ PHRASES = {
     r"\bright (is|are|would be)\b(?! None)": "expected ...: readers look for what was expected",
     r"\bwill not do\b": "is not valid",
     r"\bafresh\b": "again, or: starts over",
+    r"\bis there already\b(?! would be forwarded|, asked)": "already exists",
+    r"\b(lies|lie) on no\b|\bstands in it\b|\bcannot be told\b(?! from)": "is on no; it has; is unknown",
     r"\bnothing is said (of|about)\b|\bit is not said\b": "is not given, is unknown",
     r"\bno use for\b": "unknown argument",
     r"\bno one has said\b": "is not verified",
@@ -35,6 +38,8 @@ PHRASES = {
     r"\b(step|rank|node|process|row) a (step|rank|node|process|row)\b|\} a (step|rank|node)\b": "per step",
 }
 """Pattern -> what to write. Names of code in backticks are free."""
+FSTRING_TEXT = getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
+"""The text of an f-string, which is no STRING since Python 3.12."""
 BEGINNINGS = re.compile(r"(Of|For who|Who|Whose|What) ")
 """A docstring says what a thing is or does; it does not begin with a clause."""
 
@@ -45,7 +50,8 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(path.read_text().splitlines(), 1)
         return
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+        texts = (tokenize.STRING, FSTRING_TEXT)
+        if token.type == tokenize.COMMENT or (token.type in texts and " " in token.string):
             yield token.start[0], token.string
 
 

@@ -42,11 +42,9 @@ def launch(
             and the Python that the config names.
         home: TORCHDECK_HOME. Default: the usual one.
         ask: function that answers a question of a login to a node (a password, a passphrase, whether a host
-            key
-            is right), such as `getpass.getpass`. Default: a login that asks fails.
+            key is right), such as `getpass.getpass`. Default: a login that asks fails.
         on_warning: function that is called with each warning of the plan or the checks. Default: warnings
-            are
-            printed to standard error.
+            are printed to standard error.
 
     Raises:
         Refusal: nothing was started. Its fields are `what`, `why`, `fix`, `file`, `line`, `key`, `node` and

@@ -64,8 +64,7 @@ class DistributedConfig(Place):
         master_addr: address of rank 0's node, where the ranks meet.
         master_port: port there.
         backend: `nccl` or `gloo` (or `cpu`, which is gloo); `auto` is nccl for ranks with a GPU of their
-            own,
-            else gloo.
+            own, else gloo.
         timeout: how long a rank waits for the others, in seconds.
 
     Raises:
@@ -103,8 +102,7 @@ class DistributedConfig(Place):
 
         RANK (or WORLD_RANK), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
         DISTRIBUTED_BACKEND (nccl or cpu) and DISTRIBUTED_TIMEOUT_MS. Without LOCAL_WORLD_SIZE all ranks are
-        on one
-        node; without LOCAL_RANK it is RANK modulo LOCAL_WORLD_SIZE.
+        on one node; without LOCAL_RANK it is RANK modulo LOCAL_WORLD_SIZE.
 
         Args:
             environ: the variables.

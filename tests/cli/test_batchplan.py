@@ -127,7 +127,7 @@ def test_what_build_refuses(tmp_path: Path, plan: Path, capsys: pytest.CaptureFi
             ("--lengths", tmp_path / "long.txt", "--buckets", "a"),
             "--buckets a: give a number, or upper bounds",
         ),
-        (("--lengths", tmp_path / "long.txt", "-o", plan), "is there already: choose another --output"),
+        (("--lengths", tmp_path / "long.txt", "-o", plan), "already exists: choose another --output"),
     ):
         place = () if "-o" in arguments else ("-o", tmp_path / "new")
         assert _run("build", *arguments, *place) == 2

@@ -149,7 +149,7 @@ def test_tensorboard(run: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixtu
     whole = [(step, 0.5) for step in range(1, 5)]
     assert found == {"rank_0/attempt_1": whole, "rank_0/attempt_2": [(3, 0.5)], "rank_1": whole}
     said = metrics(capsys, ["latest", "--format", "tensorboard", "--out", str(out)], code=2)
-    assert "is there already" in said
+    assert "already exists" in said
 
 
 @pytest.mark.parametrize(

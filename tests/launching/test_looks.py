@@ -10,7 +10,7 @@ import pytest
 
 from support.values.machines import PYTHON, config, node
 from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
-from torchdeck.launching.facts import fact_sources as looks
+from torchdeck.launching.facts import fact_sources
 from torchdeck.launching.facts.fact_sources import LONG, SHORTLY, CachedFactSources
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe import probing
@@ -31,8 +31,8 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(f"interpreter {path} {deepspeed}")
         return PYTHON
 
-    monkeypatch.setattr(looks, "probe_local", machine)
-    monkeypatch.setattr(looks, "probe_interpreter", interpreter)
+    monkeypatch.setattr(fact_sources, "probe_local", machine)
+    monkeypatch.setattr(fact_sources, "probe_interpreter", interpreter)
     return seen
 
 
@@ -105,7 +105,7 @@ def test_a_batch_plan_whose_files_changed_is_read_at_once(
         reads.append(1)
         return None, ()
 
-    monkeypatch.setattr(looks, "read_batch_plan", read)
+    monkeypatch.setattr(fact_sources, "read_batch_plan", read)
     remembered = CachedFactSources(Clock())
     (tmp_path / "plan").mkdir()
     (tmp_path / "plan" / "meta.json").write_text("1")
@@ -148,5 +148,5 @@ def test_nodes_are_not_asked_anew_for_every_letter_of_a_folder(
     for folder in ("/d", "/da", "/data"):
         assert set(remembered.nodes(("far",), (), (folder,))) == {"far"}
     assert [question.folders for question in asked] == [()]
-    looks.FactSources(tmp_path, reach).nodes(("far",), (), ("/data",))
+    fact_sources.FactSources(tmp_path, reach).nodes(("far",), (), ("/data",))
     assert asked[-1].folders == ("/data",)

@@ -95,8 +95,7 @@ def load_qt() -> None:
     imports need, and keeps 8 MB of sources. It also reads attributes of modules that are still being
     executed, so that pydantic's
     `__getattr__` may fail there with "cannot import name". Torchdeck uses none of those features. Does
-    nothing if the
-    hook is already removed.
+    nothing if the hook is already removed.
 
     Raises:
         ImportError: PySide6 is not installed, or a library that it needs is not.

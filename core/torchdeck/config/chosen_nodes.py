@@ -17,8 +17,7 @@ def node_names(config: RunConfig, *, named: bool = True) -> list[str]:
     Args:
         config: the run's config.
         named: whether distributed.nodes is set, or resolved; else they are all that [cluster] describes, if
-            it
-            does.
+            it does.
 
     Raises:
         RangeError: distributed.nodes is a text that is no range.

@@ -14,8 +14,7 @@ class DistributedBatchIterator:
     """Batches of one rank, epoch by epoch.
 
     Every rank has the same number of batches, so all take part in every reduction. The last batch may be
-    smaller;
-    with an `exactly_once` sampler it is empty on ranks that have no samples left.
+    smaller; with an `exactly_once` sampler it is empty on ranks that have no samples left.
 
     Args:
         sampler: the sampler of this rank. The iterator advances it, so do not share it.

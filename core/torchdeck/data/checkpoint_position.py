@@ -91,8 +91,7 @@ class CheckpointPosition:
         Args:
             plan: the whole plan.
             microbatches: microbatches per step of all ranks (world size × accumulation). The last step of
-                an epoch
-                takes the rest.
+                an epoch takes the rest.
 
         Raises:
             ValueError: microbatches is less than 1.
@@ -115,8 +114,7 @@ def iter_from_checkpoint(
 
     Rank i takes the microbatches i, i + world_size, … from the position on, and in later epochs from their
     start, as `plan_steps` assigns them without a balance. Whatever the world size was before, all ranks
-    together
-    take every remaining microbatch once.
+    together take every remaining microbatch once.
 
     Args:
         plan: the whole plan.

@@ -93,8 +93,7 @@ class SampleLogWriter:
 
     Args:
         path: the file; its folder is created. An existing file is replaced: it is from a former start of the
-            same
-            attempt, none of whose steps count.
+            same attempt, none of whose steps count.
         header: header to write first.
 
     Raises:

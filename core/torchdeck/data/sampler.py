@@ -18,15 +18,12 @@ class DistributedSampler:
 
     By default its indices are those of torch.utils.data.DistributedSampler for the same arguments: the
     permutation of the epoch is padded from its start until it divides evenly, or truncated with
-    `drop_last`; rank
-    r takes positions r, r + W, … of it.
+    `drop_last`; rank r takes positions r, r + W, … of it.
 
     With `exactly_once` nothing is padded or dropped: every sample belongs to exactly one rank, and ranks
-    may
-    differ by one sample. The permutation is that of `SampleOrder` (no two (seed, epoch) share one, while
-    torch's
-    seed 1, epoch 0 equals its seed 0, epoch 1), and a position saved at one world size is valid at any
-    other.
+    may differ by one sample. The permutation is that of `SampleOrder` (no two (seed, epoch) share one, while
+    torch's seed 1, epoch 0 equals its seed 0, epoch 1), and a position saved at one world size is valid at
+    any other.
 
     Args:
         dataset: the data set, of which only the length is used, or its number of samples.
@@ -133,9 +130,8 @@ class DistributedSampler:
 
         Args:
             yielded: samples of the current iteration that each rank has really used, if loaders have
-                prefetched more
-                (a rank without samples left counts the same). Default: all samples that this rank was asked
-                for.
+                prefetched more (a rank without samples left counts the same). Default: all samples that this
+                rank was asked for.
 
         Raises:
             ValueError: `yielded` is more than there are.
@@ -157,8 +153,7 @@ class DistributedSampler:
 
         Raises:
             PositionError: it is not a state, or is from another data set, seed or kind of sampler, or,
-                without
-                exactly_once, from another world size.
+                without exactly_once, from another world size.
         """
         saved = SamplerState.from_json(state)
         saved.check_against(self._state(self.position))

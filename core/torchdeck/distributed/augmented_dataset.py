@@ -61,8 +61,7 @@ class AugmentedDataset(Dataset[Any]):
     """A data set that augments every sample, deterministically within an epoch.
 
     In mode "sample" a sample looks the same on every rank and at any world size, so a run that resumes at
-    another
-    world size sees the same data. In mode "rank" each rank augments in its own way.
+    another world size sees the same data. In mode "rank" each rank augments in its own way.
 
     Args:
         data: samples: a tensor, or a tuple or list whose first item is augmented.

@@ -55,11 +55,9 @@ def wrap_model_fsdp(
     Args:
         model: the same on every rank.
         blocks: function that returns the model's blocks, each gathered as a unit. Default: modules of at
-            least
-            `min_params` parameters.
+            least `min_params` parameters.
         sharding: `full` frees gathered weights after the forward pass, `grad-op` keeps them until the
-            backward pass,
-            `hybrid` shards inside groups of ranks that replicate each other.
+            backward pass, `hybrid` shards inside groups of ranks that replicate each other.
         shard: ranks per group with `hybrid`. Default: those of one node.
         cpu_offload: keep weights and optimizer state in main memory.
         precision: number format of gathered weights and of computation; gradients are summed in fp32.

@@ -86,8 +86,7 @@ def cluster_facts(
 
     Takes a few milliseconds if the interpreter is our own and there is no GPU. It takes longer if a batch
     plan's data may have changed and is read, which is reported to `on_progress`. `looks` may cache its
-    results. Code of
-    `config` is executed only if it is trusted; `files` are the files it was read from.
+    results. Code of `config` is executed only if it is trusted; `files` are the files it was read from.
     """
     looks = FactSources() if looks is None else looks
     remote = _nodes(config, looks)

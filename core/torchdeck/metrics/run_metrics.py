@@ -91,8 +91,7 @@ class RunMetrics:
             name: the metric.
             owner: a rank's number or a node's name.
             effective: leave out rows of an attempt after the step that a later attempt restored: the rest is
-                the
-                history of the current weights.
+                the history of the current weights.
 
         Raises:
             OSError: a file cannot be read.

@@ -39,8 +39,7 @@ def shard_groups(shares: Sequence[NodeShare], asked: int | None) -> ShardGroups:
     Args:
         shares: every node's share, in order of node rank.
         asked: ranks per group, `distributed.hsdp.shard`; None: the ranks of one node if all have the same
-            number,
-            else the greatest common divisor of every node's.
+            number, else the greatest common divisor of every node's.
 
     Raises:
         PlanError: the groups would not divide evenly; it names the sizes that do.

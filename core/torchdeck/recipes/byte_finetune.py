@@ -97,9 +97,9 @@ def collate(samples: Sequence[Sample], layout: Layout | None = None) -> dict[str
 
     Returns:
         `tokens`, `targets` and `positions` (of each byte in its sample), int64 of shape (rows, length),
-        filled up
-        with END, IGNORED and 0; if a row has several samples `mask`, bool of shape (rows, 1, length, length),
-        whether a byte may be seen from another; and `learnt`, the number of targets that count.
+        filled up with END, IGNORED and 0; if a row has several samples `mask`, bool of shape (rows, 1,
+        length, length), whether a byte may be seen from another; and `learnt`, the number of targets that
+        count.
     """
     sizes = [1] * len(samples) if layout is None or layout.row_sizes is None else list(layout.row_sizes)
     length = max(len(tokens) for tokens, _ in samples) if layout is None else layout.max_len

@@ -118,8 +118,7 @@ class ByteGpt(nn.Module):
             tokens: int64, shape (batch, time).
             positions: int64, shape (batch, time), of the tokens in their samples; None: 0, 1, 2, ….
             mask: bool, shape (batch, 1, time, time), whether a query may attend to a key; None: to earlier
-                keys
-                and to itself.
+                keys and to itself.
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)

@@ -18,10 +18,8 @@ def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
     """Record metrics of this rank. Outside a Torchdeck run it does nothing.
 
     The values are on disk when it returns. It never raises because of a value: values that are not numbers
-    are
-    skipped, and a full disk loses rows; both are reported once through the `torchdeck` logger. Processes
-    that a
-    rank starts or forks may log, too.
+    are skipped, and a full disk loses rows; both are reported once through the `torchdeck` logger. Processes
+    that a rank starts or forks may log, too.
 
     Args:
         values: name → number: Python and NumPy numbers, tensors of one element. NaN and infinities are

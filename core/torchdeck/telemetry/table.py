@@ -35,8 +35,7 @@ class Table:
         Args:
             keys: sorted names.
             spilled: open the file again for each row, as one of thousands; a process can often have only
-                1,024
-                open.
+                1,024 open.
         """
         layout = struct.Struct(f"<qd{len(keys)}d")
         self.keys = keys

@@ -232,8 +232,7 @@ class Marks:
     Backward of the root is the whole of it, from `begin_backward` to `end_backward`, where FSDP reduces its
     gradients too. A unit's backward ends when all of its trainable parameters have their gradient. Without
     trainable parameters it ends when the gradient of the unit's input exists. If neither arrives, it ends
-    with
-    `end_backward`.
+    with `end_backward`.
     """
 
     def __init__(self, units: UnitMap, note: Note) -> None:

@@ -363,9 +363,8 @@ def fake_building() -> Iterator[None]:
     """Allow two more operations when building models of fake tensors, as with tensors on the meta device.
 
     `model.to(…)`, `.half()` and the like would swap fake parameters for others, which torch refuses for any
-    with weak
-    references. And `trunc_normal_` redraws values outside of its bounds until there are none (since torch
-    2.13), which a tensor without values cannot decide.
+    with weak references. And `trunc_normal_` redraws values outside of its bounds until there are none (since
+    torch 2.13), which a tensor without values cannot decide.
     """
     with ExitStack() as restored:
         for owner, name, placeholder_node in (

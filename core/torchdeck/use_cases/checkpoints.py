@@ -145,8 +145,7 @@ def exchange_in_process(
         request: the source and the target.
         interpreter: one that has torch.
         progress: called with the current work, the amount done, and the total (0: unknown); an exception from
-            it ends
-            the process and is raised here.
+            it ends the process and is raised here.
         silence: seconds without output.
 
     Raises:

@@ -27,7 +27,7 @@ def test_a_plan_is_replaced_when_that_is_asked_for(tmp_path: Path, layout: Layou
     place = tmp_path / "plans" / "p"
     place.mkdir(parents=True)
     save_batch_plan(_plan(), place, layout=layout)
-    with pytest.raises(BatchPlanError, match=r"is there already: choose another place, or overwrite it"):
+    with pytest.raises(BatchPlanError, match=r"already exists: choose another place, or overwrite it"):
         save_batch_plan(_plan(1), place)
     mapped = load_batch_plan(place)
     save_batch_plan(_plan(1), place, overwrite=True)

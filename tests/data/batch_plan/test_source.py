@@ -161,7 +161,7 @@ def test_a_plan_from_elsewhere_does_not_have_everything_read(
     plan = _saved(tmp_path / "p", with_other_times)
     assert changed_source(plan) == with_other_times
     monkeypatch.setattr(source_data, "TIME_LIMIT", 0.0)
-    with pytest.raises(BatchPlanError, match=r"cannot be told within 0 s: .* or remove .*source\.json"):
+    with pytest.raises(BatchPlanError, match=r"could not be checked within 0 s: .* or remove .*source\.json"):
         changed_source(plan)
 
 
@@ -174,6 +174,6 @@ def test_a_file_without_end_is_left_in_time(tmp_path: Path, monkeypatch: pytest.
     plan = _saved(tmp_path / "p", DataSource(str(data), "dataset", "0" * 64, "0" * 64))
     monkeypatch.setattr(source_data, "TIME_LIMIT", 0.2)
     begun = time.process_time()
-    with pytest.raises(BatchPlanError, match="cannot be told"):
+    with pytest.raises(BatchPlanError, match="could not be checked"):
         changed_source(plan)
     assert time.process_time() - begun < 5

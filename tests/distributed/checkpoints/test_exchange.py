@@ -242,7 +242,7 @@ def test_what_lies_there_is_not_replaced_unasked(saved: Saved, tmp_path: Path) -
     folder, _, _ = saved
     out = tmp_path / "out"
     _single(folder, out, export=True)
-    with pytest.raises(CheckpointError, match="is there already: give --force"):
+    with pytest.raises(CheckpointError, match="already exists: give --force"):
         _single(folder, out, export=True)
     _single(folder, out, export=True, optimizer=True, force=True)
     assert (out / "optimizer.safetensors").exists()

@@ -34,7 +34,7 @@ def test_a_lost_node_takes_no_checkpoint_along(tmp_path: Path, lost: tuple[str, 
     assert outcome["fewer"] == [[[weights]] * 2] * len(lost)
     assert outcome["from_copy"] == outcome["saved"]
     assert len(set(outcome["gone"])) == 1
-    assert "lies on no node of this run" in outcome["gone"][0]
+    assert "is on no node of this run" in outcome["gone"][0]
 
 
 @given(st.integers(1, 9), st.integers(0, 10), st.integers(1, 3))

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.settings import saved_files as background_writer
+from torchdeck_app.settings import saved_files
 from torchdeck_app.settings.saved_files import BackgroundWriter
 
 
@@ -44,7 +44,7 @@ def test_of_versions_that_wait_only_the_newest_is_written(
     writer: BackgroundWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(background_writer, "write_bytes", disk.write)
+    monkeypatch.setattr(saved_files, "write_bytes", disk.write)
     for version in ("1", "2", "3", "4"):
         writer.write(tmp_path / "a.json", version)
         if version == "1":
@@ -57,7 +57,7 @@ def test_all_that_waits_is_written_at_the_end(
     writer: BackgroundWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(background_writer, "write_bytes", disk.write)
+    monkeypatch.setattr(saved_files, "write_bytes", disk.write)
     writer.write(tmp_path / "a.json", "1")
     assert disk.has_begun.wait(10)
     for version in ("2", "3", "4"):
@@ -70,7 +70,7 @@ def test_all_that_waits_is_written_at_the_end(
 def test_what_could_not_be_written_is_tried_again(
     writer: BackgroundWriter, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_writer, "RETRY", 0.01)
+    monkeypatch.setattr(saved_files, "RETRY", 0.01)
     gone = tmp_path / "gone" / "a.json"
     with qtbot.waitSignal(writer.failed):
         writer.write(gone, "1")

@@ -11,17 +11,17 @@ def exchange(job: Job) -> Any:
     """What every way gives this rank; what a rank has depends on its number, so lengths differ."""
     from torch import distributed as dist
 
-    from torchdeck.distributed.group import json_collectives as among
+    from torchdeck.distributed.group import json_collectives
 
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     mine = {"rank": rank, "text": "ä" * rank * 1000, "none": None}
     replies = [f"for {other}" * (other + 1) for other in range(job["world_size"])] if rank == 0 else []
     found = [
-        among.all_gather(mine),
-        among.gather(mine),
-        among.scatter(replies),
-        among.broadcast(mine if rank == 0 else None),
+        json_collectives.all_gather(mine),
+        json_collectives.gather(mine),
+        json_collectives.scatter(replies),
+        json_collectives.broadcast(mine if rank == 0 else None),
     ]
     return [
         [[item["rank"], len(item["text"])] for item in found[0]],
@@ -36,7 +36,7 @@ def hear_a_stranger(job: Job) -> str:
     import torch
     from torch import distributed as dist
 
-    from torchdeck.distributed.group import json_collectives as among
+    from torchdeck.distributed.group import json_collectives
 
     dist.init_process_group("gloo")
     content = job["content"].encode()
@@ -50,7 +50,7 @@ def hear_a_stranger(job: Job) -> str:
         dist.all_gather(places, torch.frombuffer(bytearray(content.ljust(longest, b"\0")), dtype=torch.uint8))
         return ""
     try:
-        among.all_gather(0)
-    except among.PeerMessageError as error:
+        json_collectives.all_gather(0)
+    except json_collectives.PeerMessageError as error:
         return str(error)
     return "believed"

@@ -60,8 +60,7 @@ def check_rows(
         checks: results of the checks.
         problems: problems of the run file.
         is_node: whether this machine is one of several nodes of the run: checks that also run on the others
-            then refer
-            to it as a node.
+            then refer to it as a node.
     """
     found = list(checks)
     of_nodes = {check.name for check in found if check.node != LOCALHOST} if is_node else set()

@@ -329,7 +329,7 @@ class Requests:
             write_bytes(self._layout.plan, frame.body, private=True)
             return {}, b""
         if there != frame.body:
-            raise RequestError(f"{self._layout.plan} is there already, and is another plan")
+            raise RequestError(f"{self._layout.plan} already exists, and is another plan")
         return {}, b""
 
     def _start_agent(self, frame: Frame) -> Answer:

@@ -202,8 +202,7 @@ def reach(peers: Sequence[Mapping[str, Any]], word: str, limit: float, size: int
 
     Returns:
         For each `node`, `ok`, `latency` (seconds there and back, the quickest of a few), `bandwidth` (bytes
-        per
-        second, None if not requested), `error`.
+        per second, None if not requested), `error`.
     """
     found: list[dict[str, Any]] = [{} for _ in peers]
 

@@ -58,8 +58,8 @@ _OPTIONS = {
     "(too_long: truncate or drop)": "(--too-long truncate or drop)",
     "raise the maximum length or token budget": "raise --max-length or --token-budget",
     "(empty: drop)": "(--empty drop)",
-    "is there already: choose another place, or overwrite it": (
-        "is there already: choose another --output, or give --overwrite"
+    "already exists: choose another place, or overwrite it": (
+        "already exists: choose another --output, or give --overwrite"
     ),
 }
 """Argument names of the library → options of the command line."""

@@ -95,7 +95,7 @@ def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
     if not isinstance(table, dict) or entry is None:
         raise EditError(f"there is no key {dotted(keys)}")
     if name in table:
-        raise EditError(f"{dotted((*keys[:-1], name))} is there already")
+        raise EditError(f"{dotted((*keys[:-1], name))} already exists")
     table[name] = table.pop(keys[-1])
     around = entry.header if entry.inline is None else entry.inline
     written = f"{toml_path((*keys[len(around) : -1], name))} = "

@@ -27,8 +27,7 @@ def expand(text: str) -> tuple[str, ...]:
 
     Raises:
         NodeNameError: a bracket is not closed, a range is invalid or descending, there are more than `MOST`,
-            or
-            a name is not allowed for a host.
+            or a name is not allowed for a host.
     """
     if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
         raise NodeNameError("it is not a valid name")

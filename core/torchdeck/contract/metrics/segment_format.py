@@ -115,7 +115,7 @@ def _header_from(fields: Any, length: int) -> SegmentHeader:
     if len(keys) > COLUMNS_LIMIT or max(map(len, keys)) > 4 * NAME_LIMIT:
         raise SegmentError(f"damaged metrics segment: more than {COLUMNS_LIMIT} names, or one too long")
     if len(set(keys)) != len(keys):
-        raise SegmentError("damaged metrics segment: a name stands twice in its header")
+        raise SegmentError("damaged metrics segment: its header has a name twice")
     source, pid, created = fields.get("source"), fields.get("pid"), fields.get("created")
     if not isinstance(source, str) or not isinstance(pid, int) or not isinstance(created, (int, float)):
         raise SegmentError("damaged metrics segment: its header lacks 'source', 'pid' or 'created'")

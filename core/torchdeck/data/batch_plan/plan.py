@@ -133,8 +133,7 @@ class BatchPlan:
         """Return the part of `rank`: a plan of its own, whose microbatches count from 0.
 
         Every microbatch is in exactly one shard. Sizes of shards differ by at most one; a shard is empty if
-        there are
-        more ranks than microbatches.
+        there are more ranks than microbatches.
 
         Args:
             rank: 0 to world_size − 1.

@@ -199,8 +199,7 @@ def bucket_table(plan: BatchPlan) -> list[dict[str, int]]:
     """Return a row for every bucket that occurs, over all epochs.
 
     The keys are `bucket`, `up_to` (its upper bound; the longest `max_len` if unknown), `microbatches`,
-    `samples`,
-    `tokens`, `padding`.
+    `samples`, `tokens`, `padding`.
     """
     rows: dict[int, dict[str, int]] = {}
     for epoch in range(plan.epochs):

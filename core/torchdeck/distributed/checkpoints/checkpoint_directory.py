@@ -182,8 +182,8 @@ class CheckpointDirectory:
         """Delete the checkpoints that `retention` allows now that `newest` exists.
 
         `final`, checkpoints of later steps (of an abandoned history; they are deleted when their step is
-        reached
-        again) and foreign folders are left alone. Call it only once `newest` is committed; it never raises.
+        reached again) and foreign folders are left alone. Call it only once `newest` is committed; it never
+        raises.
         """
         try:
             self._claim.check()

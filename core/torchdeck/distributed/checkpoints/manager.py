@@ -149,8 +149,7 @@ class CheckpointManager:
 
         Raises:
             CheckpointError: on every rank: this save, or the previous one in the background, failed.
-                Earlier
-                checkpoints are unchanged.
+                Earlier checkpoints are unchanged.
         """
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}

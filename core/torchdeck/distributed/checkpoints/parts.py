@@ -80,7 +80,7 @@ class Parts:
         if lost:
             where = sorted({self.manifest.files[name].node or "?" for name in lost})
             raise CheckpointError(
-                f"{self._what} failed: {', '.join(lost)} was written by {', '.join(where)} and lies on "
+                f"{self._what} failed: {', '.join(lost)} was written by {', '.join(where)} and is on "
                 "no node of this run: let that node take part, or copy its checkpoint folder to one that does"
             )
         here = {name for rank in beside for name in sound[rank]}

@@ -37,8 +37,7 @@ def auto_resume(
     """Load model, optimizers and this rank's random state from the newest intact checkpoint.
 
     All ranks call it. Rank 0 lists the checkpoints, all ranks hash the files of the newest one, and if a
-    file is
-    damaged they try the one before. Skipped checkpoints are logged and in the result.
+    file is damaged they try the one before. Skipped checkpoints are logged and in the result.
 
     Args:
         directory: folder of the checkpoints; it need not exist.
@@ -46,8 +45,7 @@ def auto_resume(
             `wrap_model`.
         optimizer: one, or several in a fixed order, to load into.
         strategy: the strategy of the ranks. Default: model and optimizers hold the whole state, as in a
-            single
-            process, under DistributedDataParallel and under FSDP2.
+            single process, under DistributedDataParallel and under FSDP2.
         run_id: use only checkpoints that this run saved. Default: those of any run.
         timeout: seconds that a rank waits for the others in each phase.
 

@@ -98,8 +98,7 @@ def own_share(
 
     Returns:
         Everything that is not in `alike`, and this rank's share of the rest. All ranks together provide all
-        of
-        it, each part once, with about the same number of bytes each.
+        of it, each part once, with about the same number of bytes each.
     """
     holders: dict[str, tuple[int, int]] = {}
     groups: defaultdict[int, dict[str, int]] = defaultdict(dict)

@@ -143,8 +143,7 @@ class CheckpointStore:
 
         Raises:
             CheckpointError: on every rank, with the reason, whether of this save or of the previous
-                background save;
-                existing checkpoints are still there.
+                background save; existing checkpoints are still there.
         """
         self.wait()
         job = _Job(step, FINAL_NAME if final else checkpoint_name(step), metrics or {})
@@ -157,8 +156,7 @@ class CheckpointStore:
         """Begin to save the current state as `step_<step>`; training may continue when this returns.
 
         One save is written at a time: this first waits for the previous one. Errors are raised by the next
-        call of
-        `save`, `save_in_background` or `wait`; `failed` tells when one is needed.
+        call of `save`, `save_in_background` or `wait`; `failed` tells when one is needed.
 
         Raises:
             CheckpointError: the save before this one failed.
@@ -203,8 +201,7 @@ class CheckpointStore:
 
         Raises:
             CheckpointError: on every rank: it is damaged, or of another model or optimizer (nothing was
-                changed
-                then), or reading failed half-way (the model's state is undefined then).
+                changed then), or reading failed half-way (the model's state is undefined then).
         """
         self.wait()
         return load_all(Path(folder), state, self._peers)

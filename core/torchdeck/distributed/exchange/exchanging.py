@@ -205,7 +205,7 @@ def _check(target: Path, source: Path, needed: int, *, force: bool) -> None:
         raise CheckpointError(f"{target} and {source} overlap: write elsewhere")
     if os.path.lexists(target):
         if not force:
-            raise CheckpointError(f"{target} is there already: give --force to replace it")
+            raise CheckpointError(f"{target} already exists: give --force to replace it")
         if target.is_symlink() or not _is_ours(target):
             raise CheckpointError(f"{target} is neither a checkpoint nor an export: it is not replaced")
     free = shutil.disk_usage(parent).free

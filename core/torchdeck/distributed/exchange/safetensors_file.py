@@ -171,7 +171,7 @@ def _read_header(read: Callable[[int], bytes], size: int) -> tuple[dict[str, Any
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a name stands in it twice")
+        raise ValueError("it has a name twice")
     return value
 
 

@@ -5,8 +5,7 @@ everything else. Weights too large for one file are laid out as Hugging Face doe
 `model-00001-of-00003.safetensors`, … and
 `model.safetensors.index.json`. A complete checkpoint has `optimizer.safetensors` in the same way, and
 `ranks.safetensors`, each rank's random state and buffers. A manifest names all of them with their hashes, as
-in
-every checkpoint.
+in every checkpoint.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
     found = {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items() if _is_model(name)}
     fits = listing_of_specs(found) == trainer.model
     if not fits or model_fingerprint(trainer.model) != manifest.model_fingerprint:
-        raise CheckpointError(f"{folder}: {MODEL_JSON} and the tensors beside it are not of the same save")
+        raise CheckpointError(f"{folder}: {MODEL_JSON} and the tensors are not of the same save")
     ranks = _ranks_together(SafetensorsFile(folder / (_RANKS + _SUFFIX)), states, folder) if states else []
     return WholeCheckpoint(manifest, trainer, tensors, ranks)
 

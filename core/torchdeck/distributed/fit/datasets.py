@@ -105,7 +105,7 @@ def as_dataset(x: Any, y: Any = None, *, in_rows: bool) -> SizedDataset:
         return _checked(x)
     for name, value in (("x", x), ("y", y)):
         if value is not None and not _is_arrays(value):
-            raise TypeError(f"{name} is {type(value).__name__}: beside another array, give a tensor or array")
+            raise TypeError(f"{name} is {type(value).__name__}: x and y must both be tensors or arrays")
     columns = _tensors(x)
     if y is not None:
         inputs = columns if isinstance(columns, tuple) else (columns,)
@@ -153,7 +153,7 @@ def training_and_validation(
     if y is None:
         return data, as_dataset(validation_data, in_rows=in_rows)
     if not isinstance(validation_data, (tuple, list)) or len(validation_data) != 2:
-        raise TypeError("validation_data is beside x and y: give a pair (x, y) of the same kind")
+        raise TypeError("validation_data must be a pair (x, y) of the same kind if x and y are given")
     return data, as_dataset(*validation_data, in_rows=in_rows)
 
 

@@ -180,7 +180,7 @@ def own_optimizer(
         return None
     own = OwnOptimizer(given, model)
     if lr is not None:
-        raise TypeError("lr is given beside an optimizer that has its own: leave one of them out")
+        raise TypeError("lr is given, but the optimizer has its own: leave one of them out")
     return own
 
 

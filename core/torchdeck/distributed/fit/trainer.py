@@ -38,36 +38,30 @@ from torchdeck.environment import DistributedConfig, RunContext
 class DistributedTrainer:
     """Trains a model on all ranks; every rank runs the same script.
 
-        with DistributedTrainer(model, loss=nn.CrossEntropyLoss(), lr=1e-3, metrics=["accuracy"]) as
-        trainer:
+        loss = nn.CrossEntropyLoss()
+        with DistributedTrainer(model, loss=loss, lr=1e-3, metrics=["accuracy"]) as trainer:
             history = trainer.fit(x, y, epochs=3, validation_split=0.1)
             print(trainer.evaluate(x_test, y_test))
 
     The ranks join at the first call that needs them, unless they have joined before, and start with the
-    weights
-    of rank 0; so the model must fit into the memory of each rank before it is sharded.
+    weights of rank 0; so the model must fit into the memory of each rank before it is sharded.
 
     Inside a Torchdeck run the trainer reports progress, metrics and samples, saves into the run's folder,
-    and
-    continues where the run resumes. If the run is asked to stop, it saves and `fit` returns early, with
+    and continues where the run resumes. If the run is asked to stop, it saves and `fit` returns early, with
     `history.finished` False. Outside a run it prints what `verbose` asks for.
 
     Args:
         model: not wrapped, on any device; it always holds the weights.
         loss: `loss(output, target)`, the mean over a batch, such as nn.CrossEntropyLoss(); the last item of
-            a
-            batch is its target, the others are the model's arguments. Or a function whose first parameter
-            is
-            called `model`: `loss(model, batch)`, which returns a mean, (mean, weight) or (mean, weight,
+            a batch is its target, the others are the model's arguments. Or a function whose first parameter
+            is called `model`: `loss(model, batch)`, which returns a mean, (mean, weight) or (mean, weight,
             metrics).
         optimizer: "adamw", "adam" or "sgd", with the options below; an optimizer over the model's
-            parameters;
-            or a function that makes one of parameters, such as functools.partial(AdamW, lr=1e-3).
+            parameters; or a function that makes one of parameters, such as functools.partial(AdamW, lr=1e-3).
         lr: peak learning rate. Default: 1e-3; an optimizer of your own has its own.
         metrics: more means next to `loss(output, target)`: name → function of both; "accuracy" is built in.
         strategy: a name, a mapping like the [distributed] table of a run.toml, or a strategy. Default: ddp,
-            or
-            single on one rank.
+            or single on one rank.
         environment: this rank, and where the ranks meet. Default: from the launcher's variables.
         precision: "fp32", "bf16" or "fp16".
         accumulation: microbatches per optimizer step on each rank.

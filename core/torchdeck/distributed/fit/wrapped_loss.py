@@ -42,8 +42,8 @@ def make_loss(
         return OutputLoss(loss, metrics)
     if metrics:
         raise ValueError(
-            "metrics are asked for beside loss(model, batch), which alone has the outputs: return "
-            "(loss, weight, {name: mean}) from it"
+            "metrics cannot be combined with loss(model, batch), as only that function has the outputs: "
+            "return (loss, weight, {name: mean}) from it"
         )
     return loss
 
@@ -97,8 +97,7 @@ def accuracy(output: Tensor, target: Tensor, *, ignored: int = _IGNORED) -> Tens
 
     Args:
         output: class logits, shape (n, classes, …) or (…, classes), for a `target` of class numbers; or
-            binary
-            logits in the target's own shape.
+            binary logits in the target's own shape.
         target: class numbers, shape (n, …); or 0 and 1.
         ignored: class that does not count.
 

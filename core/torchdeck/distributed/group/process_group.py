@@ -118,8 +118,7 @@ class ProcessGroup:
     Raises:
         RendezvousError: a rank did not arrive within `timeout`; the message names it.
         RecipeError: nccl without a GPU for this rank; or a process group exists in which this process has
-            another
-            rank, or which cannot use this rank's device.
+            another rank, or which cannot use this rank's device.
     """
 
     def __init__(self, place: Place, *, backend: str, timeout: float, alone: bool = False) -> None:

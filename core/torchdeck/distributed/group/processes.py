@@ -20,10 +20,8 @@ def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) 
     """Join the process group. Returns when all ranks are there; at once if it was joined before.
 
     The values of `config` or `explicit` are written to the environment variables, where torch, libraries
-    and
-    child processes find them. A process that was not launched makes a group of one, so code for many ranks
-    runs in
-    it.
+    and child processes find them. A process that was not launched makes a group of one, so code for many
+    ranks runs in it.
 
     Args:
         config: this rank, and where the ranks meet. Default: from the environment.

@@ -88,9 +88,7 @@ def of_this_user(connection: socket.socket) -> End:
     """Admit processes of this user on this machine."""
     owner = owner_of_peer(connection)
     if owner != os.geteuid():
-        raise StrangerError(
-            "whose process it is cannot be told" if owner is None else f"it is of another user ({owner})"
-        )
+        raise StrangerError("its user is unknown" if owner is None else f"it is of another user ({owner})")
     return End(connection)
 
 

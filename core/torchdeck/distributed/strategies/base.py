@@ -76,8 +76,7 @@ class DistributedStrategy(Membership, ABC):
 
         Args:
             config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and
-                tables
-                `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
+                tables `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
                 environment.
             precision: `fp32`, `bf16` or `fp16`.
             environment: this rank, and where the ranks meet. Default: the existing process group, else the
@@ -122,8 +121,7 @@ class DistributedStrategy(Membership, ABC):
 
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
-        the
-        first forward pass.
+        the first forward pass.
         """
         return optimizer
 
@@ -166,8 +164,7 @@ class DistributedStrategy(Membership, ABC):
 
         Returns:
             The norm of the scaled gradient before clipping, the same on every rank; None if it was not
-            measured. If it
-            is not finite, the gradients are unchanged.
+            measured. If it is not finite, the gradients are unchanged.
         """
         gradients = self.local_gradients(model)
         norm = None

@@ -26,9 +26,8 @@ class Callback:
     """Base class of callbacks; override the methods you need.
 
     A callback lives in one rank. A change to a weight on one rank only makes replicas diverge, and a
-    collective
-    that not all ranks call hangs. To end training call `request_stop`, which all ranks follow after the
-    same step.
+    collective that not all ranks call hangs. To end training call `request_stop`, which all ranks follow
+    after the same step.
 
     A recipe's `callbacks(settings)` returns those of a run; a script passes them to its trainer.
     """
@@ -40,8 +39,7 @@ class Callback:
         """Request the end of training; any rank may do so.
 
         All ranks end after the same step, the next one that starts: it is evaluated, saved as `final`, and
-        the exit
-        code is 0.
+        the exit code is 0.
 
         Args:
             reason: printed; a clause such as "the learning rate is too low to continue".
@@ -80,9 +78,8 @@ class Callback:
 
     def saved(self, step: int, values: Mapping[str, float]) -> None:
         """The checkpoint of `step`: `save_stall`, seconds that training waited for it; `save_seconds` until
-        it was
-        complete, reported when it is; `save_interval`, seconds to the next one if the interval is chosen
-        from them.
+        it was complete, reported when it is; `save_interval`, seconds to the next one if the interval is
+        chosen from them.
         """
 
     def close(self) -> None:

@@ -110,8 +110,7 @@ class Saving:
 
         Raises:
             CheckpointError: it could not be written, or the background save could not; earlier checkpoints
-                are
-                unchanged.
+                are unchanged.
         """
         if self._directory is None:
             return 0.0

@@ -24,8 +24,7 @@ def tensor_statistics(
     """Return the `STATISTICS` of every gradient and weight.
 
     `grad_norm/NAME` and so on for each parameter that has a gradient, and `weight_norm/NAME` and so on for
-    each
-    parameter. They cover what the strategy's `parameters_here` yields.
+    each parameter. They cover what the strategy's `parameters_here` yields.
 
     Every rank calls it, between backward and the optimizer's step. It costs two small reductions if weights
     are sharded, none if every rank has all.

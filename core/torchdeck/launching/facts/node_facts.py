@@ -198,7 +198,7 @@ def _twice(found: Mapping[str, NodeInfo]) -> Iterator[NodeFault]:
 
 
 def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozenset[str]) -> list[str]:
-    """Return the nodes that `config` names; see `nodes.book.names.run_nodes`."""
+    """Return the nodes that `config` names; see `nodes.inventory.names.run_nodes`."""
     return run_nodes(node_inventory, config.distributed.nodes, described, config.distributed.spare)
 
 

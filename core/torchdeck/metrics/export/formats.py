@@ -202,7 +202,7 @@ def write_event_files(selection: Selection, folder: Path) -> None:
             "event files need tensorboard, which is not installed: pip install 'torchdeck[export]'"
         ) from None
     if folder.exists():
-        raise ExportError(f"{folder} is there already: name a folder that is not, or move it away")
+        raise ExportError(f"{folder} already exists: name a folder that is not, or move it away")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     writers: dict[str, Any] = {}

@@ -61,8 +61,7 @@ class SshConfig:
 
         Raises:
             TargetError: a file cannot be read or parsed, or has a `Match exec` that may not run. A
-                ProxyCommand
-                that may not run is replaced by the reason, after `config_commands.REFUSED`.
+                ProxyCommand that may not run is replaced by the reason, after `config_commands.REFUSED`.
         """
         from paramiko.ssh_exception import SSHException
 
@@ -257,8 +256,7 @@ def hosts_of(file: Path, home: Path) -> list[ConfigHost]:
 
     Args:
         file: the config, which exists. In the user's own config the address of a node is the name of the
-            Host, so
-            that all settings under it still apply.
+            Host, so that all settings under it still apply.
         home: TORCHDECK_HOME, which says whether commands of a file that is not the user's own may run.
 
     Raises:

@@ -62,8 +62,7 @@ class Replay:
 
         Args:
             after_gradient: how often a gradient's bytes are freed as soon as it exists: 1 if it is added to
-                another
-                gradient or copied away, 2 if the gradient it was added to is freed as well.
+                another gradient or copied away, 2 if the gradient it was added to is freed as well.
         """
         kinds, units, values = self._expanded(after_gradient)
         lookup = np.zeros(max(Event) + 1, dtype=np.int8)

@@ -49,8 +49,8 @@ class ZeroOptions:
 
     @classmethod
     def of(cls, spec: StrategySpec) -> ZeroOptions:
-        """Return the options of a run: distributed/strategies/deepspeed_engine.py leaves the others at their
-        defaults.
+        """Return the options of a run: distributed/strategies/deepspeed/strategy.py leaves the others at
+        their defaults.
         """
         return cls(reduce_bucket=max(1, int(spec.zero_bucket_mb * _MIB) // PRECISION_SIZES[spec.precision]))
 

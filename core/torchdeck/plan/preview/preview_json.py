@@ -18,8 +18,7 @@ Sizes are bytes, ranks count from 0, `[first, last]` is an inclusive range, null
   (each `change`, key to new value; `sentence`, `peak_bytes`, `verdict`).
 - `communication`, or null: per step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
   (ranks that send to other nodes), `seconds` (minimum time links are busy), `collectives` (each `name`,
-  `what`,
-  `ring`, `passes`, `sent`).
+  `what`, `ring`, `passes`, `sent`).
 - `program`, or null for a recipe: what a script's own arguments and config files say, which Torchdeck does
   not decide: `settings` (each `name`, `value`, `source`; null: they do not say) and `contradictions` (each
   `what`, `fix`).

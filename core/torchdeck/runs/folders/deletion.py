@@ -46,8 +46,7 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
 
     Raises:
         StillAliveError: the run has not ended, or processes of it are alive here, or on nodes from which it
-            is to
-            be removed too.
+            is to be removed too.
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be renamed.
     """

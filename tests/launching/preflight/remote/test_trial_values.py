@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.launching.preflight.remote import further as remembered
+from torchdeck.launching.preflight.remote import further
 from torchdeck.launching.preflight.remote.trial import MARK, STAGES, Measured, _Part, _stuck, _take
 
 
@@ -54,13 +54,13 @@ def test_who_is_furthest_behind_is_named(behind: str) -> None:
 
 def test_what_was_measured_is_remembered(tmp_path: Path) -> None:
     """By fingerprint, the newest ones; a damaged file is as good as none."""
-    assert remembered.recall(tmp_path, "x") is None
-    for number in range(remembered.KEPT + 3):
-        remembered.remember(tmp_path, f"k{number}", Measured(0.001, 1e9 + number, 2))
-    known = remembered.recall(tmp_path, f"k{remembered.KEPT + 2}")
+    assert further.recall(tmp_path, "x") is None
+    for number in range(further.KEPT + 3):
+        further.remember(tmp_path, f"k{number}", Measured(0.001, 1e9 + number, 2))
+    known = further.recall(tmp_path, f"k{further.KEPT + 2}")
     assert known is not None
-    assert known[0].bandwidth == 1e9 + remembered.KEPT + 2
+    assert known[0].bandwidth == 1e9 + further.KEPT + 2
     assert 0 <= known[1] < 60
-    assert remembered.recall(tmp_path, "k0") is None
+    assert further.recall(tmp_path, "k0") is None
     (tmp_path / "measured_nodes.json").write_text("{")
-    assert remembered.recall(tmp_path, "k9") is None
+    assert further.recall(tmp_path, "k9") is None

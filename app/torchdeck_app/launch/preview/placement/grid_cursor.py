@@ -15,8 +15,7 @@ def moved(layout: Layout, spot: Spot, direction: str) -> Spot:
         layout: a layout with at least one card.
         spot: current position.
         direction: `left` and `right` go through nodes and their slots in order, `up` and `down` to the
-            nearest item
-            there; `first` and `last`.
+            nearest item there; `first` and `last`.
     """
     if direction == "first":
         return Spot(0)

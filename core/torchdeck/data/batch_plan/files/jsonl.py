@@ -64,8 +64,7 @@ def read_jsonl(folder: Path) -> BatchPlan:
 
     Raises:
         BatchPlanError: it is incomplete, a line is not a microbatch (with file and line), or it was edited
-            since
-            Torchdeck wrote it.
+            since Torchdeck wrote it.
     """
     value = read_object(folder / META_FILE)
     paths = _epoch_paths(folder, value)

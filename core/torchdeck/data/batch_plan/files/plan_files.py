@@ -30,8 +30,7 @@ def load_batch_plan(
     """Open the batch plan in the folder `path`: Torchdeck's columns, or `meta.json` and `epoch_N.jsonl`.
 
     Columns are memory-mapped and must not be written to while the plan is in use. A truncated file is
-    always
-    refused.
+    always refused.
 
     Args:
         path: the folder.
@@ -146,12 +145,12 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool) -> None:
     if not place.is_symlink() and (not place.exists() or (place.is_dir() and not any(place.iterdir()))):
         return
     if not overwrite:
-        raise BatchPlanError(f"{place} is there already: choose another place, or overwrite it")
+        raise BatchPlanError(f"{place} already exists: choose another place, or overwrite it")
     if place.is_symlink() or not place.is_dir():
-        raise BatchPlanError(f"{place} is there already and is no folder: it is not overwritten")
+        raise BatchPlanError(f"{place} already exists and is no folder: it is not overwritten")
     if not _nothing_but_a_plan(place) and not _nothing_but_shards(place):
         raise BatchPlanError(
-            f"{place} is there already and is no batch plan, or more than that: it is not overwritten"
+            f"{place} already exists and is no batch plan, or more than that: it is not overwritten"
         )
 
 

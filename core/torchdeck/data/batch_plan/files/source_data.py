@@ -126,7 +126,7 @@ def changed_source(path: str | os.PathLike[str], *, progress: Progress | None = 
     def looked(what: str, done: int, total: int) -> None:
         if time.monotonic() > limit:
             raise _TooLongError(
-                f"whether {place} is still the data that {path} was made from cannot be told within "
+                f"whether {place} is still the data that {path} was made from could not be checked within "
                 f"{TIME_LIMIT:g} s: build the plan again with {source.build} …, or remove "
                 f"{Path(path) / SOURCE_FILE}, without which nothing is compared"
             )

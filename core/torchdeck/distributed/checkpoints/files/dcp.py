@@ -218,7 +218,7 @@ def _item(
 def _size(value: Any) -> torch.Size:
     lengths = listed(count)(value)
     if len(lengths) > _DIMENSIONS:
-        raise ValueError(f"a shape of {len(lengths)} dimensions stands in it")
+        raise ValueError(f"it has a shape of {len(lengths)} dimensions")
     return torch.Size(lengths)
 
 

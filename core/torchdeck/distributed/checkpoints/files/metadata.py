@@ -198,7 +198,7 @@ def _size(value: Any) -> torch.Size:
         raise ValueError("a shape is missing in it")
     lengths = _typed(value.args[0], tuple)
     if len(lengths) > _DIMENSIONS:
-        raise ValueError(f"a shape of {len(lengths)} dimensions stands in it")
+        raise ValueError(f"it has a shape of {len(lengths)} dimensions")
     return torch.Size([_count(length) for length in lengths])
 
 
