@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import on_each
 from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
 
@@ -92,9 +93,6 @@ def delete_runs(
 
 def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -> list[NodeDeletion]:
     """Delete one run after the other; if one takes too long, the next gets another probe session."""
-    from torchdeck.config.problems import ConfigError
-    from torchdeck.nodes.probe.probe_session import ProbeError
-    from torchdeck.nodes.ssh.errors import SshError, TargetError
 
     told: list[NodeDeletion] = []
     while len(told) < len(run_ids):
@@ -108,7 +106,7 @@ def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -
                 for run_id in run_ids[len(told) :]:
                     said = talk.ask(ProbeRequest.REMOVE_RUNS, limit, run_ids=[run_id], home=entry.home)
                     told.append(_outcome(name, run_id, said))
-        except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
+        except (Refusal, OSError) as error:
             left = run_ids[len(told) :]
             told += _kept(name, left[:1] if connected else left, str(error) or type(error).__name__)
     return told
