@@ -65,3 +65,8 @@ def test_bars_of_preparing_data_say_nothing_of_the_training() -> None:
     drawn = ("0/2000 [00:00<?, ? examples/s]", "2000/2000 [00:00<00:00, 23764.30 examples/s]")
     lines = [f"E>Tokenizing train dataset: 100%|██████████| {numbers}" for numbers in drawn]
     assert [printed.reading for printed in read(lines)] == []
+
+
+def test_thousands_of_bars_in_one_line_are_read() -> None:
+    found = read(["".join(f"| {step}/3000 [00:01<00:01, 1.0it/s]" for step in range(1, 3000)) + "loss=2.5"])
+    assert rows_of(found)[-1][3] == {"loss": 2.5}

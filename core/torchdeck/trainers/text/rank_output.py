@@ -112,13 +112,18 @@ class OutputReader:
             time: unix seconds at which it was printed.
             known_total: number of steps, by a source other than the output.
         """
+        begin = 0
+        for glued in _GLUED.finditer(text):
+            yield from self._read_one(text[begin : glued.end()], stream, end, time, known_total)
+            begin = glued.end()
+        yield from self._read_one(text[begin:], stream, end, time, known_total)
+
+    def _read_one(
+        self, text: str, stream: str, end: int, time: float, known_total: int | None
+    ) -> Iterator[Printed]:
+        """Yield the moments that a line completes to which no bar is glued; arguments are those of `read`."""
         if is_cleared(text):
             self._cleared.add(stream)
-            return
-        glued = _GLUED.search(text)
-        if glued is not None:
-            yield from self.read(text[: glued.end()], stream, end, time, known_total)
-            yield from self.read(text[glued.end() :], stream, end, time, known_total)
             return
         line = self._parser.parse(text)
         if line is None:
