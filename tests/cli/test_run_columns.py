@@ -20,6 +20,12 @@ ALL = ["ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "EPOCH", "LOSS", "HELD-
 HANG = {"attempt": 1, "rank": 1, "phase": "evaluating", "step": 20, "still": 60.0, "limit": 30.0}
 
 
+@pytest.fixture(autouse=True)
+def _a_pipe_without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest-xdist sets COLUMNS in its workers."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def add_script(home: Path, number: int, phase: str = "training") -> RunLayout:
     """A script that trains, with everything that a list shows."""
     layout = add_live_run(home, number)

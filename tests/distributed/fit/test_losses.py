@@ -61,7 +61,7 @@ def test_a_loss_of_model_and_batch_is_taken_as_it_is() -> None:
         return model(batch)
 
     assert make_loss(loss) is loss
-    with pytest.raises(ValueError, match="metrics are asked for"):
+    with pytest.raises(ValueError, match="metrics cannot be combined"):
         make_loss(loss, ["accuracy"])
 
 

@@ -53,8 +53,8 @@ def test_a_kernel_that_cannot_keep_others_out_is_reported() -> None:
     """The store is on loopback all the same, and the ranks start."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(torchrun.__file__).parents[2])!r})\n"
-        "from torchdeck.distributed.store import access, static_rendezvous\n"
-        "access._TABLES = {'/no/such/table': ''}\n"
+        "from torchdeck.contract.network import peer_owner\n"
+        "peer_owner._TABLES = {'/no/such/table': peer_owner.IPv4Address}\n"
         "from torchdeck.distributed import torchrun\n"
         "torchrun.main()\n"
     )

@@ -58,6 +58,8 @@ class Engine:
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: True))
+    # steps of this test take microseconds
+    monkeypatch.setattr("torchdeck.trainers.inside.stop_agreement.LOOK_INTERVAL", 0.0)
     return Engine(tmp_path)
 
 

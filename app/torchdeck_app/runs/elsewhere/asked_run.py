@@ -107,7 +107,7 @@ class FoundRun(NamedTuple):
 
     run_id: str
     lacks: str = ""
-    """What the run still lacks here, one sentence per line."""
+    """Things that the run still lacks here, one sentence per line."""
 
 
 class AskedRun(QWidget, Generic[D]):
