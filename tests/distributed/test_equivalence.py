@@ -8,7 +8,10 @@ from fakes import toy_strategy
 from support.ranks.measured_ranks import Job
 from support.training.equivalence import REFERENCE, STEPS, Trained, run
 
-pytestmark = pytest.mark.processes
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(480),
+]  # the first one waits for all jobs of the ranks
 
 TOY = str(Path(toy_strategy.__file__))
 """A recipe whose file registers a strategy of its own."""

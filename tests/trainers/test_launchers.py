@@ -18,7 +18,7 @@ from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import ProgressReader
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(480)]  # trainings on two ranks, with their imports
 
 HOLDS = """
     import time

@@ -19,6 +19,7 @@ from torchdeck.runs.run_state import RunState
 from torchdeck.runs.training_progress import ProgressReader
 
 pytestmark = [
+    pytest.mark.timeout(480),  # trainings on two ranks, with their imports
     pytest.mark.processes,
     pytest.mark.skipif(trainers_python() is None, reason=ABSENT),
 ]

@@ -19,6 +19,7 @@ from support.system.deepspeed_python import ABSENT, deepspeed_python
 from support.training.equivalence import REFERENCE
 
 pytestmark = [
+    pytest.mark.timeout(480),  # the first one waits for all jobs of the ranks
     pytest.mark.processes,
     pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT),
 ]
