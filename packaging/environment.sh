@@ -83,7 +83,7 @@ install_deepspeed() {
   make_beside "$venv" "$beside" &&
     "${pip[@]}" wheel setuptools ninja einops hjson msgpack py-cpuinfo tqdm &&
     DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "${pip[@]}" --no-build-isolation deepspeed &&
-    DS_ACCELERATOR=cpu "$beside/bin/python" -c "$built_at_first_use"
+    PATH=$PWD/$beside/bin:$PATH DS_ACCELERATOR=cpu "$beside/bin/python" -c "$built_at_first_use"
 }
 
 # add_trainers VENV BESIDE: the training programs of packaging/trainers.txt, for the tests that launch them unchanged.
