@@ -17,17 +17,19 @@ AcrossOf = Callable[..., HostsRun]
 SCRIPT = """\
 import os, sys, time
 from pathlib import Path
-rank, until = os.environ["RANK"], float(sys.argv[1])
+rank, go = os.environ["RANK"], Path(sys.argv[1])
 Path(f"made-by-{rank}.txt").write_text("x" * 100 + rank)
-for step in range(int(until * 10)):
+step = 0
+while not go.exists():
     print("step", step, flush=True)
+    step += 1
     time.sleep(0.1)
 print("rank", rank, "is done", flush=True)
 """
 RUN = """\
 [run]
 script = "train.py"
-args = ["{seconds}"]
+args = ["{go}"]
 [distributed]
 nodes = ["node1", "node2"]
 nproc = 1
@@ -36,10 +38,11 @@ backend = "gloo"
 """
 
 
-def write(folder: Path, seconds: float) -> Path:
+def write(folder: Path, go: Path) -> Path:
+    """A script of which each rank prints until `go` is there."""
     folder.mkdir()
     (folder / "train.py").write_text(SCRIPT)
-    (folder / "run.toml").write_text(RUN.format(seconds=seconds))
+    (folder / "run.toml").write_text(RUN.format(go=go))
     return folder / "run.toml"
 
 
@@ -61,7 +64,7 @@ def files_of(layout: RunLayout, hosts: HostsRun, host: int) -> dict[str, bytes]:
 def test_a_run_is_attached_to_from_another_machine(across: AcrossOf, tmp_path: Path) -> None:
     """By any of its nodes: all of it is there, it is followed to its end, and what it made can be pulled."""
     hosts = across(2)
-    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", 9))
+    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", tmp_path / "go"))
     assert started.returncode == 0, started.stderr
     run_id = hosts.run.root.name
     wait_until(lambda: hosts.run.attempt(1).rank(1).stdout.is_file(), 60, "the ranks' output")
@@ -71,9 +74,13 @@ def test_a_run_is_attached_to_from_another_machine(across: AcrossOf, tmp_path: P
     refused = elsewhere.run("runs", "attach", "--node", "node2", "20200101")
     assert refused.returncode == 3
     assert run_id in refused.stderr
-    attached = elsewhere.run("runs", "attach", "--node", "node2", run_id[:20])
-    assert attached.returncode == 0, attached.stdout + attached.stderr
-    assert "rank 1 is done" in attached.stdout
+    with elsewhere.start("runs", "attach", "--node", "node2", run_id[:20]) as front:
+        assert front.stdout is not None
+        assert any(line.startswith("step") for line in front.stdout), "it ended without a line of the ranks"
+        (tmp_path / "go").touch()
+        output, _ = front.communicate(timeout=120)
+        assert front.returncode == 0, output
+    assert "rank 1 is done" in output
     (there,) = elsewhere.runs()
     for host in (1, 2):
         assert files_of(there, hosts, host) == files_of(hosts.on(host), hosts, host)
@@ -95,7 +102,7 @@ def test_a_run_is_attached_to_from_another_machine(across: AcrossOf, tmp_path: P
 def test_a_run_is_stopped_from_another_machine(across: AcrossOf, tmp_path: Path) -> None:
     """A request from there reaches the leader, and the run ends on both nodes."""
     hosts = across(2)
-    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", 600))
+    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", tmp_path / "never"))
     assert started.returncode == 0, started.stderr
     wait_until(lambda: hosts.run.attempt(1).rank(1).stdout.is_file(), 60, "the ranks' output")
     elsewhere = other_machine(hosts, tmp_path / "other home")
@@ -112,7 +119,7 @@ def test_a_run_is_stopped_from_another_machine(across: AcrossOf, tmp_path: Path)
 def test_ranks_without_anybody_are_told_and_ended(across: AcrossOf, tmp_path: Path) -> None:
     """Controller, agents and shims are killed for good; what they leave carries the run's id."""
     hosts = across(2)
-    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", 600))
+    started = hosts.command.run("--no-gui", "--detach", write(tmp_path / "work", tmp_path / "never"))
     assert started.returncode == 0, started.stderr
     run_id = hosts.run.root.name
     wait_until(lambda: hosts.run.attempt(1).rank(1).stdout.is_file(), 60, "the ranks' output")

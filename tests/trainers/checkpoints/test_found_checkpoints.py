@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def test_hugging_face_is_complete_with_its_trainer_state(tmp_path: Path) -> None
     assert found(saved) == (CheckpointKind.HUGGING_FACE, 40, True)
     (saved / "checkpoint-is-incomplete.txt").write_text("")
     assert found(saved) == (CheckpointKind.HUGGING_FACE, 40, False)
+
+
+def test_a_trainer_state_too_long_to_parse_is_judged_by_its_end(tmp_path: Path) -> None:
+    """The step is in the folder's name."""
+    saved = folder(tmp_path / "out/checkpoint-40", model__safetensors="x")
+    with (saved / "trainer_state.json").open("wb") as state:
+        state.truncate(40 << 20)
+        assert found(saved) == (CheckpointKind.HUGGING_FACE, 40, False)
+        state.seek(0, os.SEEK_END)
+        state.write(b'"global_step": 40\n}\n')
+    assert found(saved) == (CheckpointKind.HUGGING_FACE, 40, True)
 
 
 def test_accelerate_is_complete_with_its_random_states(tmp_path: Path) -> None:
@@ -121,6 +133,20 @@ def test_safetensors_are_complete_with_all_bytes_of_their_header(tmp_path: Path)
     assert found(saved) == (CheckpointKind.WEIGHTS, None, True)
     saved.write_bytes(saved.read_bytes()[:-1])
     assert found(saved) == (CheckpointKind.WEIGHTS, None, False)
+
+
+def test_safetensors_with_a_header_too_long_to_parse_are_complete_with_the_header(tmp_path: Path) -> None:
+    """Up to the longest that the library reads: 100 MB."""
+    saved = tmp_path / "model-7.safetensors"
+    for length, size, whole in [
+        (40 << 20, 41 << 20, True),
+        (40 << 20, 39 << 20, False),
+        (10**8 + 1, 120 << 20, False),
+    ]:
+        with saved.open("wb") as file:
+            file.write(length.to_bytes(8, "little"))
+            file.truncate(size)
+        assert found(saved) == (CheckpointKind.WEIGHTS, None, whole)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ _ZIP, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 _ZIP_TAIL = 22 + 1024
 """Bytes from the end within which the end record of a zip file begins; torch writes no comment."""
 _HEADER_LIMIT = 32 << 20
-"""Bytes of a safetensors header: some 200,000 tensors. The format allows 100 MB."""
+"""Bytes of a safetensors header that is parsed: some 200,000 tensors."""
+_LONGEST_HEADER = 100_000_000
+"""Bytes of the longest that the safetensors library reads."""
 
 
 def file_checkpoint(path: Path, status: os.stat_result) -> TrainerCheckpoint | None:
@@ -76,9 +78,12 @@ def file_problem(path: Path) -> str:
 
 
 def _safetensors_end(head: bytes, file: BinaryIO, size: int) -> int | None:
+    """Return the size that the header gives the file; None if there is no whole header."""
     length = int.from_bytes(head, "little")
-    if len(head) < 8 or length > min(size, _HEADER_LIMIT):
+    if len(head) < 8 or 8 + length > min(size, 8 + _LONGEST_HEADER):
         return None
+    if length > _HEADER_LIMIT:
+        return size  # the sizes of so many tensors are not added up
     try:
         header = parse_json(file.read(length), limit=_HEADER_LIMIT)
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]

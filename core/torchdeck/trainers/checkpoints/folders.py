@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.bounded_file import open_regular, read_bounded
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind, TrainerCheckpoint
+from torchdeck.trainers.checkpoints.pickled_step import MOST_STEPS
 
 _STATE_LIMIT = 32 << 20
-"""Bytes of a trainer_state.json; its log_history has an entry for each logged step, some 200,000."""
-_MOST_STEPS = 10**18
+"""Bytes of a trainer_state.json that is parsed; some 200,000 steps can be logged in it."""
+_STATE_END = 64
+"""Bytes from the end of a longer one, which is whole if they close the outermost object."""
 _TRACKER_LIMIT = 4096
 """Bytes of a file that names the newest checkpoint."""
 _HF_SENTINEL = "checkpoint-is-incomplete.txt"
@@ -55,19 +58,24 @@ def _hugging_face(folder: Path, names: Collection[str], step: int) -> TrainerChe
         return _incomplete(folder, kind, step, f"{_HF_SENTINEL} is still there")
     if "trainer_state.json" not in names:
         return _incomplete(folder, kind, step, "there is no trainer_state.json yet")
-    own = _global_step(folder / "trainer_state.json")
+    own = _global_step(folder / "trainer_state.json", step)
     if own is None:
         return _incomplete(folder, kind, step, "trainer_state.json is not whole")
     return _complete(folder, kind, own, "trainer_state.json")
 
 
-def _global_step(state: Path) -> int | None:
+def _global_step(state: Path, named: int) -> int | None:
+    """Return the step in the file, or `named` if it is too long to parse; None if the file is not whole."""
     try:
-        content = read_bounded(state, _STATE_LIMIT)
+        with open_regular(state) as file:
+            if os.fstat(file.fileno()).st_size > _STATE_LIMIT:
+                file.seek(-_STATE_END, os.SEEK_END)
+                return named if file.read(_STATE_END).rstrip().endswith(b"}") else None
+            content = file.read(_STATE_LIMIT + 1)
         step = parse_json(content, limit=_STATE_LIMIT, python_numbers=True)["global_step"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return step if isinstance(step, int) and 0 <= step < _MOST_STEPS else None
+    return step if isinstance(step, int) and 0 <= step < MOST_STEPS else None
 
 
 def _accelerate(folder: Path, names: Collection[str]) -> TrainerCheckpoint:

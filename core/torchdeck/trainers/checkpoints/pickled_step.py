@@ -12,6 +12,8 @@ from torchdeck.contract.bounded_file import open_regular
 
 LIMIT = 4 << 20
 """Most bytes of a pickle that is read; tensors are in other members of the file."""
+MOST_STEPS = 10**18
+"""A number from here on is no step."""
 NAMES = ("iter_num", "global_step", "global_steps", "iteration", "current_step", "train_step", "step")
 """Keys of the number of steps done, the most certain first: nanoGPT, Lightning, DeepSpeed, Megatron."""
 _NUMBERS = frozenset(("BININT", "BININT1", "BININT2", "INT", "LONG1", "LONG"))
@@ -66,7 +68,7 @@ def _numbers(pickled: bytes) -> dict[str, int]:
             memo[memoized if argument is None else argument] = text
             memoized += 1
             continue
-        if name in _NUMBERS and key and isinstance(argument, int) and 0 <= argument < 10**18:
+        if name in _NUMBERS and key and isinstance(argument, int) and 0 <= argument < MOST_STEPS:
             found.setdefault(key, argument)
         text = memo.get(argument, "") if name in _GETS and isinstance(argument, int) else ""
         if name in _TEXTS and argument in NAMES:

@@ -6,7 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from torchdeck.contract.bounded_file import UnreadableFileError, open_regular, read_bounded
+from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
@@ -61,9 +61,11 @@ def _archive_problem(file: Path) -> str:
 
 def _json_problem(file: Path) -> str:
     try:
-        if file.stat().st_size <= _JSON_LIMIT:
+        with open_regular(file) as opened:
+            content = opened.read(_JSON_LIMIT + 1)
+        if len(content) <= _JSON_LIMIT:
             # twice the values that the limit allows: those of a tokenizer are short
-            parse_json(read_bounded(file, _JSON_LIMIT), limit=2 * _JSON_LIMIT, python_numbers=True)
+            parse_json(content, limit=2 * _JSON_LIMIT, python_numbers=True)
     except UnreadableFileError as error:
         return f"it {error.why}"
     except JsonError as error:
