@@ -11,10 +11,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.contract.rank_layout import RankLayout
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 BACKENDS = ("auto", "gloo", "nccl")
 """Valid values of `DistributedConfig.backend`."""
@@ -54,6 +57,19 @@ class Place:
             LauncherVariableError: one is missing, not a number, or contradicts another.
         """
         return DistributedConfig.from_env(environ).place
+
+
+class DistributedValues(TypedDict, total=False):
+    """Attributes of a `DistributedConfig`, as keywords of functions that make one."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    master_addr: str
+    master_port: int
+    backend: str
+    timeout: float
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,9 @@ class DistributedConfig(Place):
             )
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, **explicit: Any) -> DistributedConfig:
+    def from_env(
+        cls, environ: Mapping[str, str] = os.environ, **explicit: Unpack[DistributedValues]
+    ) -> DistributedConfig:
         """Read the launcher's variables; a process that was not launched is a group of one.
 
         RANK (or WORLD_RANK), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,

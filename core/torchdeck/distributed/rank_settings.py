@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from torchdeck.distributed.checked import OTHERS, SettingsError, read_fields
 
@@ -58,6 +58,28 @@ class TrainingSettings:
     check_every: int | None = 100
 
 
+class TrainingOptions(TypedDict, total=False):
+    """Fields of `TrainingSettings` that are further keywords of a DistributedTrainer."""
+
+    weight_decay: float
+    betas: tuple[float, float]
+    momentum: float
+    clip: float | None
+    schedule: Literal["constant", "linear", "cosine"]
+    warmup_steps: int
+    min_lr_ratio: float
+    batch_plan: str | None
+    balance: Literal["none", "tokens", "attention"]
+    activation_checkpointing: bool
+    compile: bool
+    deterministic: bool
+    seed: int
+    patience: int | None
+    min_delta: float
+    ema: float | None
+    check_every: int | None
+
+
 @dataclass(frozen=True)
 class DdpSettings:
     """Options of DistributedDataParallel."""
@@ -69,6 +91,18 @@ class DdpSettings:
     broadcast_parameters: bool = True
     comm_hook: Literal["none", "bf16", "powersgd"] = "none"
     powersgd_rank: int = 2
+
+
+class DdpOptions(TypedDict, total=False):
+    """Fields of `DdpSettings`, as keywords of a function."""
+
+    bucket_size_mb: float
+    find_unused_parameters: bool
+    static_graph: bool
+    gradient_as_bucket_view: bool
+    broadcast_parameters: bool
+    comm_hook: Literal["none", "bf16", "powersgd"]
+    powersgd_rank: int
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,15 @@ from torchdeck.distributed.rank_settings import (
     DistributedSettings,
     RecipeSettings,
     TelemetrySettings,
+    TrainingOptions,
     TrainingSettings,
     check_ranges,
 )
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.environment import DistributedConfig
 
-_DECIDED = ("steps", "epochs", "microbatch", "scaled_lr", "precision", "eval_every", "eval_every_epochs")
-"""Fields of the training table that are decided elsewhere, and are no option of the same name."""
+_NAMED = ("optimizer", "lr", "accumulation")
+"""Fields of the training table that are named arguments of DistributedTrainer."""
 
 
 def chosen_strategy(
@@ -81,7 +82,7 @@ def make_settings(
         TypeError: there is no such option.
         SettingsError: a value has the wrong type or is out of range.
     """
-    known = {field.name for field in dataclasses.fields(TrainingSettings)} - set(_DECIDED)
+    known = {*TrainingOptions.__annotations__, *_NAMED}
     unknown = sorted(set(training) - known)
     if unknown:
         raise TypeError(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -28,11 +28,14 @@ from torchdeck.distributed.fit.training_history import History, HistoryCallback
 from torchdeck.distributed.fit.wrapped_loss import Score, make_loss
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.agreement import check_agreement
-from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings, TrainingOptions
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.environment import DistributedConfig, RunContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedTrainer:
@@ -115,7 +118,7 @@ class DistributedTrainer:
         log_every: int = 1,
         stats_every: int | None = None,
         profile_steps: tuple[int, int] | None = None,
-        **training: Any,
+        **training: Unpack[TrainingOptions],
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model is {type(model).__name__}: give a torch.nn.Module")
