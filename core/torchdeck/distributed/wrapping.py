@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.fsdp_units import Blocks, checkpoint_blocks
 from torchdeck.distributed.group.processes import setup_distributed
 from torchdeck.distributed.rank_settings import DdpOptions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Sharding = Literal["full", "grad-op", "hybrid"]
 
 
+@arguments()
 def wrap_model_ddp(model: nn.Module, **options: Unpack[DdpOptions]) -> nn.Module:
     """Put a replica of `model` on every rank; gradients are averaged in the backward pass.
 
@@ -41,6 +43,7 @@ def wrap_model_ddp(model: nn.Module, **options: Unpack[DdpOptions]) -> nn.Module
     return _wrapped(model, {"strategy": "ddp", "ddp": options})
 
 
+@arguments()
 def wrap_model_fsdp(
     model: nn.Module,
     *,

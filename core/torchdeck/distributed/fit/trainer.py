@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.options import (
@@ -94,6 +95,7 @@ class DistributedTrainer:
         LauncherVariableError: the launcher's variables contradict each other.
     """
 
+    @arguments()
     def __init__(
         self,
         model: nn.Module,
@@ -176,6 +178,7 @@ class DistributedTrainer:
         position = self._training.position
         return 0 if position is None else position.step
 
+    @arguments()
     def fit(
         self,
         x: Any,
@@ -237,6 +240,7 @@ class DistributedTrainer:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         return self._train(settings, with_data(self._recipe, data, validation), began)
 
+    @arguments()
     def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
         """Return the means over all of `x`: `loss` and each metric, the same on every rank and at any world
         size.
@@ -258,6 +262,7 @@ class DistributedTrainer:
             raise ValueError(f"microbatch is {microbatch}; expected 1 or more")
         return self._training.evaluate(data, microbatch)
 
+    @arguments()
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
         """Save the whole state of training. Every rank calls it; it may be called in a callback's `step`.
 
@@ -275,6 +280,7 @@ class DistributedTrainer:
             raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
         return self._training.save(Path(directory or self._settings.checkpoint.directory))
 
+    @arguments()
     def load_checkpoint(self, checkpoint: str | Path) -> Path:
         """Load weights and optimizer state of a checkpoint; the next `fit` continues from it.
 

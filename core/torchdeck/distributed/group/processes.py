@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.group.process_group import check_joined, choose_device
 from torchdeck.distributed.group.rendezvous import join
 from torchdeck.environment import DistributedConfig, DistributedValues
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@arguments()
 def setup_distributed(
     config: DistributedConfig | None = None, **explicit: Unpack[DistributedValues]
 ) -> DistributedConfig:
