@@ -49,7 +49,7 @@ def test_options_of_a_strategy_are_its_own() -> None:
     assert settings.options == {"deepspeed": {"zero_stage": 3}, "toy": {"any": 1}}
     with pytest.raises(SettingsError, match="options of nobody, which is no strategy"):
         DistributedStrategy.from_config({"strategy": "single", "nobody": {}})
-    with pytest.raises(SettingsError, match=r"distributed\.deepspeed has unknown fields stage"):
+    with pytest.raises(SettingsError, match=r"config\.deepspeed has unknown fields stage"):
         DistributedStrategy.from_config({"strategy": "deepspeed", "deepspeed": {"stage": 3}})
 
 
