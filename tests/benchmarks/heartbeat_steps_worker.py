@@ -1,8 +1,9 @@
 """A rank that measures its training steps, and the heartbeat beside them, next to further threads.
 
 Arguments: number of Python threads, seconds of a block of steps, number of blocks, and `beats` or `plain` (no
-heartbeat). Prints, for each block, the mean seconds of processor time per step of all the process's threads,
-and the heartbeat's processor time as a share of the time: what else the machine does changes them little.
+heartbeat). Prints, for each block, the mean seconds of processor time of a step and of a small collective, of
+all the process's threads, and the heartbeat's processor time as a share of the time: what else the machine
+does changes them little.
 """
 
 import json
@@ -17,7 +18,7 @@ from torchdeck.environment import rank_layout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports
 from torchdeck.telemetry.doctor.rank_heartbeat import RankHeartbeatThread
 
-COLLECTIVES, WARM_UP, DEPTH = 2100, 50, 20
+COLLECTIVES, SMALL, WARM_UP, DEPTH = 2100, 500, 50, 20
 WIDTH, LAYERS = 256, 8
 NEVER = 1e9
 """Seconds until a report on arrivals; its cost is measured on its own."""
@@ -41,6 +42,7 @@ class Steps:
         self._groups = [dist.group.WORLD, dist.new_group(ranks), dist.new_group(ranks)]
         self._model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
         self._input = torch.ones(WIDTH, WIDTH)
+        self._few = torch.zeros(16)
         for number in range(COLLECTIVES):  # the flight recorder is full then
             dist.all_reduce(self._input, op=dist.ReduceOp.MAX, group=self._groups[number % 3])
 
@@ -55,6 +57,14 @@ class Steps:
             self._model.zero_grad()
         dist.barrier()
         return (time.process_time() - begun) / count
+
+    def collective(self) -> float:
+        """Return the mean seconds of processor time of a collective of a few numbers."""
+        dist.barrier()
+        begun = time.process_time()
+        for number in range(SMALL):
+            dist.all_reduce(self._few, group=self._groups[number % 3])
+        return (time.process_time() - begun) / SMALL
 
     def count_for(self, seconds: float) -> int:
         """Return how many steps take so long, the same on all ranks."""
@@ -90,8 +100,9 @@ def main(threads: int, seconds: float, blocks: int, *, beats: bool) -> None:
         threading.Thread(target=deep, args=(DEPTH,), daemon=True).start()
     steps = Steps()
     count = steps.count_for(seconds)
-    found: dict[str, list[float]] = {"steps": [], "heartbeat": []}
+    found: dict[str, list[float]] = {"steps": [], "collectives": [], "heartbeat": []}
     for _ in range(blocks):
+        found["collectives"] += [steps.collective() for _ in range(blocks)]
         found["steps"].append(steps.run(count))
         if beats:
             found["heartbeat"].append(beating(steps, count, DEPTH))
