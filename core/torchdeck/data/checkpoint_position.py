@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.bounded_json import JsonError, read_json_file
 from torchdeck.data.checked import checked_rank, whole_number
@@ -20,6 +21,7 @@ _FILE_LIMIT = 64 * 1024
 _FIELDS = ("epoch", "microbatch_idx", "global_step")
 
 
+@checked_class
 @dataclass(frozen=True)
 class CheckpointPosition:
     """Position in a batch plan: all epochs before `epoch` are done, and the first `microbatch_idx`
@@ -55,6 +57,7 @@ class CheckpointPosition:
         """
         return cls(*position_counts(value, _FIELDS))
 
+    @arguments(own_checks=True)
     def save(self, path: str | Path) -> None:
         """Replace the file by this position, atomically and durably. Its folder must exist.
 
@@ -64,6 +67,7 @@ class CheckpointPosition:
         write_json(Path(path), self.to_json())
 
     @classmethod
+    @arguments(own_checks=True)
     def load(cls, path: str | Path) -> CheckpointPosition:
         """Read a position from a file.
 
@@ -107,6 +111,7 @@ class CheckpointPosition:
         return CheckpointPosition(self.epoch, used, self.global_step + 1)
 
 
+@arguments(own_checks=True)
 def iter_from_checkpoint(
     plan: BatchPlan, position: CheckpointPosition, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, int, Microbatch]]:

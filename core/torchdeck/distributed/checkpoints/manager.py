@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
@@ -64,6 +65,7 @@ class CheckpointManager:
         ValueError: a number is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         directory: str | Path,
@@ -114,10 +116,12 @@ class CheckpointManager:
             self.wait()
         self.close()
 
+    @arguments()
     def should_save(self, step: int) -> bool:
         """Return whether a checkpoint is due after `step` optimizer steps."""
         return self._every is not None and step > 0 and step % self._every == 0
 
+    @arguments()
     def save(
         self,
         step: int,
@@ -164,6 +168,7 @@ class CheckpointManager:
         """Wait until a background save is on disk. Raises CheckpointError if it failed."""
         self._store.wait()
 
+    @arguments()
     def restore(
         self,
         model: nn.Module,

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import nearest
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
@@ -65,6 +67,7 @@ class DistributedStrategy(Membership, ABC):
     name: str
 
     @classmethod
+    @arguments()
     def from_config(
         cls,
         config: DistributedSettings | Mapping[str, Any],
@@ -87,7 +90,7 @@ class DistributedStrategy(Membership, ABC):
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
-            raise SettingsError(f"precision is {precision!r}; expected one of {', '.join(DTYPES)}")
+            raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
         settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
         return make_strategy(settings, Precision(precision), rank)
@@ -119,6 +122,7 @@ class DistributedStrategy(Membership, ABC):
         """
         raise NotImplementedError
 
+    @arguments(own_checks=True)
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
@@ -131,6 +135,7 @@ class DistributedStrategy(Membership, ABC):
 
         return ModuleTensors(model, optimizers)
 
+    @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
         return nullcontext() if last else self.no_sync(wrapped)
@@ -142,6 +147,7 @@ class DistributedStrategy(Membership, ABC):
         """
         return nullcontext()
 
+    @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
 
@@ -151,6 +157,7 @@ class DistributedStrategy(Membership, ABC):
         Gradients that were reduced already do not change (except for rounding).
         """
 
+    @arguments(own_checks=True)
     def clip_grad_norm(
         self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
     ) -> float | None:
@@ -213,6 +220,7 @@ class DistributedStrategy(Membership, ABC):
         """Return the squared norm of the whole gradient, given that of this rank's part."""
         return local
 
+    @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> None:
         optimizer.step()
 
@@ -220,6 +228,7 @@ class DistributedStrategy(Membership, ABC):
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
 
+    @arguments()
     def save(
         self,
         folder: str | Path,
@@ -253,6 +262,7 @@ class DistributedStrategy(Membership, ABC):
             self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
         )
 
+    @arguments()
     def load(
         self, folder: str | Path, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer]
     ) -> LoadedState:
@@ -322,6 +332,7 @@ STRATEGIES: dict[str, type[DistributedStrategy]] = {}
 """Strategies imported by this package's `__init__`, and those registered since."""
 
 
+@arguments()
 def register_strategy(kind: Kind) -> Kind:
     """Register a strategy under its `name`, for settings and `DistributedStrategy.from_config`.
 
@@ -340,6 +351,7 @@ def register_strategy(kind: Kind) -> Kind:
     return kind
 
 
+@arguments()
 def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
     """Make the strategy that `settings` name; it is not set up yet.
 
@@ -349,11 +361,15 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
     kind = STRATEGIES.get(settings.strategy)
     if kind is None:
         raise SettingsError(
-            f"there is no strategy {settings.strategy!r}; expected one of {', '.join(STRATEGIES)}"
+            f"there is no strategy {settings.strategy!r}", fix=f"expected one of {', '.join(STRATEGIES)}"
         )
     unknown = sorted(set(settings.options) - set(STRATEGIES))
     if unknown:
-        raise SettingsError(f"distributed has options of {', '.join(unknown)}, which is no strategy")
+        near = nearest(unknown[0], [*STRATEGIES, "backend", "timeout"])
+        raise SettingsError(
+            f"there are options of {', '.join(unknown)}, which is no strategy",
+            fix=f"did you mean {near!r}?" if near else "leave them out",
+        )
     return kind(settings, precision, place)
 
 
@@ -367,4 +383,4 @@ def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> Distributed
         "timeout": rank.timeout,
         "hsdp": {"shard": rank.local_world_size},
     }
-    return read_fields(DistributedSettings, known | dict(config), "distributed")
+    return read_fields(DistributedSettings, known | dict(config), "config")

@@ -76,7 +76,7 @@ def check_same_optimizers(
     if kinds != saved_kinds:
         raise CheckpointError(
             f"the checkpoint's optimizer is {_listed(saved_kinds)}, this run's is {_listed(kinds)}: "
-            "set training.optimizer to what it was"
+            "give an optimizer of the kind that it was"
         )
     names = _parameter_names(model)
     for optimizer, item in zip(optimizers, saved, strict=True):
