@@ -218,6 +218,8 @@ class DistributedTrainer:
             TypeError, ValueError: an argument is invalid, or there is nothing left to train.
             RecipeError: model, data or loss cannot be trained, or the loss is not finite.
             AgreementError: ranks have different arguments, models or data.
+            MissingCallError: a rank did not call `fit`; the message names it. The same holds for the other
+                methods that every rank calls.
             CheckpointError: a checkpoint cannot be read or written.
             PositionError: training would continue with other data than it started with.
         """
@@ -236,6 +238,7 @@ class DistributedTrainer:
             validation_batches=validation_batches,
         )
         self._session.parts()
+        self.strategy.group.call("fit")
         if self._training.position is not None:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         return self._train(settings, with_data(self._recipe, data, validation), began)
