@@ -45,11 +45,16 @@ class HashedFile:
     def flush(self) -> None:
         self._file.flush()
 
+    @property
+    def entry(self) -> FileEntry:
+        """Return size and hash of what was written."""
+        return FileEntry(self._size, self._digest.hexdigest())
+
     def sync(self) -> FileEntry:
-        """Return size and hash of what was written, once it is on disk."""
+        """Return `entry` once the file is on disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return FileEntry(self._size, self._digest.hexdigest())
+        return self.entry
 
 
 def write_hashed(path: Path, content: bytes) -> FileEntry:

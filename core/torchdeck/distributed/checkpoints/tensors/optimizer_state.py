@@ -99,13 +99,11 @@ def check_same_optimizers(
 def empty_tensors(
     model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], saved: Sequence[Mapping[str, Any]]
 ) -> dict[str, torch.Tensor]:
-    """Return memory to load the states into, with this run's parameter layout: existing state if it fits."""
+    """Return memory to load the states into, with this run's parameter layout."""
     params = {name: param for param, name in _parameter_names(model).items()}
     return {
-        state_key(index, name, key): _place(
-            params[name], spec, optimizer.state.get(params[name], {}).get(key)
-        )
-        for index, (optimizer, item) in enumerate(zip(optimizers, saved, strict=True))
+        state_key(index, name, key): _empty(params[name], spec)
+        for index, (_, item) in enumerate(zip(optimizers, saved, strict=True))
         for name, state in item["state"].items()
         for key, spec in state.items()
         if "shape" in spec
@@ -206,26 +204,12 @@ def restored_group(
     return {**{key: value for key, value in stored["options"].items() if key not in current}, **group}
 
 
-def _place(param: torch.Tensor, spec: Mapping[str, Any], current: Any) -> torch.Tensor:
-    like = param.detach() if spec["like_parameter"] else torch.empty(0)
+def _empty(param: torch.Tensor, spec: Mapping[str, Any]) -> torch.Tensor:
+    # not zeros: touching fresh memory takes as long as reading into it, and reading is done in threads
     dtype = getattr(torch, spec["dtype"])
-    if _fits(current, like, torch.Size(spec["shape"]), dtype):
-        fitting: torch.Tensor = current
-        return fitting
-    # not zeroed: a write to memory that is then read into costs as much as the reading
     if spec["like_parameter"]:
-        return torch.empty_like(like, dtype=dtype)
+        return torch.empty_like(param.detach(), dtype=dtype)
     return torch.empty(spec["shape"], dtype=dtype)
-
-
-def _fits(current: Any, like: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
-    """Return whether a state can be overwritten by one of `shape` and `dtype` with the layout of `like`."""
-    if not isinstance(current, torch.Tensor) or (current.shape, current.dtype) != (shape, dtype):
-        return False
-    if isinstance(current, DTensor) != isinstance(like, DTensor) or current.device != like.device:
-        return False
-    layouts = [(t.device_mesh, t.placements) for t in (current, like) if isinstance(t, DTensor)]
-    return not layouts or layouts[0] == layouts[1]
 
 
 def _flat(groups: Sequence[Sequence[str]]) -> Iterator[str]:
