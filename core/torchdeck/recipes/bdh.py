@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.generation.sampling import GeneratingModel
 from torchdeck.recipes.next_token import build_data, data_options, loss
 from torchdeck.recipes.text_bytes import BYTES
 
@@ -86,7 +87,7 @@ class Layer(nn.Module):
         return normalised(v + normalised(y @ encoder).unsqueeze(1))
 
 
-class DragonHatchling(nn.Module):
+class DragonHatchling(GeneratingModel):
     """Tokens (batch, time) int64 → logits (batch, time, vocabulary); the context may be of any length.
 
     Args:
