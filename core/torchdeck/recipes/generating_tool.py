@@ -16,6 +16,11 @@ from typing import Any
 
 from torchdeck.distributed.answering_process import Say, answer_one_request
 
+_LARGE = 20_000_000
+"""Parameters from which several threads are worth it: next to a training they wait for each other most of the
+time.
+"""
+
 
 def main() -> int:
     """Answer one request; return the process's exit code."""
@@ -23,6 +28,8 @@ def main() -> int:
 
 
 def _answer(asked: Mapping[str, Any], say: Say) -> dict[str, Any]:
+    import torch
+
     from torchdeck.distributed.trainer.initial_weights import InitialWeights, fill_model
     from torchdeck.recipes.generation.request import TextRequest
     from torchdeck.recipes.generation.sampling import GeneratingModel
@@ -38,6 +45,8 @@ def _answer(asked: Mapping[str, Any], say: Say) -> dict[str, Any]:
         ema=request.ema,
         progress=lambda *said: say({"progress": said}),
     )
+    if sum(parameter.numel() for parameter in model.parameters()) < _LARGE:
+        torch.set_num_threads(1)
     say({"progress": ["writing", 0, 0]})
     started, window = time.monotonic(), options.get("context")
     prompt = request.prompt.encode("utf-8", "surrogateescape")
