@@ -71,7 +71,7 @@ def check_same_optimizers(
     if kinds and not saved_kinds:
         raise CheckpointError(
             "it holds weights and no optimizer, as one made of others' weights does: training can begin with "
-            "them (model.init_from of the recipe byte-finetune, or a recipe's own load), not resume from them"
+            "them (model.init_from, or a recipe's own load), not resume from them"
         )
     if kinds != saved_kinds:
         raise CheckpointError(
