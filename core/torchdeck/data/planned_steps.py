@@ -104,6 +104,10 @@ class PlannedSteps(StepOrder):
     def size(self) -> int:
         return self._plan.size
 
+    @property
+    def sample_names(self) -> tuple[str, ...] | None:
+        return self._plan.names
+
     def epoch_samples(self, epoch: int) -> int:
         return len(self._plan.epoch_columns(epoch).sample_ids)
 

@@ -92,6 +92,9 @@ class AugmentedDataset(Dataset[Any]):
         augment: Augment = augment_image,
     ) -> None:
         self._data = data
+        names = getattr(data, "sample_names", None)
+        if names is not None:
+            self.sample_names = names
         self._augment = augment
         self._config, self._base_seed = config, base_seed
         self._mode, self._rank, self._world_size = mode, rank, world_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -36,7 +36,7 @@ _REQUIRED = {
     "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens), or "
     "(mean loss, number of tokens, {name: mean} of further metrics)",
 }
-_OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options", "fingerprint")
+_OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options", "fingerprint", "init_names")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Recipe:
     """
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
     """Options of build_data → a text that differs if the training data does; stored in checkpoints."""
+
+    init_names: Callable[[Sequence[str]], Mapping[str, str]] | None = None
+    """Names of the tensors in `model.init_from` → a map like `model.init_names`, for sources whose names
+    differ and are known; empty for others.
+    """
 
     def options_of_data(self, model: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options for `build_data`."""

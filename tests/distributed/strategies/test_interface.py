@@ -17,10 +17,10 @@ from torchdeck.distributed.strategies.base import (
     STRATEGIES,
     DistributedStrategy,
     make_strategy,
-    on_device,
     register_strategy,
 )
 from torchdeck.distributed.strategies.ddp import SingleStrategy
+from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.fsdp import HsdpStrategy
 from torchdeck.environment import DistributedConfig, Place
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
-from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.contract.arguments.errors import ArgumentError, shown
 from torchdeck.data.spellings import MICROBATCH, TRAINER, MicrobatchSpelling
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
@@ -125,13 +125,9 @@ class DistributedTrainer:
         profile_steps: tuple[int, int] | None = None,
         **training: Unpack[TrainerOptions],
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise ArgumentError(f"model is {type(model).__name__}", fix="give a torch.nn.Module")
         for callback in callbacks:
             if not isinstance(callback, Callback):
-                raise ArgumentError(
-                    f"a callback is {type(callback).__name__}", fix="make it a subclass of Callback"
-                )
+                raise ArgumentError(f"a callback is {shown(callback)}", fix="make it a subclass of Callback")
         own = own_optimizer(optimizer, model, lr)
         context = RunContext.from_env()
         self.strategy = chosen_strategy(strategy, precision, environment, by_blocks=blocks is not None)
@@ -224,14 +220,12 @@ class DistributedTrainer:
             TypeError, ValueError: an argument is invalid, or there is nothing left to train.
             RecipeError: model, data or loss cannot be trained, or the loss is not finite.
             AgreementError: ranks have different arguments, models or data.
+            MissingCallError: a rank did not call `fit`, or another method that all must call.
             CheckpointError: a checkpoint cannot be read or written.
             PositionError: training would continue with other data than it started with.
         """
         began = time.monotonic()
-        seed = self._settings.training.seed
-        data, validation = datasets.training_and_validation(
-            x, y, validation_data, validation_split, seed=seed, in_rows=self._rows
-        )
+        data, validation = self._data(x, y, validation_data, validation_split)
         settings = fitted(
             self._settings,
             epochs=epochs,
@@ -242,9 +236,16 @@ class DistributedTrainer:
             validation_batches=validation_batches,
         )
         self._session.parts()
+        self.strategy.group.call("fit")
         if self._training.position is not None:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         return self._train(settings, with_data(self._recipe, data, validation), began)
+
+    def _data(self, x: Any, y: Any, validation_data: Any, validation_split: float | None) -> tuple[Any, Any]:
+        seed = self._settings.training.seed
+        return datasets.training_and_validation(
+            x, y, validation_data, validation_split, seed=seed, in_rows=self._rows
+        )
 
     @arguments(also=MICROBATCH)
     def evaluate(

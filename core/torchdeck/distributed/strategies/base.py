@@ -4,8 +4,6 @@ strategy it has.
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
@@ -27,8 +24,12 @@ from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
+from torchdeck.distributed.strategies.devices import on_device
+from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
 from torchdeck.distributed.strategies.membership import Membership
+from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
@@ -99,12 +100,28 @@ class DistributedStrategy(Membership, ABC):
         if precision not in DTYPES:
             raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
-        settings = (
-            config
-            if isinstance(config, DistributedSettings)
-            else settings_of(strategy_table(config, STRATEGIES), rank)
-        )
+        settings = config
+        if not isinstance(settings, DistributedSettings):
+            settings = settings_of(strategy_table(settings, STRATEGIES), rank)
         return make_strategy(settings, Precision(precision), rank)
+
+    def setup(self) -> None:
+        """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
+
+        Raises:
+            RendezvousError: a rank did not arrive within the timeout, or has another WORLD_SIZE; the message
+                names it.
+            AgreementError: ranks have different strategies, options or precisions.
+            MissingCallError: a rank of an existing group does not set up a strategy.
+            RecipeError: there is no GPU for this rank, or the existing group is a different one.
+        """
+        if self._group is None:
+            self._group = self._join()
+            try:
+                check_same_strategy(self._group, self.name, self.settings, self.precision)
+            except RecipeError:
+                self.close()
+                raise
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
@@ -160,6 +177,8 @@ class DistributedStrategy(Membership, ABC):
 
     @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
+        if self._group is not None:
+            self._group.step_begins()
         loss.backward()  # type: ignore[no-untyped-call]
 
     def sync_gradients(self, model: nn.Module) -> None:
@@ -240,6 +259,8 @@ class DistributedStrategy(Membership, ABC):
     @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> None:
         optimizer.step()
+        if self._group is not None:
+            self._group.step_ends()
 
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
@@ -255,6 +276,7 @@ class DistributedStrategy(Membership, ABC):
         step: int,
         extra: Mapping[str, Any] | None = None,
         keep_last: int = 3,
+        timeout: float | None = None,
     ) -> Path:
         """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
         it.
@@ -266,23 +288,38 @@ class DistributedStrategy(Membership, ABC):
             step: number of optimizer steps done.
             extra: any other JSON values to save.
             keep_last: number of newest checkpoints to keep.
+            timeout: seconds that a rank waits for the others to call this too, and in each phase. Default:
+                the strategy's timeout for the call, 1800 for a phase.
 
         Returns:
             The checkpoint, complete and on disk.
 
         Raises:
-            CheckpointError: on every rank; earlier checkpoints are unchanged.
+            CheckpointError: on every rank: it could not be saved, or a rank did not call this; the message
+                names it. Earlier checkpoints are unchanged.
         """
         from torchdeck.distributed.checkpoints.manager import save_training
 
         whole_number("step", step, 0)
         return save_training(
-            self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
+            self,
+            Path(folder),
+            model,
+            optimizer,
+            step=step,
+            extra=extra or {},
+            keep_last=keep_last,
+            timeout=timeout,
         )
 
     @arguments()
     def load(
-        self, folder: str | Path, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer]
+        self,
+        folder: str | Path,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer],
+        *,
+        timeout: float | None = None,
     ) -> LoadedState:
         """Continue from a checkpoint of any strategy and world size; all ranks call it.
 
@@ -290,56 +327,15 @@ class DistributedStrategy(Membership, ABC):
             folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
             model: model to load into, as it was given to `wrap_model`.
             optimizer: optimizer to load into, made as for saving.
+            timeout: as in `save`.
 
         Raises:
-            CheckpointError: on every rank: there is none, it is damaged, or it is of another model or
-                optimizer.
+            CheckpointError: on every rank: there is none, it is damaged, it is of another model or
+                optimizer, or a rank did not call this.
         """
         from torchdeck.distributed.checkpoints.manager import load_training
 
-        return load_training(self, Path(folder), model, optimizer)
-
-
-# Gradient norm computed in parts, and clipping.
-
-_NORM_FLOOR = 1e-6
-
-
-def square_of_norm(gradients: list[Tensor]) -> float:
-    """Return the squared norm of `gradients` taken as one vector."""
-    if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
-        # same result as get_total_norm, without its sorting by device and dtype
-        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
-        return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
-    return float(get_total_norm(gradients)) ** 2
-
-
-def factor_within(norm: float, limit: float) -> float:
-    """Return the factor that clips a gradient of `norm` to `limit`, as torch's clip_grad_norm_ does."""
-    return min(1.0, limit / (norm + _NORM_FLOOR))
-
-
-def on_device(batch: Any, device: torch.device) -> Any:
-    """Return `batch` with its tensors on `device`, in mappings, tuples, lists and dataclasses to any depth.
-
-    Containers are rebuilt, mappings as dicts; the batch itself is unchanged. Other values (strings, numbers,
-    objects) are passed through.
-    """
-    if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
-        return {key: on_device(value, device) for key, value in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        values = [on_device(value, device) for value in batch]
-        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        moved = copy.copy(batch)
-        for field in dataclasses.fields(batch):
-            # bypasses a frozen dataclass's __setattr__, and works whether or not the field is an argument of
-            # __init__
-            object.__setattr__(moved, field.name, on_device(getattr(batch, field.name), device))
-        return moved
-    return batch
+        return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
 # Registry of strategies by name.
