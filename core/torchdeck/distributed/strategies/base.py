@@ -25,10 +25,10 @@ from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.strategies.collectives import Collectives
 from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
-from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import DistributedConfig, Place
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 
-class DistributedStrategy(Membership, ABC):
+class DistributedStrategy(Collectives, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
