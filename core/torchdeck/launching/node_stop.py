@@ -13,6 +13,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request, write_request
 
@@ -90,22 +91,18 @@ class _Wait:
 
     def look(self) -> str:
         """Query once; return what is waited for now, if that is new."""
-        from torchdeck.config.problems import ConfigError
-        from torchdeck.nodes.probe.probe_session import ProbeError
-        from torchdeck.nodes.ssh.errors import SshError, TargetError
-
         try:
             self._ask()
             said = "" if not self.stop.why else f"node {self.stop.node}: waiting for the run to end there"
-        except (ConfigError, TargetError) as error:  # it is not in the node inventory
-            self.stop.why, self.stop.unreached = str(error), True
-            said = ""
-        except (ProbeError, SshError, OSError) as error:
+        except (Refusal, OSError) as error:
             self.stop.why = str(error) or type(error).__name__
-            self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
-            said = (
-                f"node {self.stop.node} could not be reached within {UNREACHED_LIMIT:.0f} s: {self.stop.why}"
-            )
+            if isinstance(error, Refusal) and error.is_usage:  # such as: it is not in the node inventory
+                self.stop.unreached = True
+                said = ""
+            else:
+                self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
+                limit = f"{UNREACHED_LIMIT:.0f} s"
+                said = f"node {self.stop.node} could not be reached within {limit}: {self.stop.why}"
         news = said if said != self._said else ""
         self._said = said
         return news

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import on_each
 from torchdeck.runs.folders.node_parts import remote_nodes
 
@@ -151,8 +152,5 @@ def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
 
 
 def _try(reach: Connector, name: str) -> None:
-    from torchdeck.config.problems import ConfigError
-    from torchdeck.nodes.ssh.errors import SshError, TargetError
-
-    with contextlib.suppress(ConfigError, SshError, TargetError):
+    with contextlib.suppress(Refusal):
         reach.connect(name, LIMIT).close()

@@ -21,8 +21,9 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
-from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity, make_private
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError, Handovers
 from torchdeck.launching.control.gang_token import GangToken
@@ -33,7 +34,7 @@ from torchdeck.launching.control.run_secrets import Entrusted, keep_memory_priva
 from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
 from torchdeck.launching.requests import STOP_NOW, asked_arguments, read_requests, write_request
 from torchdeck.launching.run_files import RunFiles
-from torchdeck.launching.runtime_bundle import BundleError, ship
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory
 
@@ -220,7 +221,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: S
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
-    except (PlanFormatError, NewerFormatError, BundleError, OSError) as error:
+    except (Refusal, OSError) as error:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None:
         return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)

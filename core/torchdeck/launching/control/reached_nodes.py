@@ -205,10 +205,8 @@ def _links(
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     if not remote:
         return {}
-    from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
-    from torchdeck.nodes.ssh.errors import TargetError
 
     credentials = Credentials()
     with contextlib.suppress(ValueError):
@@ -216,7 +214,7 @@ def _links(
     reach = Connector(layout.home.root, NoAsker(), credentials)
     try:
         return {node.name: _link(layout, plan, node.name, shipped, reach, streams) for node in remote}
-    except (ConfigError, TargetError) as error:
+    except Refusal as error:
         raise NodesNotKnownError(str(error)) from error
 
 

@@ -13,7 +13,7 @@ from torchdeck.nodes.background import in_background
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.opening import LIMIT, Connect, open_probe_session
 from torchdeck.nodes.probe.probe_session import ProbeSession
-from torchdeck.nodes.ssh.errors import HostKeyUnknownError, NeedsLoginError, SshError
+from torchdeck.nodes.ssh.errors import SshError
 
 AT_ONCE = 64
 
@@ -108,8 +108,10 @@ def _unless_asking(coming: Future[_Kept]) -> _Kept | None:
     """Return the session being opened; None if the user must be prompted first."""
     try:
         return coming.result()
-    except (NeedsLoginError, HostKeyUnknownError):
-        return None
+    except SshError as error:
+        if error.asking_helps:
+            return None
+        raise
 
 
 def _close_unasked(coming: Future[_Kept]) -> None:

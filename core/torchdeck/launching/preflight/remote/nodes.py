@@ -15,6 +15,7 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo, 
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import slot
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
@@ -35,7 +36,6 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.connections import Connected, connect_all
 from torchdeck.nodes.probe.facts import NodeFacts, Python, Said, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
-from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.code_paths import IGNORE_FILE, left_out_why
 from torchdeck.quantities import size
@@ -238,7 +238,7 @@ def _connections(config: RunConfig, plan: LaunchPlan, talks: ProbeSessions) -> l
     try:
         ways = connect_all(talks.with_node, addresses, port=port if isinstance(port, int) else None)
         return list(check_connections(ways, addresses))
-    except (SshError, ProbeError) as error:
+    except Refusal as error:
         return [_blamed("connections", error, plan)]
 
 

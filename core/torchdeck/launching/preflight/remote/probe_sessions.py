@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import on_each
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.opening import probe_session_here
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
-from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.nodes.probe.probe_session import ProbeSession
 
 AT_ONCE = 64
 
@@ -44,7 +44,7 @@ def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: floa
         found = way(node)
         try:
             return found, found.__enter__()
-        except (SshError, ProbeError) as error:
+        except Refusal as error:
             return str(error)
 
     with ExitStack() as stack:
