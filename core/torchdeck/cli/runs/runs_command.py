@@ -117,14 +117,14 @@ def attach(args: argparse.Namespace) -> int:
     """Watch the run; start a controller if it has none or not all nodes are followed. Return the run's exit
     code.
     """
-    from torchdeck.use_cases import attach as verb
+    from torchdeck.use_cases.attach import attach as attach_run
 
     if args.node is not None:
         return _attach_elsewhere(args)
     layout = find_run(args.id, active=True)
     with FrontEndSignals(attached=True) as signals:
         try:
-            controller = verb.attach(layout, TerminalUi())
+            controller = attach_run(layout, TerminalUi())
         except Refusal as error:
             return report(error, as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
@@ -154,13 +154,13 @@ def _attach_elsewhere(args: argparse.Namespace) -> int:
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
     """Request a stop; 0 once the run has stopped, and 3 if nothing was stopped."""
-    from torchdeck.use_cases import stop as verb
     from torchdeck.use_cases.stop import StopRequest
+    from torchdeck.use_cases.stop import stop as stop_run
 
     request = StopRequest(find_run(args.id, active=True), ORIGIN, now=args.now, wait=not args.no_wait)
     _say_what_is_lost(request.layout, now=args.now)
     try:
-        stopped = verb.stop(request, TerminalUi())
+        stopped = stop_run(request, TerminalUi())
     except Refusal as error:
         return refuse([str(part) for part in error.parts()], as_json=args.json)
     return _say_stopped(request.layout, stopped, as_json=args.json)
@@ -216,7 +216,7 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
 @says_what_is_wrong
 def resume(args: argparse.Namespace) -> int:
     """Continue a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.use_cases import resume as verb
+    from torchdeck.use_cases.resume import resume as resume_run
 
     layout = find_run(args.id)
     before = max(layout.attempt_numbers(), default=0)
@@ -226,7 +226,7 @@ def resume(args: argparse.Namespace) -> int:
         return _resume_elsewhere(layout, args)
     with FrontEndSignals() as signals:
         try:
-            controller = verb.resume(layout, ORIGIN, TerminalUi(), args.script_args)
+            controller = resume_run(layout, ORIGIN, TerminalUi(), args.script_args)
         except Refusal as error:
             return report(error, as_json=args.json)
         if args.detach:
