@@ -83,7 +83,7 @@ class Execution:
             return self._among_nodes(command)
         elif isinstance(command, (commands.EndAttempt, commands.CloseAttempt)):
             return self._end_attempt(command)
-        elif isinstance(command, (commands.Finish, commands.Depart)):
+        elif isinstance(command, (commands.Finish, commands.Leave)):
             self._finish(command)
         else:
             self._announce(command)
@@ -234,10 +234,10 @@ class Execution:
                 left=_shortened(written.left),
             )
 
-    def _finish(self, command: commands.Finish | commands.Depart) -> None:
+    def _finish(self, command: commands.Finish | commands.Leave) -> None:
         self.finished = True
         self._journal_results()
-        if isinstance(command, commands.Depart):
+        if isinstance(command, commands.Leave):
             told = {"may_return": True} if command.may_return else {}
             self._journal.append("node_finished", why=command.why, attempt=self._role.number, **told)
             return

@@ -186,7 +186,7 @@ class Found(NamedTuple):
     """(node, run) noted for deletion that no longer exist, or that another name of the host reports."""
 
 
-class _Said(NamedTuple):
+class _Folders(NamedTuple):
     """One node's report on its folder of runs."""
 
     place: str
@@ -194,19 +194,21 @@ class _Said(NamedTuple):
     others: frozenset[str]
 
 
-def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
+def find_leftovers(names: Sequence[str], connector: Connector) -> Found:
     """Return data on nodes of runs that are not in this home, each folder once under any number of names.
 
     Runs that were started on a node itself are excluded.
 
     Args:
         names: names of nodes.
-        reach: connector for the nodes.
+        connector: connector for the nodes.
     """
-    known = _known(reach.home)
-    asked = dict(zip(names, on_each(names, lambda name: _ask(name, known, reach), "folders"), strict=True))
-    noted = left_on_nodes(reach.home)
-    said = {name: answer for name, answer in asked.items() if isinstance(answer, _Said)}
+    known = _known(connector.home)
+    asked = dict(
+        zip(names, on_each(names, lambda name: _ask(name, known, connector), "folders"), strict=True)
+    )
+    noted = left_on_nodes(connector.home)
+    said = {name: answer for name, answer in asked.items() if isinstance(answer, _Folders)}
     problems = [answer for answer in asked.values() if isinstance(answer, str)]
     folders: dict[tuple[str, str], Leftover] = {}
     for name, (place, sizes, _) in said.items():
@@ -230,13 +232,15 @@ def _known(home: Path) -> set[str]:
     return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
+def _ask(name: str, known: Collection[str], connector: Connector) -> _Folders | str:
     try:
-        with reach.open_probe_session(name, REACH_LIMIT) as talk:
-            home = reach.node_inventory().nodes[name].home
-            said = talk.ask(ProbeRequest.RUN_FOLDERS, LEFTOVERS_LIMIT, known=sorted(known), home=home)
+        with connector.open_probe_session(name, REACH_LIMIT) as probe_session:
+            home = connector.node_inventory().nodes[name].home
+            said = probe_session.ask(
+                ProbeRequest.RUN_FOLDERS, LEFTOVERS_LIMIT, known=sorted(known), home=home
+            )
         sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
-        return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))
+        return _Folders(str(said["place"]), sizes, frozenset(map(str, said["others"])))
     except Refusal as error:
         return str(error)
     except (LookupError, TypeError, ValueError):

@@ -136,7 +136,7 @@ LIMIT = 30.0
 AT_ONCE = 16
 
 
-def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
+def gather_logins(layout: RunLayout, connector: Connector) -> Mapping[str, Any]:
     """Connect to each node of the run once, so that all prompts appear now.
 
     Unreachable nodes are ignored here: the run's links report them.
@@ -147,10 +147,10 @@ def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
     names = remote_nodes(layout)
     if not names:
         return {}
-    on_each(names, lambda name: _try(reach, name), "logins", AT_ONCE)
-    return reach.credentials.to_json()
+    on_each(names, lambda name: _try(connector, name), "logins", AT_ONCE)
+    return connector.credentials.to_json()
 
 
-def _try(reach: Connector, name: str) -> None:
+def _try(connector: Connector, name: str) -> None:
     with contextlib.suppress(Refusal):
-        reach.connect(name, LIMIT).close()
+        connector.connect(name, LIMIT).close()

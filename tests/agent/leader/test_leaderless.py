@@ -28,7 +28,7 @@ def test_ranks_go_on_and_torchrun_waits_for_nobody_after_them() -> None:
     ended = node.handle(events.NodeClean("b", 2, 0, 0, None), 1001.0)
     assert ended == [commands.CloseAttempt(2, Outcome.SUCCEEDED), commands.ReleaseLeases("b")]
     assert node.tick(1001.0 + GRACE - 0.1) == []
-    assert node.tick(1001.0 + GRACE) == [commands.Depart(WHY, may_return=True)]
+    assert node.tick(1001.0 + GRACE) == [commands.Leave(WHY, may_return=True)]
 
 
 def test_ranks_are_ended_where_they_are_not_to_go_on() -> None:
@@ -54,7 +54,7 @@ def test_a_node_that_is_to_go_ends_its_ranks_first_and_waits_for_nobody() -> Non
     node.handle(events.TorchrunExited("b", 2, 143, completed=False), 101.0)
     assert commands.ReleaseLeases("b") in node.handle(events.NodeClean("b", 2, 0, 0, None), 102.0)
     assert node.ends_something
-    assert node.tick(102.0) == [commands.Depart("the run continues without this node")]
+    assert node.tick(102.0) == [commands.Leave("the run continues without this node")]
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -68,7 +68,7 @@ def test_a_stop_ends_the_waiting_for_the_lead(*, running: bool) -> None:
         node.handle(events.NodeClean("b", 2, 0, 0, None), 102.0)
     else:
         node.handle(events.StopRequested(StopKind.NOW, StopCause.REPLACED), 102.0)
-    assert node.tick(102.0) == [commands.Depart(WHY)]
+    assert node.tick(102.0) == [commands.Leave(WHY)]
 
 
 @pytest.mark.parametrize(("restarts", "graces"), [(0, 1), (2, 1 + NEVER_RAN_RETRIES)])
@@ -79,4 +79,4 @@ def test_it_waits_for_its_lead_as_long_as_that_would_wait_for_it(restarts: int, 
     node = Leaderless("b", Policy(node_grace=GRACE, max_restarts=restarts), 2, 100.0, running=False)
     node.begin(100.0)
     assert node.tick(100.0 + graces * GRACE - 0.1) == []
-    assert node.tick(100.0 + graces * GRACE) == [commands.Depart(WHY, may_return=True)]
+    assert node.tick(100.0 + graces * GRACE) == [commands.Leave(WHY, may_return=True)]

@@ -141,7 +141,7 @@ def test_an_agent_gives_heartbeats_while_results_are_copied(
     hands = made(
         layout, plan(code=code_of(work, tmp_path / "home")), LOCALHOST, Journal(), None, Leader(), None, beat
     )
-    hands.carry_out(commands.Depart("over", False))
+    hands.carry_out(commands.Leave("over", False))
     assert (beats[:3], events, hands.finished) == ([[], [], []], ["results", "node_finished"], True)
 
 

@@ -72,11 +72,11 @@ def test_a_node_whose_python_hangs_is_given_up_in_time(
     python.chmod(0o755)
     given: dict[str, Any] = {**made.entry(1), "python": str(python)}
     entry = NodeEntry.model_validate(given)
-    reach = Connector(torchdeck_home)
+    connector = Connector(torchdeck_home)
     took: list[float] = []
 
     def connect(name: str, limit: float) -> Connection:
-        connection = reach.connect(name, limit)
+        connection = connector.connect(name, limit)
         assert 0.0 < connection.seconds < limit
         took.append(connection.seconds)
         connection.seconds = Short.limit - 1.0

@@ -33,7 +33,7 @@ _ANY_TIME = (
     commands.ReleaseLeases,
     commands.RetakeLeases,
     commands.Gather,
-    commands.Depart,
+    commands.Leave,
 )
 LEADER_NAME = "lead"
 
@@ -261,7 +261,7 @@ class Follower:
         command = command_from_json(entry.message)
         if getattr(command, "node", self._name) != self._name:
             raise MessageError("an order for another node")
-        if isinstance(command, commands.Depart) and self._running:
+        if isinstance(command, commands.Leave) and self._running:
             return self._leave(command.why, now)
         if isinstance(command, commands.Gather):
             if command.attempt < self.number:

@@ -112,7 +112,7 @@ class Leader:
         """The run is over: tell the followers that are there, then hang up."""
         if self._end:
             for node in self._others:
-                self._order(node, commands.Depart(self._end))
+                self._order(node, commands.Leave(self._end))
         limit = time.monotonic() + FAREWELL_LIMIT
         # one that is just connecting, or was cut off a moment ago, is waited for as well
         there = self._silence.watched - self._silence.lost
@@ -284,7 +284,7 @@ class Leader:
         for node in gone:
             self._silence.forget(node)
             here += self._to(
-                node, commands.Depart("the run continues without this node"), commands.ReleaseLeases(node)
+                node, commands.Leave("the run continues without this node"), commands.ReleaseLeases(node)
             )
         self._silence.again(now)
         return here + self._route(self._prepare_phase.orders, now)

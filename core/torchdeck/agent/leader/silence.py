@@ -166,7 +166,7 @@ class Leaderless:
         """Return the commands that are due by time alone."""
         if self._depart_at is not None:
             may_return = not self._leaves and not self._asked
-            return [commands.Depart(self._why, may_return)] if now >= self._depart_at else []
+            return [commands.Leave(self._why, may_return)] if now >= self._depart_at else []
         return self._translated(self._gang.handle(events.Tick(), now), now)
 
     def _translated(self, orders: list[commands.Command], now: float) -> list[commands.Command]:

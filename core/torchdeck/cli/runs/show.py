@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from torchdeck.cli.output import json_text
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
@@ -55,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Print all details of a run."""
     layout = find_run(args.id)

@@ -17,9 +17,9 @@ from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
 
 
-def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
+def dial_of(connector: Connector, name: str, entry: NodeEntry) -> SshDial:
     """Return a dial to a node with the inventory entry `entry`. Raises ConfigError, TargetError."""
-    return SshDial(reach.target(name), reach.credentials, reach.asker, entry)
+    return SshDial(connector.target(name), connector.credentials, connector.asker, entry)
 
 
 LEAST_SHELL_START = 10.0
@@ -52,7 +52,7 @@ class SshStream:
         return self._process.exit_code
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         """The end of the process's standard error."""
         return self._process.stderr.decode("utf-8", "replace").strip()
 

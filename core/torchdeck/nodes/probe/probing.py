@@ -91,7 +91,7 @@ def probe_nodes(
         entries: nodes by name.
         connect: opens a connection to a node; called in a thread for each.
         question: the request.
-        talking: replaces `talk`.
+        talking: replaces `open_probe_session`.
     """
     asked = question or Question()
     calls = [partial(probe_node, name, entry, connect, asked, talking) for name, entry in entries.items()]

@@ -19,7 +19,7 @@ AT_ONCE = 64
 
 
 class SessionPool:
-    """Replaces `talk`: closes nothing before `close`. Any thread may use it."""
+    """Replaces `open_probe_session`: closes nothing before `close`. Any thread may use it."""
 
     def __init__(self) -> None:
         self._free: dict[str, list[_Kept]] = {}
@@ -29,7 +29,7 @@ class SessionPool:
 
     @contextmanager
     def __call__(self, name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[ProbeSession]:
-        """Open a session like `talk`; if the block does not break it, it stays open for the next caller."""
+        """Open a session; it stays open for the next caller unless an error ends the block."""
         found = self._taken(name, entry) or _begun(name, entry, connect, limit)
         try:
             yield found.probe_session

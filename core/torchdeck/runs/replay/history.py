@@ -349,7 +349,7 @@ class RunHistory:
         self._attempts.ended(event)
 
     def _of_a_node(self, event: Event) -> None:
-        self.nodes.said(event)
+        self.nodes.reported(event)
 
     def _finished(self, node: str, event: Event) -> None:
         if typed.text(event.fields, "state") not in FINAL:

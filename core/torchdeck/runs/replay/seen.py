@@ -101,7 +101,7 @@ class NodesSeen:
         self.silent = {node: said for node, said in self.silent.items() if node in nodes}
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
-    def said(self, event: Event) -> None:
+    def reported(self, event: Event) -> None:
         """Record the leader's report on a node, or a controller's on the token or on a deserted node."""
         if event.name in ("token_asked", "token_settled"):
             self._asked = event if event.name == "token_asked" else None
