@@ -46,7 +46,10 @@ def test_a_request_is_read() -> None:
         (batches({"samples": [-1], "max_len": 1}), r"batches\[0\].samples must be whole numbers from 0"),
         (batches({"samples": [], "max_len": 1}), "one at least"),
         (batches({"samples": "12", "max_len": 1}), r"batches\[0\].samples is '12': expected a list"),
-        (batches({"samples": [1.0], "max_len": 1}), r"batches\[0\].samples\[0\] is 1.0: expected a whole number"),
+        (
+            batches({"samples": [1.0], "max_len": 1}),
+            r"batches\[0\].samples\[0\] is 1.0: expected a whole number",
+        ),
         ({"fsdp": {"wrap": "all"}}, "request.fsdp.wrap is 'all'"),
         ({"odd": 1}, "unknown fields odd"),
     ],

@@ -12,8 +12,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
+from torchdeck.data.checked import whole_number
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.peers import Peers, truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
@@ -86,7 +88,7 @@ class CheckpointManager:
         replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"every is {every}: expected a number of steps from 1, or None")
+            raise ArgumentError(f"every is {every}", fix="expected a number of steps from 1, or None")
         self.directory = Path(directory)
         self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
         self._every = every
@@ -161,6 +163,7 @@ class CheckpointManager:
             CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
                 rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
+        whole_number("step", step, 0)
         self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
@@ -269,7 +272,9 @@ def load_training(
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:
-        raise CheckpointError(f"there is no checkpoint in {folder}")
+        raise CheckpointError(
+            f"there is no checkpoint in {folder}", fix="check the folder, or save one first"
+        )
     return loaded
 
 

@@ -13,28 +13,33 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
-from torchdeck.contract.arguments.errors import nearest
-from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.contract.arguments.errors import ArgumentError, nearest, shown
+from torchdeck.data.checked import whole_number
+from torchdeck.data.spellings import MAX_NORM, MaxNormSpelling
+from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.strategies.collectives import Collectives
+from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
-from torchdeck.distributed.strategies.membership import Membership
+from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
 from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from torchdeck.distributed.checkpoints.snapshot import LoadedState
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 
-class DistributedStrategy(Membership, ABC):
+class DistributedStrategy(Collectives, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
@@ -71,7 +76,7 @@ class DistributedStrategy(Membership, ABC):
     @arguments()
     def from_config(
         cls,
-        config: DistributedSettings | Mapping[str, Any],
+        config: str | Mapping[str, Any] | HasStrategy,
         *,
         precision: str = "fp32",
         environment: DistributedConfig | None = None,
@@ -79,21 +84,25 @@ class DistributedStrategy(Membership, ABC):
         """Make the strategy that `config` names; it is not set up yet.
 
         Args:
-            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and
-                tables `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
-                environment.
+            config: name of a strategy; a mapping like the [distributed] table of a run.toml: `strategy`,
+                and tables `ddp`, `fsdp`, ... with options; or a dataclass or other object with these as
+                attributes, whose further attributes are ignored. `backend` and `timeout` in seconds override
+                the environment.
             precision: `fp32`, `bf16` or `fp16`.
             environment: this rank, and where the ranks meet. Default: the existing process group, else the
                 launcher's variables.
 
         Raises:
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
+            ArgumentError: `config` names no strategy.
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
             raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
-        settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
+        settings = config
+        if not isinstance(settings, DistributedSettings):
+            settings = settings_of(strategy_table(settings, STRATEGIES), rank)
         return make_strategy(settings, Precision(precision), rank)
 
     def setup(self) -> None:
@@ -141,7 +150,7 @@ class DistributedStrategy(Membership, ABC):
         """
         raise NotImplementedError
 
-    @arguments(own_checks=True)
+    @arguments()
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
@@ -178,9 +187,15 @@ class DistributedStrategy(Membership, ABC):
         Gradients that were reduced already do not change (except for rounding).
         """
 
-    @arguments(own_checks=True)
+    @arguments(also=MAX_NORM, own_checks=True)
     def clip_grad_norm(
-        self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
+        self,
+        model: nn.Module,
+        max_norm: float | None = None,
+        *,
+        scale: float = 1.0,
+        measure: bool = True,
+        **_: Unpack[MaxNormSpelling],
     ) -> float | None:
         """Multiply all gradients by `scale`, then scale them down so that their norm is at most `max_norm`.
 
@@ -285,6 +300,7 @@ class DistributedStrategy(Membership, ABC):
         """
         from torchdeck.distributed.checkpoints.manager import save_training
 
+        whole_number("step", step, 0)
         return save_training(
             self,
             Path(folder),
@@ -322,25 +338,6 @@ class DistributedStrategy(Membership, ABC):
         return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
-# Gradient norm computed in parts, and clipping.
-
-_NORM_FLOOR = 1e-6
-
-
-def square_of_norm(gradients: list[Tensor]) -> float:
-    """Return the squared norm of `gradients` taken as one vector."""
-    if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
-        # same result as get_total_norm, without its sorting by device and dtype
-        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
-        return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
-    return float(get_total_norm(gradients)) ** 2
-
-
-def factor_within(norm: float, limit: float) -> float:
-    """Return the factor that clips a gradient of `norm` to `limit`, as torch's clip_grad_norm_ does."""
-    return min(1.0, limit / (norm + _NORM_FLOOR))
-
-
 # Registry of strategies by name.
 
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
@@ -358,12 +355,15 @@ def register_strategy(kind: Kind) -> Kind:
     Raises:
         ValueError: it has no name, or another strategy has that name.
     """
+    given: Any = kind
+    if not isinstance(given, type) or not issubclass(given, DistributedStrategy):
+        raise ArgumentError(f"kind is {shown(kind)}", fix="give a subclass of DistributedStrategy")
     name = getattr(kind, "name", "")
     if not isinstance(name, str) or not name:
-        raise ValueError(f'{kind.__name__} has no name: give the class one, such as name = "mine"')
+        raise ArgumentError(f"{kind.__name__} has no name", fix='give the class one, such as name = "mine"')
     if STRATEGIES.setdefault(name, kind) is not kind:
-        raise ValueError(
-            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}: choose another name"
+        raise ArgumentError(
+            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}", fix="choose another name"
         )
     return kind
 
@@ -388,16 +388,3 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
             fix=f"did you mean {near!r}?" if near else "leave them out",
         )
     return kind(settings, precision, place)
-
-
-def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
-    """Return `config` with defaults filled in: backend, timeout, and the ranks of one node as the hsdp
-    group.
-    """
-    usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
-    known: dict[str, Any] = {
-        "backend": usual if rank.backend == "auto" else rank.backend,
-        "timeout": rank.timeout,
-        "hsdp": {"shard": rank.local_world_size},
-    }
-    return read_fields(DistributedSettings, known | dict(config), "config")

@@ -19,6 +19,7 @@ from torch.distributed.fsdp import (
 )
 from torch.distributed.tensor import DTensor
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks, units_of
 from torchdeck.distributed.precision import DTYPES
@@ -32,6 +33,7 @@ class FsdpStrategy(DistributedStrategy):
 
     name = "fsdp"
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
         begin_alike(self.group, model)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checked import read_fields
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
@@ -63,7 +64,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
         super().__init__(settings, precision, place)
         given = settings.options.get(self.name, {})
-        self._options = read_fields(DeepSpeedSettings, given, f"distributed.{self.name}")
+        self._options = read_fields(DeepSpeedSettings, given, f"config.{self.name}")
 
     @classmethod
     def wrote(cls, folder: Path) -> bool:
@@ -82,6 +83,7 @@ class DeepSpeedStrategy(DistributedStrategy):
             )
         return super()._join()
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002
         begin_alike(self.group, model)
         # the engine moves it to the device at construction: partitions are cut in host memory
