@@ -4,7 +4,7 @@ LONG = (
     "tests/trainers/test_preset_programs.py",
     "tests/trainers/test_resumed_curves.py",
     "tests/trainers/test_loops.py",
-    "tests/trainers/inside/test_hugging_face.py",
+    "tests/trainers/test_restarted_curves.py",
     "tests/agent/doctor/test_faults.py",
     "tests/integration/test_explained_hangs.py",
     "tests/trainers/inside/test_torchtitan.py",
