@@ -171,7 +171,7 @@ def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp
 def test_torchtitan_prepares_its_data_and_wants_a_gpu(command: Command, tmp_path: Path) -> None:
     """Its trainer needs CUDA from its first lines on; all before them runs here."""
     assert command.run("init", "--preset", "torchtitan", tmp_path).returncode == 0
-    done = command.run(*words(tmp_path, distributed__devices="cpu"))
+    done = command.run(*words(tmp_path, distributed__devices="cpu", distributed__nproc="1"))
     assert done.returncode == 1
     assert "cuda" in done.stdout.lower()
     failure = read_run(command.the_run()).first_failure

@@ -124,15 +124,15 @@ def test_hugging_face(tmp_path: Path) -> None:
     After the training one rank fails: it is named, with the user's own file and line.
     """
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    args = ("24", "0.6", "1")
-    layout, step = stopped(script, script.config(HF_BY_HAND, *args), 24)
+    args = ("60", "0.6", "1")
+    layout, step = stopped(script, script.config(HF_BY_HAND, *args), 60)
     saved = script.folder / "out" / f"checkpoint-{step}" / "trainer_state.json"
     assert json.loads(saved.read_text())["global_step"] == step
     listed = script.command.json("ckpt", "list", layout.root.name)
     assert [(row["name"], row["step"]) for row in listed] == [(f"checkpoint-{step}", step)]
     before = history(script.folder)
     (script.folder / "fails").touch()
-    resumed(script, layout, step, 24, "Hugging Face Trainer", code=1)
+    resumed(script, layout, step, 60, "Hugging Face Trainer", code=1)
     failure = read_run(layout).first_failure
     assert failure is not None
     assert (failure.rank, failure.message) == (1, "KeyError: 'bad'")
@@ -143,7 +143,7 @@ def test_hugging_face(tmp_path: Path) -> None:
     by_hand(hand, HF_BY_HAND, args, BY_HAND=f"out/checkpoint-{step}")
     rows = history(script.folder)
     assert rows == history(hand)
-    assert rows[-1]["step"] == 24
+    assert rows[-1]["step"] == 60
     both = [*before, *(row for row in rows if row["step"] > step)]
     for name in ("loss", "grad_norm", "learning_rate", "eval_loss", "epoch"):
         logged = [(row["step"], row[name]) for row in both if name in row]
@@ -156,17 +156,17 @@ def test_hugging_face(tmp_path: Path) -> None:
 def test_lightning(tmp_path: Path) -> None:
     """The rows of its logger are equal, and are what is plotted; the other rank has its own."""
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    args = ("30", "0.5")
-    layout, step = stopped(script, script.config(LIGHTNING_BY_HAND, *args), 30)
+    args = ("60", "0.5")
+    layout, step = stopped(script, script.config(LIGHTNING_BY_HAND, *args), 60)
     assert (script.folder / "checkpoints" / f"epoch=0-step={step}.ckpt").is_file()
     before = table(script.folder)
-    resumed(script, layout, step, 30, "Lightning")
+    resumed(script, layout, step, 60, "Lightning")
     hand = tmp_path / "by_hand"
     by_hand(hand, LIGHTNING_BY_HAND, args, STOP_AT=str(step))
     by_hand(hand, LIGHTNING_BY_HAND, args, BY_HAND="by_hand.ckpt")
     rows = table(script.folder)
     assert rows == table(hand)
-    assert int(rows[-1]["step"]) == 29
+    assert int(rows[-1]["step"]) == 59
     for name in ("train_loss", "val_loss", "epoch"):
         logged = [(int(row["step"]), float(row[name])) for row in (*before, *rows) if row[name]]
         assert plotted(layout, name, 0) == logged
