@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torchdeck.distributed
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.layout import Home
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.distributed.trial import pairs as pairs_script
 from torchdeck.distributed.trial.pairs import Pair, Speed, better
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 
@@ -191,7 +191,7 @@ def scripts() -> dict[str, str]:
     """Return the scripts to send, by name: torchrun's, the ranks', and the modules of the package that both
     need.
     """
-    folder = Path(torchdeck.distributed.__path__[0])
+    folder = Path(pairs_script.__file__).parents[1]
     trial = ("start.py", "rank.py", "pair_rank.py", "pairs.py")
     paths = (folder / name for name in (*(f"trial/{each}" for each in trial), "store/private_listener.py"))
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
