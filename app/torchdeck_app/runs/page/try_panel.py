@@ -81,7 +81,7 @@ class TryView(RunPanel):
         self._view: RunView | None = None
         self._poller = Poller[_Seen]("checkpoints to try", self._look, _INTERVAL, self)
         self._poller.changed.connect(self._take)
-        self._poller.failed.connect(lambda error: self.first.said.say(str(error)))
+        self._poller.failed.connect(self._say_failed)
         self.prompt = PromptEdit()
         self.prompt.setFont(font(Type.MONO))
         self.prompt.setAccessibleName("Prompt")
@@ -138,6 +138,9 @@ class TryView(RunPanel):
     @property
     def _answers(self) -> tuple[TryAnswer, TryAnswer]:
         return self.first, self.second
+
+    def _say_failed(self, error: Exception) -> None:
+        self.first.said.say(str(error))
 
     def _look(self) -> _Seen:
         """Do the work, in the thread."""
