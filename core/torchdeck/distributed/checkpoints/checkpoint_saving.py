@@ -91,7 +91,7 @@ def _check_visible(folder: Path, files: dict[str, FileEntry]) -> None:
         if not path.exists() or path.stat().st_size != entry.size:
             raise CheckpointError(
                 f"{name} was written by its rank but is not in {folder} for another one: "
-                "checkpoint.directory must be one folder for all ranks of a node"
+                "the directory of checkpoints must be one folder for all ranks of a node"
             )
 
 

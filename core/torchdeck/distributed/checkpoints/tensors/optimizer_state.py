@@ -71,12 +71,12 @@ def check_same_optimizers(
     if kinds and not saved_kinds:
         raise CheckpointError(
             "it holds weights and no optimizer, as one made of others' weights does: training can begin with "
-            "them (model.init_from of the recipe byte-finetune, or a recipe's own load), not resume from them"
+            "them (model.init_from, or a recipe's own load), not resume from them"
         )
     if kinds != saved_kinds:
         raise CheckpointError(
             f"the checkpoint's optimizer is {_listed(saved_kinds)}, this run's is {_listed(kinds)}: "
-            "set training.optimizer to what it was"
+            "give an optimizer of the kind that it was"
         )
     names = _parameter_names(model)
     for optimizer, item in zip(optimizers, saved, strict=True):
