@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.bounded_json import JsonError, read_json_file
 from torchdeck.data.checked import checked_rank, whole_number
@@ -20,6 +21,7 @@ _FILE_LIMIT = 64 * 1024
 _FIELDS = ("epoch", "microbatch_idx", "global_step")
 
 
+@checked_class
 @dataclass(frozen=True)
 class CheckpointPosition:
     """Position in a batch plan: all epochs before `epoch` are done, and the first `microbatch_idx`
@@ -72,6 +74,7 @@ class CheckpointPosition:
             raise PositionError(f"a position is a mapping with {', '.join(_FIELDS)}, not {value!r}")
         return cls.from_json({"v": 1, **dict.fromkeys(_FIELDS, 0), **value})
 
+    @arguments(own_checks=True)
     def save(self, path: str | Path) -> None:
         """Replace the file by this position, atomically and durably. Its folder must exist.
 
@@ -81,6 +84,7 @@ class CheckpointPosition:
         write_json(Path(path), self.to_json())
 
     @classmethod
+    @arguments(own_checks=True)
     def load(cls, path: str | Path) -> CheckpointPosition:
         """Read a position from a file.
 
@@ -119,6 +123,7 @@ class CheckpointPosition:
         return CheckpointPosition(self.epoch, used, self.global_step + 1)
 
 
+@arguments(own_checks=True)
 def save_checkpoint_position(position: CheckpointPosition, path: str | Path) -> None:
     """Replace the file by `position`, atomically and durably; its folder is created if missing.
 
@@ -129,6 +134,7 @@ def save_checkpoint_position(position: CheckpointPosition, path: str | Path) -> 
     position.save(path)
 
 
+@arguments(own_checks=True)
 def load_checkpoint_position(path: str | Path) -> CheckpointPosition:
     """Read a position from a file, also one without format version, as other programs write it.
 
@@ -150,6 +156,7 @@ def _read(path: str | Path, make: Callable[[Any], CheckpointPosition]) -> Checkp
         raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
 
 
+@arguments(own_checks=True)
 def iter_from_checkpoint(
     plan: BatchPlan, position: CheckpointPosition | None = None, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, int, Microbatch]]:

@@ -11,10 +11,13 @@ from typing import Any, Literal, Protocol
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
+from torchdeck.data.checked import whole_number
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
-from torchdeck.distributed.checkpoints.peers import truth
+from torchdeck.distributed.checkpoints.peers import Peers, truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
@@ -56,14 +59,17 @@ class CheckpointManager:
         background: `save` returns once the state is copied; it is written while training continues.
         strategy: the strategy of the ranks. Default: model and optimizers hold the whole state.
         run_id: name in the manifests. Default: the run that Torchdeck started, else the directory's name.
-        timeout: seconds that a rank waits for the others in each phase of a save or load.
+        timeout: seconds that a rank waits for the others to make the same call, and in each phase of a save
+            or load.
         replicas: number of other nodes that copy each node's part, if nodes have no shared folder.
 
     Raises:
-        CheckpointError: the directory cannot be used (on rank 0).
+        CheckpointError: the directory cannot be used (on rank 0), or a rank does not make the manager, too;
+            the message names it.
         ValueError: a number is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         directory: str | Path,
@@ -81,13 +87,15 @@ class CheckpointManager:
         replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"every is {every}: expected a number of steps from 1, or None")
+            raise ArgumentError(f"every is {every}", fix="expected a number of steps from 1, or None")
         self.directory = Path(directory)
         self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
         self._every = every
         self._background = background
         self._strategy = strategy
+        self._scaler: Stateful | None = None if strategy is None else strategy.scaler
         self._peers = peers_of(strategy, timeout)
+        self._peers.call("CheckpointManager")
         context = RunContext.from_env()
         self._store = CheckpointStore(
             self.directory,
@@ -114,10 +122,12 @@ class CheckpointManager:
             self.wait()
         self.close()
 
+    @arguments()
     def should_save(self, step: int) -> bool:
         """Return whether a checkpoint is due after `step` optimizer steps."""
         return self._every is not None and step > 0 and step % self._every == 0
 
+    @arguments()
     def save(
         self,
         step: int,
@@ -130,6 +140,7 @@ class CheckpointManager:
         extra: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
         final: bool = False,
+        timeout: float | None = None,
     ) -> Path:
         """Save everything as `step_<step>`, and delete checkpoints that are no longer kept.
 
@@ -138,21 +149,25 @@ class CheckpointManager:
             model: plain, or inside DDP, FSDP2 or torch.compile; with a strategy as given to `wrap_model`.
             optimizer: one, or several in a fixed order.
             scheduler: learning rate scheduler to save.
-            scaler: gradient scaler to save.
+            scaler: gradient scaler to save. Default: the strategy's.
             position: position in the data, as JSON values.
             extra: any other JSON values to save.
             metrics: metrics of an evaluation at this step.
             final: name it `final`; it is never deleted.
+            timeout: seconds to wait until every rank has called this. Default: the manager's.
 
         Returns:
             The folder of the checkpoint, which is complete unless it is written in the background.
 
         Raises:
-            CheckpointError: on every rank: this save, or the previous one in the background, failed.
-                Earlier checkpoints are unchanged.
+            CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
+                rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
+        whole_number("step", step, 0)
+        self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
+        scaler = scaler or self._scaler
         state.scaler_state = scaler.state_dict() if scaler is not None else {}
         state.position, state.extra = dict(position or {}), dict(extra or {})
         if self._background and not final:
@@ -164,6 +179,7 @@ class CheckpointManager:
         """Wait until a background save is on disk. Raises CheckpointError if it failed."""
         self._store.wait()
 
+    @arguments()
     def restore(
         self,
         model: nn.Module,
@@ -171,14 +187,18 @@ class CheckpointManager:
         *,
         scheduler: Stateful | None = None,
         scaler: Stateful | None = None,
+        timeout: float | None = None,
     ) -> LoadedState | None:
         """Continue from the newest intact checkpoint, of any world size; None if there is none.
 
-        See `auto_resume`. The states of `scheduler` and `scaler` are restored, too.
+        See `auto_resume`. The states of `scheduler` and `scaler` are restored, too. `timeout`: see
+        `save`.
         """
+        self._peers.call("restore", timeout=timeout)
         self.wait()
         state = train_state(model, optimizer, self._strategy)
         loaded = resume_newest(self.directory, state, self._peers)
+        scaler = scaler or self._scaler
         if loaded is not None:
             if scheduler is not None and loaded.scheduler_state:
                 scheduler.load_state_dict(loaded.scheduler_state)
@@ -227,11 +247,14 @@ def save_training(
     step: int,
     extra: Mapping[str, Any],
     keep_last: int,
+    timeout: float | None = None,
 ) -> Path:
     """See `DistributedStrategy.save`."""
+    _called_by_all(strategy, "save", f"step {step}", timeout)
     state = train_state(model, optimizers, strategy)
+    state.scaler_state = strategy.scaler.state_dict()
     state.extra = dict(extra)
-    with _store(strategy, folder, keep_last) as store:
+    with _store(strategy, folder, keep_last, TIMEOUT if timeout is None else timeout) as store:
         return store.save(state, step)
 
 
@@ -241,21 +264,33 @@ def load_training(
     model: nn.Module,
     optimizers: Optimizers,
     tensors: TrainingTensors | None = None,
+    *,
+    timeout: float | None = None,
 ) -> LoadedState:
     """See `DistributedStrategy.load`; `tensors` is used if more than the strategy's are to be filled."""
+    peers = _called_by_all(strategy, "load", "", timeout)
     state = train_state(model, optimizers, strategy)
     state.tensors = tensors or state.tensors
-    peers = peers_of(strategy, TIMEOUT)
     # in the meantime another rank may have seen more of a network-shared folder
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:
-        raise CheckpointError(f"there is no checkpoint in {folder}")
+        raise CheckpointError(
+            f"there is no checkpoint in {folder}", fix="check the folder, or save one first"
+        )
+    strategy.scaler.load_state_dict(dict(loaded.scaler_state))
     return loaded
 
 
+def _called_by_all(strategy: Sharing, what: str, detail: str, timeout: float | None) -> Peers:
+    """Return the ranks of `strategy`, all of which have made this call."""
+    peers = peers_of(strategy, TIMEOUT if timeout is None else timeout)
+    peers.call(what, detail, timeout=strategy.timeout if timeout is None else timeout)
+    return peers
+
+
 @contextmanager
-def _store(strategy: Sharing, folder: Path, keep_last: int) -> Iterator[CheckpointStore]:
+def _store(strategy: Sharing, folder: Path, keep_last: int, timeout: float) -> Iterator[CheckpointStore]:
     context = RunContext.from_env()
     store = CheckpointStore(
         folder,
@@ -265,6 +300,7 @@ def _store(strategy: Sharing, folder: Path, keep_last: int) -> Iterator[Checkpoi
         rank=strategy.rank,
         world_size=strategy.world_size,
         strategy=strategy.name,
+        timeout=timeout,
     )
     try:
         yield store
