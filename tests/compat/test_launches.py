@@ -14,6 +14,7 @@ from support.documents import launched
 from support.documents.launched import by_hand, by_torchrun, saw
 from support.system.free_port import free_port
 from torchdeck.compat.strategies import LaunchError, launch_distributed
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 
 pytestmark = pytest.mark.processes
@@ -172,7 +173,7 @@ def test_launch_distributed_of_a_script_that_fails(
 
 def test_nodes_are_named() -> None:
     with pytest.raises(
-        ValueError, match="num_nodes is 2 and nodes names 0: name every node, the one at node0"
+        ArgumentError, match="num_nodes is 2 and nodes names 0: name every node, the one at node0"
     ):
         launch_distributed("train.py", "config.yaml", num_nodes=2, master_addr="node0")
 
