@@ -1,6 +1,8 @@
 """Training by a batch plan on real ranks, and what is refused at its start."""
 
+import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,13 @@ from support.ranks.rank_here import RankHere
 from support.ranks.recipe_ranks import recipe_settings, run_ranks
 from support.training.training import final_state
 from torchdeck.contract.layout import RunLayout
+from torchdeck.data.augmentation_config import AugmentationConfig
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, load_batch_plan, save_batch_plan
 from torchdeck.data.sample_log import SampleLog
+from torchdeck.distributed.augmented_dataset import AugmentedDataset
+from torchdeck.distributed.fit.datasets import split
 from torchdeck.distributed.seeding import seed_all
+from torchdeck.distributed.trainer.training_data import in_order_of, rows_by_name
 
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, SEED = 30, 5
@@ -242,6 +248,80 @@ def test_another_plan_or_other_data_is_not_gone_on_with(tmp_path: Path, here: Ra
     assert "was trained on data with fingerprint mine, and the training data has yours" in message
     without["data"]["samples"] = 31
     assert "was trained on 30 samples, and the training data has 31" in resumed(without)
+
+
+def named_plan(folder: Path, *microbatches: list[str]) -> Path:
+    """A plan as other programs write it, whose samples have names."""
+    folder.mkdir()
+    (folder / "meta.json").write_text(json.dumps({"num_epochs": 1, "base_seed": 0}))
+    lines = [{"samples": names, "bucket_id": 0, "max_len": masked_recipe.LENGTH} for names in microbatches]
+    (folder / "epoch_0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+def recipe_with(folder: Path, code: str) -> str:
+    recipe = folder / "named.py"
+    recipe.write_text(f"{Path(RECIPE).read_text()}\n\n{code}\n")
+    return str(recipe)
+
+
+NAMES = "Masked.sample_names = property(lambda self: [f's{row}' for row in range(len(self))])"
+
+
+@pytest.mark.parametrize("rest", [[f"s{row}" for row in range(4, SAMPLES)], []])
+def test_a_plan_of_named_samples_trains_on_the_rows_of_these_names(
+    rest: list[str], tmp_path: Path, here: RankHere
+) -> None:
+    """In whichever order names sort, and though the plan may name only some of the rows."""
+    names = [["s0", "s1", "s2", "s3"], *([rest] if rest else [])]
+    plan = named_plan(tmp_path / "plan", *names)
+    settings = single(tmp_path, plan, recipe=recipe_with(tmp_path, NAMES))
+    code, error, _ = here.run(settings, tmp_path)
+    assert (code, error) == (0, "")
+    state, before = final_state(RunLayout(tmp_path), tmp_path), initial()
+    for name, gradient in gradients([[0, 1, 2, 3]]).items():
+        torch.testing.assert_close(before[name] - state[f"/model.{name}"], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("", r"does not say which row each is: give the data set an attribute sample_names"),
+        ("Masked.sample_names = ['s0']", r"has 1 names for 30 samples"),
+        ("Masked.sample_names = [f't{i}' for i in range(30)]", r"no samples named 's0', 's1', 's10', …"),
+        ("Masked.sample_names = ['s0', *(f's{i}' for i in range(29))]", r"no samples named 's29'"),
+        ("Masked.sample_names = [f's{max(1, i)}' for i in range(30)]", r"no samples named 's0'"),
+    ],
+)
+def test_a_plan_of_named_samples_is_refused_if_rows_are_unknown(
+    code: str, why: str, tmp_path: Path, here: RankHere
+) -> None:
+    """Its names' order says nothing of rows."""
+    plan = named_plan(tmp_path / "plan", [f"s{row}" for row in range(SAMPLES)])
+    settings = single(tmp_path, plan, recipe=recipe_with(tmp_path, code))
+    assert re.search(why, refused(here, settings, tmp_path))
+
+
+def test_a_name_that_two_rows_have_is_refused(tmp_path: Path, here: RankHere) -> None:
+    """Either could be meant."""
+    plan = named_plan(tmp_path / "plan", ["s0", "s1"])
+    twice = "Masked.sample_names = ['s0', 's1', *['s2'] * 28]"
+    settings = single(tmp_path, plan, recipe=recipe_with(tmp_path, twice))
+    assert "has 's2' twice" in refused(here, settings, tmp_path)
+
+
+def test_parts_and_augmented_data_keep_the_names_of_samples() -> None:
+    """Of which a plan may name some."""
+    data = masked_recipe.Masked(4, 1)
+    data.sample_names = ["a", "b", "c", "d"]  # type: ignore[attr-defined]  # what a plan looks for
+    kept, other = split(data, 0.5, seed=0)
+    names = [name for part in (kept, other) for name in part.sample_names]  # type: ignore[attr-defined]  # as above
+    assert sorted(names) == ["a", "b", "c", "d"]
+    augmented = AugmentedDataset(data, AugmentationConfig())
+    assert rows_by_name(["c", "a"], augmented).tolist() == [2, 0]
+    rows = in_order_of(["c", "a"], data)
+    assert torch.equal(rows[0]["tokens"], data[2]["tokens"])
+    assert len(rows) == 2
 
 
 @pytest.mark.processes

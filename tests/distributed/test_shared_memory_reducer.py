@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from torchdeck.distributed.group import process_group
-from torchdeck.distributed.group.process_group import MOST, RankGridError, SharedMemoryReducer, size_for
+from torchdeck.distributed.group import shared_memory
+from torchdeck.distributed.group.shared_memory import MOST, RankGridError, SharedMemoryReducer, size_for
 
 pytestmark = pytest.mark.processes
 
@@ -114,7 +114,7 @@ def live_on(said: Connection, file: Path) -> None:
 
 def test_a_rank_that_lives_is_waited_for_until_the_timeout(file: Path) -> None:
     """A slow rank is not taken for a dead one."""
-    board = opened(file, 0, 2, timeout=3 * process_group._LOOK_FOR_DEAD)
+    board = opened(file, 0, 2, timeout=3 * shared_memory._LOOK_FOR_DEAD)
     process, said = start(live_on, file)
     assert said.recv() == "here"
     board.write([2.0])
@@ -130,7 +130,7 @@ def test_what_is_half_written_is_not_read(file: Path) -> None:
     board = opened(file, 0, 1, timeout=0.1)
     board.write([2.0])
     with file.open("r+b") as memory:
-        memory.seek(process_group._PLACE + process_group._HEAD.size)
+        memory.seek(shared_memory._PLACE + shared_memory._HEAD.size)
         memory.write(b"\1")
     with pytest.raises(RankGridError, match="did not say its loss"):
         board.read(1)

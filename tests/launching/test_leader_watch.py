@@ -23,14 +23,14 @@ class Nodes:
         self.living: set[str] = set()
         self.ranks: set[str] = set()
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         return node not in self.unreached
 
     def heard(self, _node: str) -> float | None:
         return None
 
     def lives(self, node: str, _history: RunHistory) -> bool | None:
-        return node in self.living if self.reaches(node) else None
+        return node in self.living if self.is_connected(node) else None
 
     def has_ranks(self, node: str) -> bool:
         return node in self.ranks

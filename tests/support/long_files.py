@@ -38,6 +38,7 @@ LONG = (
     "tests/hosts/test_run_failures.py",
     "tests/gui/runs/test_attaching.py",
     "tests/distributed/test_memory_peak.py",
+    "tests/distributed/typing/test_type_checkers.py",
     "tests/launching/test_tracing_process.py",
     "tests/distributed/strategies/test_deepspeed.py",
     "tests/integration/test_script_with_trainer.py",

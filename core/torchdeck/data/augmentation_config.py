@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
 from torchdeck.data.checked import whole_number
 
 AUGMENTATIONS = ("rotation", "brightness", "noise", "scale", "contrast")
@@ -38,6 +39,7 @@ def _checked_range(field: str, value: Any) -> Range:
     return float(low), float(high)
 
 
+@checked_class
 @dataclass(frozen=True)
 class AugmentationConfig:
     """Uniform ranges of the parameters, and how many of the five augmentations a sample gets.
@@ -83,6 +85,7 @@ class AugmentationConfig:
         }
 
     @classmethod
+    @arguments(own_checks=True)
     def get_preset(cls, name: str) -> AugmentationConfig:
         """Return the preset `mild`, `moderate` or `aggressive`.
 

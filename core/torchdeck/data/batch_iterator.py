@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids
 from torchdeck.data.sampler import DistributedSampler
@@ -24,6 +25,7 @@ class DistributedBatchIterator:
         ValueError: batch_size is less than 1.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, sampler: DistributedSampler, batch_size: int) -> None:
         self.sampler = sampler
         self.batch_size = whole_number("batch_size", batch_size, 1)
@@ -75,6 +77,7 @@ class DistributedBatchIterator:
     def __len__(self) -> int:
         return self.num_batches
 
+    @arguments(own_checks=True)
     def reset(self, epoch: int | None = None) -> None:
         """Go to the start of an epoch. Default: the current one.
 
@@ -89,6 +92,7 @@ class DistributedBatchIterator:
         most = -(-self.sampler.remaining // self.sampler.world_size)
         return self.sampler.state_dict(min(self._done * self.batch_size, most))
 
+    @arguments(own_checks=True)
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state, with any batch size; with `exactly_once` also at any world size.
 

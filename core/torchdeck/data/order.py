@@ -20,13 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
+from torchdeck.contract.refusal import Refusal
+
 Ids = npt.NDArray[np.int64]
 """Sample ids, shape (n,)."""
 
 _WORD = 1 << 64
 
 
-class PositionError(ValueError):
+class PositionError(Refusal, ValueError):
     """A position is invalid, or does not match the data set."""
 
 
@@ -86,6 +89,7 @@ class Position:
             )
 
 
+@checked_class
 @dataclass(frozen=True)
 class SampleOrder:
     """The permutation of every epoch of a data set.
@@ -110,6 +114,7 @@ class SampleOrder:
         if not 0 <= self.seed < _WORD:
             raise ValueError(f"seed {self.seed} is out of range: it must be from 0 to 2**64 - 1")
 
+    @arguments(own_checks=True)
     def epoch(self, epoch: int) -> Ids:
         """Return the sample ids in the order of epoch `epoch` (from 0), shape (size,)."""
         if not 0 <= epoch < _WORD:
@@ -149,6 +154,7 @@ class GlobalBatch:
         return self.ids[part * size // parts : (part + 1) * size // parts]
 
 
+@arguments(own_checks=True)
 def global_batches(
     order: SampleOrder, global_batch: int, start: Position | None = None
 ) -> Iterator[GlobalBatch]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import checked_rank, whole_number
 
 
@@ -60,6 +61,7 @@ class Redistribution:
         return "\n".join([summary, *lines])
 
 
+@arguments(own_checks=True)
 def redistribution_report(total_samples: int, old_world_size: int, new_world_size: int) -> Redistribution:
     """Report which samples move if `total_samples` on `old_world_size` ranks are divided among
     `new_world_size`.
@@ -110,6 +112,7 @@ class DistributedRangeSplitter:
         ValueError: one of them is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, total_samples: int, world_size: int) -> None:
         validate_distributed_setup(total_samples, world_size)
         self.total_samples = int(total_samples)
@@ -177,6 +180,7 @@ class DistributedRangeSplitter:
         return rank * self._share + min(rank, self._larger)
 
 
+@arguments(own_checks=True)
 def validate_distributed_setup(total_samples: int, world_size: int) -> bool:
     """Check that samples can be divided among ranks.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids, Position, PositionError, SampleOrder
 
@@ -38,6 +39,7 @@ class DistributedSampler:
         ValueError: an argument is out of range, or both drop_last and exactly_once are set.
     """
 
+    @arguments(own_checks=True)
     def __init__(
         self,
         dataset: Sized | int,
@@ -105,6 +107,7 @@ class DistributedSampler:
         """The indices that the next iteration of this rank yields, shape (local_size,)."""
         return self._epoch_order()[self._start + self.rank :: self.world_size]
 
+    @arguments(own_checks=True)
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch. A position loaded within the same epoch stays valid.
 
@@ -148,6 +151,7 @@ class DistributedSampler:
         yielded = whole_number("yielded", yielded, 0, most, rule="what is left of the epoch")
         return Position(self.epoch, min(self._begun + yielded * self.world_size, self.padded_size))
 
+    @arguments(own_checks=True)
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state: the next iteration yields the rest of that epoch.
 

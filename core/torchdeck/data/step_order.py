@@ -6,7 +6,7 @@ Used by the trainer, by the preview before a run and by the audit after it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from torchdeck.data.order import (
@@ -87,6 +87,11 @@ class StepOrder(ABC):
     @abstractmethod
     def size(self) -> int:
         """Samples in the data set."""
+
+    @property
+    def sample_names(self) -> Sequence[str] | None:
+        """Return the names of the samples by id, if a batch plan names them: ids are then no rows."""
+        return None
 
     @abstractmethod
     def epoch_samples(self, epoch: int) -> int:

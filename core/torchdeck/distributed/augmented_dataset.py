@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as functional
 from torch.utils.data import Dataset
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.augmentation import Augmentation, AugmentationParams, Mode
 from torchdeck.data.augmentation_config import AugmentationConfig
 
@@ -26,6 +27,7 @@ Augment = Callable[[Any, AugmentationParams, str], Any]
 """(first item of the sample, its parameters, its seed) → the augmented item."""
 
 
+@arguments()
 def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) -> torch.Tensor:
     """Rotate and scale an image, then change contrast, brightness and noise, in this order.
 
@@ -76,6 +78,7 @@ class AugmentedDataset(Dataset[Any]):
         ValueError: seed, mode or rank is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         data: MapDataset,
@@ -88,11 +91,15 @@ class AugmentedDataset(Dataset[Any]):
         augment: Augment = augment_image,
     ) -> None:
         self._data = data
+        names = getattr(data, "sample_names", None)
+        if names is not None:
+            self.sample_names = names
         self._augment = augment
         self._config, self._base_seed = config, base_seed
         self._mode, self._rank, self._world_size = mode, rank, world_size
         self.set_epoch(0)
 
+    @arguments()
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch. Call it before the loader of that epoch starts its workers, which copy this
         object.

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from torchdeck.contract.refusal import Refusal
 
-class RecipeError(Exception):
+
+class RecipeError(Refusal):
     """The recipe, its data or its settings cannot be trained; the message gives a remedy."""
 
 
@@ -107,7 +109,7 @@ def load_recipe(recipe: str) -> Recipe:
 def _import_file(path: Path) -> ModuleType:
     """Import `path` as a module, with its folder first on sys.path as for `python path`."""
     if not path.is_file():
-        raise RecipeError(f"recipe file {path} does not exist: check the path in run.recipe")
+        raise RecipeError(f"recipe file {path} does not exist: check the path of the recipe")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

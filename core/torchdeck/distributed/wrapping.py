@@ -6,19 +6,25 @@ Torchdeck's), and are joined then. The model is wrapped as the strategies wrap i
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.fsdp_units import Blocks, checkpoint_blocks
 from torchdeck.distributed.group.processes import setup_distributed
+from torchdeck.distributed.rank_settings import DdpOptions
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Sharding = Literal["full", "grad-op", "hybrid"]
 
 
-def wrap_model_ddp(model: nn.Module, **options: Any) -> nn.Module:
+@arguments()
+def wrap_model_ddp(model: nn.Module, **options: Unpack[DdpOptions]) -> nn.Module:
     """Put a replica of `model` on every rank; gradients are averaged in the backward pass.
 
     Args:
@@ -37,6 +43,7 @@ def wrap_model_ddp(model: nn.Module, **options: Any) -> nn.Module:
     return _wrapped(model, {"strategy": "ddp", "ddp": options})
 
 
+@arguments()
 def wrap_model_fsdp(
     model: nn.Module,
     *,

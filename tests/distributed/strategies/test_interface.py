@@ -17,10 +17,10 @@ from torchdeck.distributed.strategies.base import (
     STRATEGIES,
     DistributedStrategy,
     make_strategy,
-    on_device,
     register_strategy,
 )
 from torchdeck.distributed.strategies.ddp import SingleStrategy
+from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.fsdp import HsdpStrategy
 from torchdeck.environment import DistributedConfig, Place
 
@@ -38,7 +38,7 @@ def single() -> Iterator[DistributedStrategy]:
 def test_registry_knows_its_strategies() -> None:
     """single, ddp, fsdp, hsdp and deepspeed, beside what others register; another name is refused."""
     assert set(STRATEGIES) >= {"single", "ddp", "fsdp", "hsdp", "deepspeed"}
-    with pytest.raises(SettingsError, match=r"no strategy 'horovod'; expected one of .*fsdp, hsdp"):
+    with pytest.raises(SettingsError, match=r"no strategy 'horovod': expected one of .*fsdp, hsdp"):
         make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())
 
 
@@ -105,14 +105,14 @@ def test_strategies_come_from_a_table_like_that_of_a_run() -> None:
     ("config", "precision", "why"),
     [
         ({"strategy": "horovod"}, "fp32", "no strategy 'horovod'"),
-        ({"strategy": "ddp", "ddp": {"buckets": 3}}, "fp32", "distributed.ddp has unknown fields buckets"),
+        ({"strategy": "ddp", "ddp": {"buckets": 3}}, "fp32", "config.ddp has unknown fields buckets"),
         (
             {"strategy": "ddp", "ddp": {"comm_hook": "fp8"}},
             "fp32",
             "expected one of 'none', 'bf16', 'powersgd'",
         ),
-        ({}, "fp32", "distributed.strategy is missing"),
-        ({"strategy": "ddp"}, "fp8", "precision is 'fp8'; expected one of fp32, bf16, fp16"),
+        ({}, "fp32", "config.strategy is missing"),
+        ({"strategy": "ddp"}, "fp8", "precision is 'fp8': expected one of fp32, bf16, fp16"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused(config: dict[str, Any], precision: str, why: str) -> None:

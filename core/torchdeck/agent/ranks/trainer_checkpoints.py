@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.housekeeping import Every
 from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.journal import JournalWriter, read_journal
@@ -77,7 +77,7 @@ class TrainerCheckpoints:
         written = [path for path in (layout.node(self._node).plan, layout.plan) if path.exists()]
         return written[0].stat().st_mtime if written else time.time()
 
-    def look(self, states: Iterable[RankState]) -> list[on.Event]:
+    def look(self, states: Iterable[RankState]) -> list[events.Event]:
         """Journal those that are complete now and were not before, and those that were deleted."""
         if self._watch is None:
             return []
@@ -93,7 +93,7 @@ class TrainerCheckpoints:
             self._journal.append(SAVED, **fields)
         for path in gone:
             self._journal.append(GONE, path=path)
-        return [on.CheckpointSaved(each.step or 0) for each in saved]
+        return [events.CheckpointSaved(each.step or 0) for each in saved]
 
     def _other_run(self, path: str) -> str:
         """A run that works in the same folder, unless an argument says that this checkpoint is ours."""
@@ -102,7 +102,7 @@ class TrainerCheckpoints:
             return ""
         return run_in(folder, self._layout.root.name)
 
-    def end(self, states: Iterable[RankState]) -> list[on.Event]:
+    def end(self, states: Iterable[RankState]) -> list[events.Event]:
         """The attempt is over: as `look`, with what was written last; takes 12 s at most."""
         self._stop()
         if self._watch is not None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan.balance import (
     NONE,
     Balance,
@@ -118,6 +119,7 @@ class PlannedStep:
         return self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum())
 
 
+@arguments(own_checks=True)
 def plan_steps(
     plan: BatchPlan,
     *,

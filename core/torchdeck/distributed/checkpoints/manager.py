@@ -11,15 +11,17 @@ from typing import Any, Literal, Protocol
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
-from torchdeck.distributed.checkpoints.peers import truth
+from torchdeck.distributed.checkpoints.peers import Peers, truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.environment import RunContext
 
 
@@ -56,14 +58,17 @@ class CheckpointManager:
         background: `save` returns once the state is copied; it is written while training continues.
         strategy: the strategy of the ranks. Default: model and optimizers hold the whole state.
         run_id: name in the manifests. Default: the run that Torchdeck started, else the directory's name.
-        timeout: seconds that a rank waits for the others in each phase of a save or load.
+        timeout: seconds that a rank waits for the others to make the same call, and in each phase of a save
+            or load.
         replicas: number of other nodes that copy each node's part, if nodes have no shared folder.
 
     Raises:
-        CheckpointError: the directory cannot be used (on rank 0).
+        CheckpointError: the directory cannot be used (on rank 0), or a rank does not make the manager, too;
+            the message names it.
         ValueError: a number is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         directory: str | Path,
@@ -88,6 +93,7 @@ class CheckpointManager:
         self._background = background
         self._strategy = strategy
         self._peers = peers_of(strategy, timeout)
+        self._peers.call("CheckpointManager")
         context = RunContext.from_env()
         self._store = CheckpointStore(
             self.directory,
@@ -114,10 +120,12 @@ class CheckpointManager:
             self.wait()
         self.close()
 
+    @arguments()
     def should_save(self, step: int) -> bool:
         """Return whether a checkpoint is due after `step` optimizer steps."""
         return self._every is not None and step > 0 and step % self._every == 0
 
+    @arguments()
     def save(
         self,
         step: int,
@@ -130,6 +138,7 @@ class CheckpointManager:
         extra: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
         final: bool = False,
+        timeout: float | None = None,
     ) -> Path:
         """Save everything as `step_<step>`, and delete checkpoints that are no longer kept.
 
@@ -143,14 +152,16 @@ class CheckpointManager:
             extra: any other JSON values to save.
             metrics: metrics of an evaluation at this step.
             final: name it `final`; it is never deleted.
+            timeout: seconds to wait until every rank has called this. Default: the manager's.
 
         Returns:
             The folder of the checkpoint, which is complete unless it is written in the background.
 
         Raises:
-            CheckpointError: on every rank: this save, or the previous one in the background, failed.
-                Earlier checkpoints are unchanged.
+            CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
+                rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
+        self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
         state.scaler_state = scaler.state_dict() if scaler is not None else {}
@@ -164,6 +175,7 @@ class CheckpointManager:
         """Wait until a background save is on disk. Raises CheckpointError if it failed."""
         self._store.wait()
 
+    @arguments()
     def restore(
         self,
         model: nn.Module,
@@ -171,11 +183,14 @@ class CheckpointManager:
         *,
         scheduler: Stateful | None = None,
         scaler: Stateful | None = None,
+        timeout: float | None = None,
     ) -> LoadedState | None:
         """Continue from the newest intact checkpoint, of any world size; None if there is none.
 
-        See `auto_resume`. The states of `scheduler` and `scaler` are restored, too.
+        See `auto_resume`. The states of `scheduler` and `scaler` are restored, too. `timeout`: see
+        `save`.
         """
+        self._peers.call("restore", timeout=timeout)
         self.wait()
         state = train_state(model, optimizer, self._strategy)
         loaded = resume_newest(self.directory, state, self._peers)
@@ -227,11 +242,13 @@ def save_training(
     step: int,
     extra: Mapping[str, Any],
     keep_last: int,
+    timeout: float | None = None,
 ) -> Path:
     """See `DistributedStrategy.save`."""
+    _called_by_all(strategy, "save", f"step {step}", timeout)
     state = train_state(model, optimizers, strategy)
     state.extra = dict(extra)
-    with _store(strategy, folder, keep_last) as store:
+    with _store(strategy, folder, keep_last, TIMEOUT if timeout is None else timeout) as store:
         return store.save(state, step)
 
 
@@ -241,11 +258,13 @@ def load_training(
     model: nn.Module,
     optimizers: Optimizers,
     tensors: TrainingTensors | None = None,
+    *,
+    timeout: float | None = None,
 ) -> LoadedState:
     """See `DistributedStrategy.load`; `tensors` is used if more than the strategy's are to be filled."""
+    peers = _called_by_all(strategy, "load", "", timeout)
     state = train_state(model, optimizers, strategy)
     state.tensors = tensors or state.tensors
-    peers = peers_of(strategy, TIMEOUT)
     # in the meantime another rank may have seen more of a network-shared folder
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
@@ -254,8 +273,17 @@ def load_training(
     return loaded
 
 
+def _called_by_all(strategy: Sharing, what: str, detail: str, timeout: float | None) -> Peers:
+    """Return the ranks of `strategy`, all of which have made this call."""
+    peers = peers_of(strategy, TIMEOUT if timeout is None else timeout)
+    if timeout is None and isinstance(strategy, Membership):
+        timeout = strategy.settings.timeout
+    peers.call(what, detail, timeout=timeout)
+    return peers
+
+
 @contextmanager
-def _store(strategy: Sharing, folder: Path, keep_last: int) -> Iterator[CheckpointStore]:
+def _store(strategy: Sharing, folder: Path, keep_last: int, timeout: float) -> Iterator[CheckpointStore]:
     context = RunContext.from_env()
     store = CheckpointStore(
         folder,
@@ -265,6 +293,7 @@ def _store(strategy: Sharing, folder: Path, keep_last: int) -> Iterator[Checkpoi
         rank=strategy.rank,
         world_size=strategy.world_size,
         strategy=strategy.name,
+        timeout=timeout,
     )
     try:
         yield store

@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, parse_manifest
 from torchdeck.distributed.group import json_collectives
+from torchdeck.distributed.group.phases import Phases
+from torchdeck.distributed.group.roll_call import MissingCallError, Seen, roll_call
 
 T = TypeVar("T")
 _Outcome = tuple[bool, Any]
@@ -25,13 +27,40 @@ class Peers:
 
     Two or more communicate over a separate gloo group. A checkpoint's files may take longer to write than the
     training's timeout allows, and its bookkeeping must not use the accelerator.
+
+    Args:
+        rank: this rank.
+        world_size: number of ranks.
+        timeout: seconds that a rank waits for the others in each phase.
+        seen: says which ranks can be seen not to make the same call.
     """
 
-    def __init__(self, rank: int, world_size: int, timeout: float) -> None:
+    def __init__(self, rank: int, world_size: int, timeout: float, seen: Seen = dict) -> None:
         self.rank = rank
         self.world_size = world_size
         self._timeout = timeout
+        self._seen = seen
         self._group: dist.ProcessGroup | None = None
+        self._phases: Phases | None = None
+
+    def call(self, what: str, detail: str = "", *, timeout: float | None = None) -> None:
+        """Return once every rank has made this call, before anything is exchanged.
+
+        Args:
+            what: the call as users write it: "save".
+            detail: what must be the same on every rank: "step 5".
+            timeout: seconds to wait for the others. Default: that of a phase.
+
+        Raises:
+            CheckpointError: on every rank that called: a rank did not, or not in time; the message names it.
+        """
+        if self.world_size == 1:
+            return
+        self._check_joined()
+        try:
+            roll_call(what, detail, timeout=self._timeout if timeout is None else timeout, seen=self._seen)
+        except MissingCallError as error:
+            raise CheckpointError(str(error)) from error
 
     @property
     def group(self) -> dist.ProcessGroup | None:
@@ -55,16 +84,20 @@ class Peers:
         """
         _ = self.group
 
-    def _make_group(self) -> dist.ProcessGroup:
+    def _check_joined(self) -> None:
         if not dist.is_initialized() or dist.get_world_size() != self.world_size:
             raise CheckpointError(
                 f"checkpoints of {self.world_size} ranks need torch.distributed initialised for as many"
             )
+
+    def _make_group(self) -> dist.ProcessGroup:
+        self._check_joined()
         try:
             # the training's group detects a lost rank at once; creating one waits until its timeout
             dist.barrier()
             timeout = dt.timedelta(seconds=self._timeout)
             group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=timeout)
+            self._phases = Phases(group, self._timeout)
             return group
         except RuntimeError as error:
             raise CheckpointError(
@@ -113,10 +146,11 @@ class Peers:
         """
         outcome, group = _attempt(action), self.group
         try:
+            self._phase_done()
             replies = self._replies(what, outcome, reduce)
             reply = replies[0] if group is None else json_collectives.scatter(replies, group)
         except RuntimeError as error:
-            raise _gone(what, error) from error
+            raise self._lost(what, error) from error
         good, value = _outcome(what, reply, 0)
         if not good:
             raise CheckpointError(str(value))
@@ -144,9 +178,20 @@ class Peers:
         if self.group is None:
             return self._good(what, [outcome])
         try:
+            self._phase_done()
             return self._good(what, json_collectives.all_gather(outcome, self.group))
         except RuntimeError as error:
-            raise _gone(what, error) from error
+            raise self._lost(what, error) from error
+
+    def _phase_done(self) -> None:
+        if self._phases is not None:
+            self._phases.done()
+
+    def _lost(self, what: str, error: RuntimeError) -> CheckpointError:
+        if isinstance(error, json_collectives.PeerMessageError):
+            return CheckpointError(f"{what} failed: {error}")
+        late = self._phases.why_failed(error) if self._phases is not None else ""
+        return CheckpointError(f"{what} failed: {late or f'another rank is gone ({sentence(error)})'}")
 
     def _good(self, what: str, outcomes: Sequence[Any]) -> list[Any]:
         found = [_outcome(what, value, rank) for rank, value in enumerate(outcomes)]
@@ -175,12 +220,6 @@ def _read(what: str, read: Callable[[Any], T], value: Any, rank: int) -> T:
         return read(value)
     except ValueError as error:
         raise CheckpointError(f"{what} failed: what rank {rank} sent is refused: {error}") from error
-
-
-def _gone(what: str, error: RuntimeError) -> CheckpointError:
-    if isinstance(error, json_collectives.PeerMessageError):
-        return CheckpointError(f"{what} failed: {error}")
-    return CheckpointError(f"{what} failed: another rank is gone ({sentence(error)})")
 
 
 def sentence(error: BaseException) -> str:

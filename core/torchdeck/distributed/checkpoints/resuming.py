@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.checkpoints.verification import verify_files
@@ -19,12 +20,14 @@ from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers, count, file_name, listed, text
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing, TrainState
 from torchdeck.distributed.group import processes
+from torchdeck.distributed.strategies.membership import Membership
 
 TIMEOUT = 1800.0
 """Seconds a rank waits for the others at each step of a save or load."""
 _log = logging.getLogger(__name__)
 
 
+@arguments()
 def auto_resume(
     directory: str | Path,
     model: nn.Module,
@@ -47,17 +50,18 @@ def auto_resume(
         strategy: the strategy of the ranks. Default: model and optimizers hold the whole state, as in a
             single process, under DistributedDataParallel and under FSDP2.
         run_id: use only checkpoints that this run saved. Default: those of any run.
-        timeout: seconds that a rank waits for the others in each phase.
+        timeout: seconds that a rank waits for the others to call it too, and in each phase.
 
     Returns:
         The rest of the saved state; None if there is no checkpoint, and nothing was changed.
 
     Raises:
-        CheckpointError: on every rank: all checkpoints are damaged, or the newest intact one is of another
-            model or optimizer.
+        CheckpointError: on every rank: all checkpoints are damaged, the newest intact one is of another
+            model or optimizer, or a rank did not call this; the message names it.
     """
-    state = train_state(model, optimizer, strategy)
-    return resume_newest(Path(directory), state, peers_of(strategy, timeout), run_id)
+    peers = peers_of(strategy, timeout)
+    peers.call("auto_resume")
+    return resume_newest(Path(directory), train_state(model, optimizer, strategy), peers, run_id)
 
 
 def resume_newest(
@@ -95,11 +99,11 @@ def train_state(
 
 def peers_of(strategy: Sharing | None, timeout: float) -> Peers:
     """Return the ranks of `strategy`, or else those of torch.distributed or the launcher's variables."""
-    if strategy is not None:
-        peers = Peers(strategy.rank, strategy.world_size, timeout)
-    else:
-        peers = Peers(processes.get_rank(), processes.get_world_size(), timeout)
-    return peers
+    if strategy is None:
+        return Peers(processes.get_rank(), processes.get_world_size(), timeout)
+    joined = isinstance(strategy, Membership) and strategy.is_set_up
+    seen = strategy.group.seen_elsewhere if joined else dict  # type: ignore[attr-defined]  # a Membership
+    return Peers(strategy.rank, strategy.world_size, timeout, seen)
 
 
 class _Candidate(NamedTuple):

@@ -79,6 +79,9 @@ class Part:
         set_epoch = getattr(data, "set_epoch", None)
         if set_epoch is not None:
             self.set_epoch = set_epoch
+        names = getattr(data, "sample_names", None)
+        if names is not None:
+            self.sample_names = [names[row] for row in ids.tolist()]
 
     def __len__(self) -> int:
         return len(self._ids)

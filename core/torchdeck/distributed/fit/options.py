@@ -18,14 +18,15 @@ from torchdeck.distributed.rank_settings import (
     DistributedSettings,
     RecipeSettings,
     TelemetrySettings,
+    TrainingOptions,
     TrainingSettings,
     check_ranges,
 )
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.environment import DistributedConfig
 
-_DECIDED = ("steps", "epochs", "microbatch", "scaled_lr", "precision", "eval_every", "eval_every_epochs")
-"""Fields of the training table that are decided elsewhere, and are no option of the same name."""
+_NAMED = ("optimizer", "lr", "accumulation")
+"""Fields of the training table that are named arguments of DistributedTrainer."""
 
 
 def chosen_strategy(
@@ -81,7 +82,7 @@ def make_settings(
         TypeError: there is no such option.
         SettingsError: a value has the wrong type or is out of range.
     """
-    known = {field.name for field in dataclasses.fields(TrainingSettings)} - set(_DECIDED)
+    known = {*TrainingOptions.__annotations__, *_NAMED}
     unknown = sorted(set(training) - known)
     if unknown:
         raise TypeError(
@@ -101,7 +102,7 @@ def make_settings(
         ),
         telemetry=read_fields(TelemetrySettings, dict(telemetry), "telemetry"),
     )
-    check_ranges(settings)
+    check_ranges(settings, argument_name)
     if settings.checkpoint.directory == "" and (checkpoint_every is not None or len(checkpoint) > 1):
         raise SettingsError("checkpoints are asked for, and there is no place for them: give checkpoint_dir")
     return settings
@@ -140,8 +141,25 @@ def fitted(
     }
     training = read_fields(TrainingSettings, {**dataclasses.asdict(settings.training), **values}, "training")
     result = dataclasses.replace(settings, training=training)
-    check_ranges(result)
+    check_ranges(result, argument_name)
     return result
+
+
+_ARGUMENTS = {
+    "training.scaled_lr": "lr",
+    "training.eval_every": "validate_every",
+    "training.eval_batches": "validation_batches",
+    "checkpoint.every": "checkpoint_every",
+    "telemetry.every": "log_every",
+    "distributed.timeout": "the timeout of the strategy",
+}
+"""Key of a run file → argument that sets it, unless it is the key's last word."""
+
+
+def argument_name(key: str) -> str:
+    """Return the argument of DistributedTrainer that sets a key of a run file."""
+    table, _, name = key.rpartition(".")
+    return _ARGUMENTS.get(key, f'checkpoint["{name}"]' if table == "checkpoint" else name)
 
 
 def check_work_left(done: DataPosition, *, epochs: float | None, steps: int | None) -> None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.options import (
@@ -28,11 +29,14 @@ from torchdeck.distributed.fit.training_history import History, HistoryCallback
 from torchdeck.distributed.fit.wrapped_loss import Score, make_loss
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.agreement import check_agreement
-from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings, TrainingOptions
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.environment import DistributedConfig, RunContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedTrainer:
@@ -91,6 +95,7 @@ class DistributedTrainer:
         LauncherVariableError: the launcher's variables contradict each other.
     """
 
+    @arguments()
     def __init__(
         self,
         model: nn.Module,
@@ -115,7 +120,7 @@ class DistributedTrainer:
         log_every: int = 1,
         stats_every: int | None = None,
         profile_steps: tuple[int, int] | None = None,
-        **training: Any,
+        **training: Unpack[TrainingOptions],
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model is {type(model).__name__}: give a torch.nn.Module")
@@ -173,6 +178,7 @@ class DistributedTrainer:
         position = self._training.position
         return 0 if position is None else position.step
 
+    @arguments()
     def fit(
         self,
         x: Any,
@@ -212,6 +218,8 @@ class DistributedTrainer:
             TypeError, ValueError: an argument is invalid, or there is nothing left to train.
             RecipeError: model, data or loss cannot be trained, or the loss is not finite.
             AgreementError: ranks have different arguments, models or data.
+            MissingCallError: a rank did not call `fit`; the message names it. The same holds for the other
+                methods that every rank calls.
             CheckpointError: a checkpoint cannot be read or written.
             PositionError: training would continue with other data than it started with.
         """
@@ -230,10 +238,12 @@ class DistributedTrainer:
             validation_batches=validation_batches,
         )
         self._session.parts()
+        self.strategy.group.call("fit")
         if self._training.position is not None:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         return self._train(settings, with_data(self._recipe, data, validation), began)
 
+    @arguments()
     def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
         """Return the means over all of `x`: `loss` and each metric, the same on every rank and at any world
         size.
@@ -255,6 +265,7 @@ class DistributedTrainer:
             raise ValueError(f"microbatch is {microbatch}; expected 1 or more")
         return self._training.evaluate(data, microbatch)
 
+    @arguments()
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
         """Save the whole state of training. Every rank calls it; it may be called in a callback's `step`.
 
@@ -272,6 +283,7 @@ class DistributedTrainer:
             raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
         return self._training.save(Path(directory or self._settings.checkpoint.directory))
 
+    @arguments()
     def load_checkpoint(self, checkpoint: str | Path) -> Path:
         """Load weights and optimizer state of a checkpoint; the next `fit` continues from it.
 

@@ -73,6 +73,7 @@ class Training:
     def evaluate(self, data: Any, microbatch: int) -> dict[str, float]:
         """Return means over a non-empty data set, with the weights from which training would continue."""
         parts, session = self._session.parts(), self._session
+        session.strategy.group.call("evaluate")
         self._resume.load_what_waits(parts)
         check_agreement(session.strategy.group, {"samples to evaluate": len(data)})
         limit = -(-len(data) // microbatch)
@@ -92,11 +93,14 @@ class Training:
         """
         if self._trainer is None:
             raise ValueError("there is nothing to save: nothing was trained yet")
+        self._session.strategy.group.call("save_checkpoint", f"step {self._trainer.position.step}")
         return self._trainer.save(directory)
 
     def load(self, checkpoint: str | Path) -> Path:
         """Restore the state of a checkpoint; return the one that was used."""
-        folder = self._resume.load(self._session.parts(), checkpoint)
+        parts = self._session.parts()
+        parts.strategy.group.call("load_checkpoint")
+        folder = self._resume.load(parts, checkpoint)
         self._trainer = None
         return folder
 

@@ -6,17 +6,24 @@ Outside of any launcher a process is rank 0 of 1, and everything here works ther
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.group.process_group import check_joined, choose_device
 from torchdeck.distributed.group.rendezvous import join
-from torchdeck.environment import DistributedConfig
+from torchdeck.environment import DistributedConfig, DistributedValues
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) -> DistributedConfig:
+@arguments()
+def setup_distributed(
+    config: DistributedConfig | None = None, **explicit: Unpack[DistributedValues]
+) -> DistributedConfig:
     """Join the process group. Returns when all ranks are there; at once if it was joined before.
 
     The values of `config` or `explicit` are written to the environment variables, where torch, libraries

@@ -22,6 +22,8 @@ from torchdeck.environment import STORE_VARIABLE, DistributedConfig
 _PREFIX = "torchdeck/arrival"
 _NAMED = 8
 """Maximum number of absent ranks to name."""
+_DIGITS = 20
+"""Maximum characters of another rank's number to show."""
 _LINGER = 2.0
 """Seconds that the rank serving the store waits for the others to read which ranks are absent."""
 
@@ -148,28 +150,45 @@ def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> N
     deadline = time.monotonic() + timeout.total_seconds()
     try:
         store.set(str(config.rank), "here")
-        if store.add("count", 1) == config.world_size:
+        store.add("arrived", 1)
+        difference = _difference(store, config)
+        if difference:
+            store.compare_set("verdict", "", json.dumps(difference))
+        elif store.add("count", 1) == config.world_size:
             store.compare_set("verdict", "", "[]")
-        absent = _verdict(store, config, deadline)
-        if absent:
+        # a rank that comes after the others agreed has its own reason
+        verdict = difference or _verdict(store, config, deadline)
+        if verdict:
             _tell(store, config)
     except RuntimeError as error:
         raise RendezvousError(
             f"rank {config.rank} lost the connection to {_meeting_point(config)} while "
             f"waiting for the other ranks ({_first_line(str(error))}): look at what rank 0 said last"
         ) from error
-    if absent:
-        raise RendezvousError(_absent(absent, config))
+    if verdict:
+        raise RendezvousError(verdict if isinstance(verdict, str) else _absent(verdict, config))
 
 
-def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[int]:
-    """Return the absent ranks; none as soon as all are there."""
+def _difference(store: Store, config: DistributedConfig) -> str:
+    """Return how WORLD_SIZE differs from that of the first rank to arrive; empty if it does not."""
+    said = store.compare_set("world_size", "", f"{config.rank} {config.world_size}").decode(errors="replace")
+    first, _, world_size = said.partition(" ")
+    if world_size == str(config.world_size):
+        return ""
+    return (
+        f"rank {first[:_DIGITS]} has WORLD_SIZE {world_size[:_DIGITS]} and rank {config.rank} has "
+        f"{config.world_size}: start every rank with the same WORLD_SIZE, the number of all ranks"
+    )
+
+
+def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[int] | str:
+    """Return the absent ranks, or how ranks differ; empty as soon as all are there."""
     left = max(0.001, deadline - time.monotonic())
     try:
         store.wait(["verdict"], timedelta(seconds=left))
     except dist.DistStoreError:
         _decide(store, config)
-    found: list[int] = json.loads(store.get("verdict"))
+    found: list[int] | str = json.loads(store.get("verdict"))
     return found
 
 
@@ -192,7 +211,7 @@ def _decide(store: Store, config: DistributedConfig) -> None:
 
 def _tell(store: Store, config: DistributedConfig) -> None:
     """Wait until every present rank has read the verdict before the one that serves the store exits."""
-    here = config.world_size - len(json.loads(store.get("verdict")))
+    here = store.add("arrived", 0)
     if store.add("told", 1) >= here:
         store.set("all told", "")
     if config.rank == 0 and not store.check(["all told"]):

@@ -4,8 +4,6 @@ strategy it has.
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +16,17 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import nearest
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.membership import Membership
+from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ class DistributedStrategy(Membership, ABC):
     name: str
 
     @classmethod
+    @arguments()
     def from_config(
         cls,
         config: DistributedSettings | Mapping[str, Any],
@@ -87,10 +91,28 @@ class DistributedStrategy(Membership, ABC):
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
-            raise SettingsError(f"precision is {precision!r}; expected one of {', '.join(DTYPES)}")
+            raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
         settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
         return make_strategy(settings, Precision(precision), rank)
+
+    def setup(self) -> None:
+        """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
+
+        Raises:
+            RendezvousError: a rank did not arrive within the timeout, or has another WORLD_SIZE; the message
+                names it.
+            AgreementError: ranks have different strategies, options or precisions.
+            MissingCallError: a rank of an existing group does not set up a strategy.
+            RecipeError: there is no GPU for this rank, or the existing group is a different one.
+        """
+        if self._group is None:
+            self._group = self._join()
+            try:
+                check_same_strategy(self._group, self.name, self.settings, self.precision)
+            except RecipeError:
+                self.close()
+                raise
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
@@ -119,6 +141,7 @@ class DistributedStrategy(Membership, ABC):
         """
         raise NotImplementedError
 
+    @arguments(own_checks=True)
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
@@ -131,6 +154,7 @@ class DistributedStrategy(Membership, ABC):
 
         return ModuleTensors(model, optimizers)
 
+    @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
         return nullcontext() if last else self.no_sync(wrapped)
@@ -142,7 +166,10 @@ class DistributedStrategy(Membership, ABC):
         """
         return nullcontext()
 
+    @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
+        if self._group is not None:
+            self._group.step_begins()
         loss.backward()  # type: ignore[no-untyped-call]
 
     def sync_gradients(self, model: nn.Module) -> None:
@@ -151,6 +178,7 @@ class DistributedStrategy(Membership, ABC):
         Gradients that were reduced already do not change (except for rounding).
         """
 
+    @arguments(own_checks=True)
     def clip_grad_norm(
         self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
     ) -> float | None:
@@ -213,13 +241,17 @@ class DistributedStrategy(Membership, ABC):
         """Return the squared norm of the whole gradient, given that of this rank's part."""
         return local
 
+    @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> None:
         optimizer.step()
+        if self._group is not None:
+            self._group.step_ends()
 
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
 
+    @arguments()
     def save(
         self,
         folder: str | Path,
@@ -229,6 +261,7 @@ class DistributedStrategy(Membership, ABC):
         step: int,
         extra: Mapping[str, Any] | None = None,
         keep_last: int = 3,
+        timeout: float | None = None,
     ) -> Path:
         """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
         it.
@@ -240,21 +273,37 @@ class DistributedStrategy(Membership, ABC):
             step: number of optimizer steps done.
             extra: any other JSON values to save.
             keep_last: number of newest checkpoints to keep.
+            timeout: seconds that a rank waits for the others to call this too, and in each phase. Default:
+                the strategy's timeout for the call, 1800 for a phase.
 
         Returns:
             The checkpoint, complete and on disk.
 
         Raises:
-            CheckpointError: on every rank; earlier checkpoints are unchanged.
+            CheckpointError: on every rank: it could not be saved, or a rank did not call this; the message
+                names it. Earlier checkpoints are unchanged.
         """
         from torchdeck.distributed.checkpoints.manager import save_training
 
         return save_training(
-            self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
+            self,
+            Path(folder),
+            model,
+            optimizer,
+            step=step,
+            extra=extra or {},
+            keep_last=keep_last,
+            timeout=timeout,
         )
 
+    @arguments()
     def load(
-        self, folder: str | Path, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer]
+        self,
+        folder: str | Path,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer],
+        *,
+        timeout: float | None = None,
     ) -> LoadedState:
         """Continue from a checkpoint of any strategy and world size; all ranks call it.
 
@@ -262,14 +311,15 @@ class DistributedStrategy(Membership, ABC):
             folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
             model: model to load into, as it was given to `wrap_model`.
             optimizer: optimizer to load into, made as for saving.
+            timeout: as in `save`.
 
         Raises:
-            CheckpointError: on every rank: there is none, it is damaged, or it is of another model or
-                optimizer.
+            CheckpointError: on every rank: there is none, it is damaged, it is of another model or
+                optimizer, or a rank did not call this.
         """
         from torchdeck.distributed.checkpoints.manager import load_training
 
-        return load_training(self, Path(folder), model, optimizer)
+        return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
 # Gradient norm computed in parts, and clipping.
@@ -291,29 +341,6 @@ def factor_within(norm: float, limit: float) -> float:
     return min(1.0, limit / (norm + _NORM_FLOOR))
 
 
-def on_device(batch: Any, device: torch.device) -> Any:
-    """Return `batch` with its tensors on `device`, in mappings, tuples, lists and dataclasses to any depth.
-
-    Containers are rebuilt, mappings as dicts; the batch itself is unchanged. Other values (strings, numbers,
-    objects) are passed through.
-    """
-    if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
-        return {key: on_device(value, device) for key, value in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        values = [on_device(value, device) for value in batch]
-        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        moved = copy.copy(batch)
-        for field in dataclasses.fields(batch):
-            # bypasses a frozen dataclass's __setattr__, and works whether or not the field is an argument of
-            # __init__
-            object.__setattr__(moved, field.name, on_device(getattr(batch, field.name), device))
-        return moved
-    return batch
-
-
 # Registry of strategies by name.
 
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
@@ -322,6 +349,7 @@ STRATEGIES: dict[str, type[DistributedStrategy]] = {}
 """Strategies imported by this package's `__init__`, and those registered since."""
 
 
+@arguments()
 def register_strategy(kind: Kind) -> Kind:
     """Register a strategy under its `name`, for settings and `DistributedStrategy.from_config`.
 
@@ -340,6 +368,7 @@ def register_strategy(kind: Kind) -> Kind:
     return kind
 
 
+@arguments()
 def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
     """Make the strategy that `settings` name; it is not set up yet.
 
@@ -349,11 +378,15 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
     kind = STRATEGIES.get(settings.strategy)
     if kind is None:
         raise SettingsError(
-            f"there is no strategy {settings.strategy!r}; expected one of {', '.join(STRATEGIES)}"
+            f"there is no strategy {settings.strategy!r}", fix=f"expected one of {', '.join(STRATEGIES)}"
         )
     unknown = sorted(set(settings.options) - set(STRATEGIES))
     if unknown:
-        raise SettingsError(f"distributed has options of {', '.join(unknown)}, which is no strategy")
+        near = nearest(unknown[0], [*STRATEGIES, "backend", "timeout"])
+        raise SettingsError(
+            f"there are options of {', '.join(unknown)}, which is no strategy",
+            fix=f"did you mean {near!r}?" if near else "leave them out",
+        )
     return kind(settings, precision, place)
 
 
@@ -367,4 +400,4 @@ def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> Distributed
         "timeout": rank.timeout,
         "hsdp": {"shard": rank.local_world_size},
     }
-    return read_fields(DistributedSettings, known | dict(config), "distributed")
+    return read_fields(DistributedSettings, known | dict(config), "config")

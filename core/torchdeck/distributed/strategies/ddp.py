@@ -190,8 +190,8 @@ class SingleStrategy(DistributedStrategy):
     def _join(self) -> ProcessGroup:
         if self.world_size != 1:
             raise RecipeError(
-                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
-                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
+                f'strategy "single" is one rank, but there are {self.world_size}: use "ddp" or "fsdp", or '
+                "start one process"
             )
         settings = self.settings
         return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)

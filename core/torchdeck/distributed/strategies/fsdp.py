@@ -157,6 +157,6 @@ class HsdpStrategy(FsdpStrategy):
         shard = self.settings.hsdp.shard
         if shard < 1 or self.world_size % shard:
             raise SettingsError(
-                f"distributed.hsdp.shard is {shard}; expected a number that divides {self.world_size} ranks"
+                f"shard of hsdp is {shard}", fix=f"expected a number that divides {self.world_size} ranks"
             )
         return self.world_size // shard

@@ -57,6 +57,18 @@ class Membership:
     def _join(self) -> ProcessGroup:
         return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
 
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return once every rank has called this. Ranks wait in the process group's store, not on a GPU.
+
+        Args:
+            timeout: seconds to wait for the others. Default: the strategy's timeout.
+
+        Raises:
+            MissingCallError: on every rank that called: a rank did not call in time, or made another
+                collective call; the message names it.
+        """
+        self.group.call("barrier", timeout=timeout)
+
     @property
     def is_set_up(self) -> bool:
         """Return whether `setup` was called and `close` was not."""

@@ -5,6 +5,7 @@ differs.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,17 +15,22 @@ from torchdeck.distributed.group.agreement import Group, check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.local_tensors import checksum
 
+_ORDER = "order of tensors"
 _ADVICE = "Build the same model on every rank, from the same seed"
 
 
 def check_same_shapes(group: Group, model: nn.Module) -> None:
-    """Check that parameters and buffers have the same names, shapes and dtypes; every rank must call this.
+    """Check that parameters and buffers have the same names, shapes, dtypes and order; every rank must call
+    this.
 
     Raises:
         AgreementError: on every rank, naming the tensor, two ranks and their shapes.
     """
-    shapes = {name: [list(tensor.shape), str(tensor.dtype)] for name, tensor in _tensors(model).items()}
-    check_agreement(group, shapes, what="models", advice=_ADVICE)
+    shapes: dict[str, Any] = {
+        name: [list(tensor.shape), str(tensor.dtype)] for name, tensor in _tensors(model).items()
+    }
+    # gradients are averaged in this order, whatever their names
+    check_agreement(group, shapes | {_ORDER: list(shapes)}, what="models", advice=_ADVICE)
 
 
 def check_same_trained(group: Group, model: nn.Module) -> None:
@@ -44,9 +50,7 @@ def check_same_weights(group: Group, model: nn.Module) -> None:
         AgreementError: on every rank, naming the tensor and two ranks.
     """
     hashes = {name: _hash(tensor) for name, tensor in _tensors(model).items()}
-    check_agreement(
-        group, hashes, what="weights", advice=_ADVICE + ", or set distributed.ddp.broadcast_parameters"
-    )
+    check_agreement(group, hashes, what="weights", advice=_ADVICE + ", or set broadcast_parameters")
 
 
 def begin_alike(group: ProcessGroup, model: nn.Module) -> None:
@@ -60,11 +64,13 @@ def begin_alike(group: ProcessGroup, model: nn.Module) -> None:
         model: same structure on every rank; not wrapped yet.
 
     Raises:
-        AgreementError: the models have different tensors; names which, and on which ranks.
+        AgreementError: the models have different tensors, or train different ones; names which, and on which
+            ranks.
     """
     if group.world_size == 1:
         return
     check_same_shapes(group, model)
+    check_same_trained(group, model)  # otherwise ranks wait for gradients that others lack
     tensors = list(_tensors(model).values())
     whole = sum((number + 1) * int(checksum(tensor)) for number, tensor in enumerate(tensors)) % (1 << 64)
     words = [float(whole >> 32), float(whole % (1 << 32))]

@@ -93,8 +93,8 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
     heldout = build_heldout_data(recipe, options, group, training.seed) if evaluated else None
     if heldout is None and training.patience is not None:
         raise RecipeError(
-            f"training.patience is {training.patience}, and there is no held-out data whose loss could stop "
-            'falling: give some (build_data(options, "heldout") of a recipe), or leave out training.patience'
+            f"patience is {training.patience}, and there is no validation data whose loss could stop "
+            "falling: give some, or leave out patience"
         )
     identity = data_identity(recipe, options, data)
     check_agreement(group, {"training data": identity.to_json()})
@@ -165,7 +165,7 @@ def loader_workers(data: dict[str, Any]) -> int:
     """
     workers = data.get("workers", 0)
     if type(workers) is not int or workers < 0:
-        raise RecipeError(f"data.workers is {workers!r}; expected a whole number from 0")
+        raise RecipeError(f"workers is {workers!r}", fix="expected a whole number from 0")
     return workers
 
 

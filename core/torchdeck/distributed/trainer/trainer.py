@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import Datasets, build_datasets, build_parts, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.distributed.trainer.stopping import EarlyStopping, StopFlag, StopSource
-from torchdeck.distributed.trainer.training_data import check_collate, make_order
+from torchdeck.distributed.trainer.training_data import check_collate, in_order_of, make_order
 from torchdeck.environment import RunContext
 
 
@@ -82,6 +81,7 @@ class Trainer:
         self._identity = datasets.identity
         self._order = order = make_order(settings.training, self._identity, strategy.place, strategy.group)
         check_collate(order.needs_layout, recipe)
+        datasets = replace(datasets, training=in_order_of(order.sample_names, datasets.training))
         self.parts = self._built(parts, hooks)
         if drawn is not None:
             restore_rng(drawn)
@@ -146,7 +146,7 @@ class Trainer:
         if directory == own and not self._closed:
             self._saving.save(self._loop.position, self._stepper, self._counts)
             return own / checkpoint_name(step)
-        settings = dataclasses.replace(self._settings.checkpoint, directory=str(directory))
+        settings = replace(self._settings.checkpoint, directory=str(directory))
         saving = self._saving_by(settings)
         try:
             saving.save(self._loop.position, self._stepper, self._counts)

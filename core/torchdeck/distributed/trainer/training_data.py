@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from torchdeck.data.batch_plan import BatchPlan, BatchPlanError, load_batch_plan
-from torchdeck.data.order import PositionError, SampleOrder
+from torchdeck.data.order import Ids, PositionError, SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.step_order import SeededSteps, StepOrder
 from torchdeck.distributed.batches import SizedDataset, takes_layout
@@ -59,7 +61,8 @@ def check_collate(needs_layout: str, recipe: Recipe) -> None:
 
 
 def _check_built_for(plan: BatchPlan, data: DataIdentity, folder: Path) -> None:
-    if plan.size != data.size:
+    # names of samples are compared instead, by `rows_by_name`
+    if plan.size != data.size and plan.names is None:
         raise BatchPlanError(
             f"the batch plan in {folder} was built for {plan.size} samples, and the training data has "
             f"{data.size}: build it again"
@@ -77,6 +80,82 @@ def _kind(fingerprint: str) -> str:
     if fingerprint.startswith(_LENGTHS):
         return _LENGTHS
     return "content" if _SHA256.fullmatch(fingerprint) else ""
+
+
+# Samples that a batch plan names, as plans of other programs do.
+
+_SHOWN = 3
+"""Number of names in a message."""
+
+
+class NamedSamples:
+    """A data set in the numbering of a batch plan: sample i is the row with the plan's i-th name.
+
+    Args:
+        data: the whole data set.
+        rows: row of each name, shape (n,).
+    """
+
+    def __init__(self, data: SizedDataset, rows: Ids) -> None:
+        self._data = data
+        self._rows = rows
+        many = getattr(data, "__getitems__", None)
+        if many is not None:
+            self.__getitems__: Callable[[Sequence[int]], Any] = lambda ids: many(rows[ids].tolist())
+        set_epoch = getattr(data, "set_epoch", None)
+        if set_epoch is not None:
+            self.set_epoch = set_epoch
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._data[int(self._rows[index])]
+
+
+def in_order_of(names: Sequence[str] | None, data: SizedDataset) -> SizedDataset:
+    """Return `data` in the numbering of a batch plan whose samples have `names`; unchanged without names.
+
+    Raises:
+        BatchPlanError: as `rows_by_name`.
+    """
+    return data if names is None else NamedSamples(data, rows_by_name(names, data))
+
+
+def rows_by_name(names: Sequence[str], data: SizedDataset) -> Ids:
+    """Return the row of `data` for each of a batch plan's `names`, by its attribute `sample_names`.
+
+    Raises:
+        BatchPlanError: the data set has no names, lacks one of these, or has one twice.
+    """
+    known: Any = getattr(data, "sample_names", None)
+    if known is None:
+        raise BatchPlanError(
+            f"the samples of the batch plan have names ({_listed(names)}), and the training data does not "
+            "say which row each is: give the data set an attribute sample_names (a list of the names, by "
+            "row), or write row numbers into the plan"
+        )
+    if len(known) != len(data):
+        raise BatchPlanError(
+            f"sample_names of the training data has {len(known)} names for {len(data)} samples: expected one "
+            "for each row"
+        )
+    row_of = {str(name): row for row, name in enumerate(known)}
+    missing = [name for name in names if name not in row_of]
+    if missing:
+        raise BatchPlanError(
+            f"the training data has no samples named {_listed(missing)}, which the batch plan names "
+            f"({len(missing)} in all): build the plan again, or look at sample_names of the data set"
+        )
+    if len(row_of) < len(known):
+        twice = next(str(name) for row, name in enumerate(known) if row_of[str(name)] != row)
+        raise BatchPlanError(f"sample_names of the training data has {twice!r} twice: names must differ")
+    return np.array([row_of[name] for name in names], dtype=np.int64)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", …" if len(names) > _SHOWN else ""
+    return ", ".join(repr(name[:40]) for name in names[:_SHOWN]) + more
 
 
 # Identity of the training data, so that a checkpoint is not resumed with other data.

@@ -105,9 +105,9 @@ class LostLeader:
 
 
 class Nodes(Protocol):
-    """The used part of the interface of `ReachedNodes`."""
+    """The used part of the interface of `ConnectedNodes`."""
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         """Return whether a message to `node` would arrive now."""
 
     def heard(self, node: str) -> float | None:
@@ -150,7 +150,7 @@ class LeaderWatch:
     def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
         """Return the fields to journal as `lost`; None while the run continues."""
         followers = {node: self._follower(node, history) for node in self._others}
-        reached = self._nodes.reaches(self._lead)
+        reached = self._nodes.is_connected(self._lead)
         heard = self._nodes.heard(self._lead)
         stop_now = not reached and self._is_stop_asked()
         why = self._rule.look(
@@ -170,7 +170,7 @@ class LeaderWatch:
         }
 
     def _follower(self, node: str, history: RunHistory) -> Follower:
-        lives = self._nodes.lives(node, history) if self._nodes.reaches(node) else None
+        lives = self._nodes.lives(node, history) if self._nodes.is_connected(node) else None
         if lives is None:
             return Follower.AWAY
         if node in history.nodes.go_on_alone and lives:

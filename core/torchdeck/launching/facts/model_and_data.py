@@ -158,7 +158,8 @@ def narrower(
 
 
 def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ...]:
-    if plan is None or profile.train_samples in (None, plan.size):
+    # names are compared when the ranks start: a plan that names samples may leave some out
+    if plan is None or plan.names is not None or profile.train_samples in (None, plan.size):
         return ()
     wrong = f"the batch plan has {plan.size:,} samples, but the data has {profile.train_samples:,}"
     return (problem(BATCH_PLAN, wrong, "a batch plan built for this data"),)

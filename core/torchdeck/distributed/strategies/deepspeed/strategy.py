@@ -78,7 +78,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         if self.precision.name == "fp16":
             raise RecipeError(
                 "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not support: use "
-                'training.precision = "bf16" or "fp32", or another distributed.strategy'
+                'precision "bf16" or "fp32", or another strategy'
             )
         return super()._join()
 
@@ -187,8 +187,8 @@ class EngineOptimizer(Optimizer):
         self._engine.step()
         if self._engine.optimizer.overflow:
             raise RecipeError(
-                "the gradient is not finite, so DeepSpeed left the step out: lower training.lr, set "
-                "training.clip, or look at the loss function"
+                "the gradient is not finite, so DeepSpeed left the step out: lower the "
+                "learning rate (lr), clip the gradient (clip), or look at the loss function"
             )
 
 
@@ -240,7 +240,7 @@ def check_installed() -> None:
     """Raise RecipeError with install instructions unless DeepSpeed is installed."""
     if importlib.util.find_spec("deepspeed") is None:
         raise RecipeError(
-            f'distributed.strategy is "deepspeed", and there is no DeepSpeed in {sys.executable}: '
+            f'strategy is "deepspeed", and there is no DeepSpeed in {sys.executable}: '
             "`pip install 'torchdeck[deepspeed]'` there, or use \"fsdp\", which shards as ZeRO 3 does"
         )
 
