@@ -32,7 +32,6 @@ def test_stages_are_taken(tmp_path: Path, stage: int) -> None:
     [
         ([DEEPSPEED, "distributed.deepspeed.offload_parameters=true"],
          "distributed.deepspeed.offload_parameters", "with zero_stage = 2 every device holds all weights"),
-        ([DEEPSPEED, "training.precision=fp16"], "training.precision", "scales the loss by itself"),
         ([DEEPSPEED, "distributed.deepspeed.zero_stage=3", "training.ema=0.9"],
          "training.ema", "whole fp32 weights"),
         ([DEEPSPEED, "training.precision=bf16", "training.ema=0.9"], "training.ema", 'precision = "bf16"'),

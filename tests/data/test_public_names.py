@@ -33,8 +33,7 @@ def imported_for_checkers(package: ModuleType) -> dict[str, str]:
                 assert isinstance(statement, ast.ImportFrom)
                 assert statement.module is not None
                 for alias in statement.names:
-                    every = torchdeck.data.HOMES if alias.name == "*" else {alias.name: statement.module}
-                    found |= every
+                    found |= torchdeck.data.HOMES if alias.name == "*" else {alias.name: statement.module}
     return found
 
 

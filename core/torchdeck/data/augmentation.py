@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.augmentation_config import AUGMENTATIONS, NEUTRAL, AugmentationConfig
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import Ids
@@ -241,7 +242,7 @@ class Augmentation:
         ValueError: an argument is out of range.
     """
 
-    @arguments(own_checks=True)
+    @arguments()
     def __init__(
         self,
         config: AugmentationConfig,
@@ -253,7 +254,7 @@ class Augmentation:
         epoch: int = 0,
     ) -> None:
         if mode not in get_args(Mode):
-            raise ValueError(f"mode is {mode!r}: expected {' or '.join(map(repr, get_args(Mode)))}")
+            raise ArgumentError(f"mode is {mode!r}", fix=f"expected {' or '.join(map(repr, get_args(Mode)))}")
         self.config = config
         self.mode = mode
         self.rank = checked_rank(rank, world_size)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids
 from torchdeck.data.sampler import DistributedSampler
+from torchdeck.data.spellings import BATCH_SIZE, BatchSizeSpelling
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedBatchIterator:
@@ -25,8 +29,10 @@ class DistributedBatchIterator:
         ValueError: batch_size is less than 1.
     """
 
-    @arguments(own_checks=True)
-    def __init__(self, sampler: DistributedSampler, batch_size: int) -> None:
+    @arguments(also=BATCH_SIZE, own_checks=True)
+    def __init__(
+        self, sampler: DistributedSampler, batch_size: int | None = None, **_: Unpack[BatchSizeSpelling]
+    ) -> None:
         self.sampler = sampler
         self.batch_size = whole_number("batch_size", batch_size, 1)
         self._done = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.checked import checked_rank, whole_number
 
 
@@ -160,20 +161,22 @@ class DistributedRangeSplitter:
         """
         given = list(self.get_all_ranges() if ranges is None else ranges)
         if len(given) != self.world_size:
-            raise ValueError(
-                f"there are {len(given)} ranges for {self.world_size} ranks: expected one per rank"
+            raise ArgumentError(
+                f"there are {len(given)} ranges for {self.world_size} ranks", fix="expected one per rank"
             )
         expected = 0
         for rank, (start, stop) in enumerate(given):
             if stop < start:
-                raise ValueError(f"the range of rank {rank} ends at {stop}, before its start {start}")
+                raise ArgumentError(f"the range of rank {rank} ends at {stop}, before its start {start}")
             if start != expected:
                 what = "are in no range" if start > expected else "are in two ranges"
                 low, high = sorted((start, expected))
-                raise ValueError(f"samples {low} to {high - 1} {what}: rank {rank} must start at {expected}")
+                raise ArgumentError(
+                    f"samples {low} to {high - 1} {what}", fix=f"rank {rank} must start at {expected}"
+                )
             expected = stop
         if expected != self.total_samples:
-            raise ValueError(f"the ranges end at {expected}, but there are {self.total_samples} samples")
+            raise ArgumentError(f"the ranges end at {expected}, but there are {self.total_samples} samples")
         return True
 
     def _start(self, rank: int) -> int:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torchdeck.distributed.group.rendezvous import RendezvousError
     from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
     from torchdeck.distributed.recipe_loading import RecipeError
+    from torchdeck.distributed.sampler import DistributedSampler  # noqa: F401 - in data.__all__
     from torchdeck.distributed.strategies import (
         DdpStrategy,
         DeepSpeedStrategy,
@@ -115,6 +116,7 @@ NAMES = {
     "DeepSpeedStrategy": (_STRATEGIES, "DeepSpeed's ZeRO"),
     "DistributedConfig": ("torchdeck.environment", "place of a process among the ranks, and where they meet"),
     "DistributedSettings": (_SETTINGS, "a strategy and its options"),
+    "DistributedSampler": ("torchdeck.distributed.sampler", "samples of one rank, a sampler of torch"),
     "DistributedStrategy": (_STRATEGY, "base class of the ways to train a model on several ranks"),
     "DistributedTrainer": ("torchdeck.distributed.fit.trainer", "trains a model on all ranks"),
     "FsdpStrategy": (_STRATEGIES, "weights, gradients and optimizer state sharded over the ranks"),

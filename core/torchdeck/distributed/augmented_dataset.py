@@ -11,6 +11,7 @@ import torch.nn.functional as functional
 from torch.utils.data import Dataset
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.augmentation import Augmentation, AugmentationParams, Mode
 from torchdeck.data.augmentation_config import AugmentationConfig
 
@@ -41,9 +42,9 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
         ValueError: the tensor has another shape or type.
     """
     if image.ndim != 3 or not image.is_floating_point():
-        raise ValueError(
-            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: expected "
-            "floating point of shape (channels, height, width)"
+        raise ArgumentError(
+            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented",
+            fix="expected floating point of shape (channels, height, width)",
         )
     if params.rotation != 0.0 or params.scale != 1.0:
         image = _turned(image, params.rotation, params.scale)

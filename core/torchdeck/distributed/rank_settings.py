@@ -81,6 +81,15 @@ class TrainingOptions(TypedDict, total=False):
     check_every: int | None
 
 
+class TrainerOptions(TrainingOptions, total=False):
+    """The same, and other spellings of arguments of a DistributedTrainer."""
+
+    gradient_accumulation_steps: int
+    learning_rate: float | None
+    max_norm: float | None
+    num_workers: int
+
+
 @dataclass(frozen=True)
 class DdpSettings:
     """Options of DistributedDataParallel."""

@@ -80,6 +80,36 @@ def loop(model: nn.Module, loader: DataLoader[tuple[Tensor, Tensor]]) -> None:
         assert_type(strategy.is_main_process, bool)
 
 
+def exchange(loader: DataLoader[tuple[Tensor, Tensor]], loss: Tensor) -> None:
+    """Values that ranks exchange."""
+    with DistributedStrategy.from_config("ddp") as strategy:
+        assert_type(strategy.gather(loss), Tensor)
+        assert_type(strategy.gather(strategy.rank), list[int])
+        assert_type(strategy.reduce(loss, "mean"), Tensor)
+        assert_type(strategy.reduce(1.0), float)
+        assert_type(strategy.broadcast(loss), Tensor)
+        assert_type(strategy.broadcast("name", source=1), str)
+        for x, y in strategy.prepare_dataloader(loader):
+            strategy.print(x.shape, y.shape)
+        strategy.barrier(timeout=10.0)
+
+
+def spellings(model: nn.Module, x: Tensor) -> None:
+    """Names that arguments have in other libraries."""
+    made = DistributedTrainer(
+        model,
+        loss=nn.MSELoss(),
+        learning_rate=1e-3,
+        gradient_accumulation_steps=2,
+        max_norm=1.0,
+        num_workers=2,
+    )
+    made.fit(x, x, epochs=1, batch_size=8)
+    made.evaluate(x, x, batch_size=8)
+    made.strategy.clip_grad_norm(model, clip=1.0)
+    DistributedBatchIterator(DistributedSampler(dataset_size=10, world_size=2, rank=0), microbatch=2)
+
+
 def functions(model: nn.Module) -> None:
     """Functions without a strategy."""
     config = setup_distributed(backend="gloo")
@@ -97,6 +127,7 @@ def functions(model: nn.Module) -> None:
 def data(samples: TensorDataset) -> None:
     """Data, with and without torch."""
     sampler = DistributedSampler(samples, 2, 0, seed=3)
+    assert_type(DistributedSampler(samples).num_samples, int)
     DataLoader(samples, sampler=sampler)
     for batch in DistributedBatchIterator(sampler, batch_size=4):
         print(batch.shape)

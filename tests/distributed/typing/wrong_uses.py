@@ -68,6 +68,12 @@ def loop(strategy: DistributedStrategy, model: nn.Module) -> None:
     strategy.wrap(model)  # wrong
     strategy.clip_grad_norm(model, "1.0")  # wrong
     strategy.save("checkpoints", model, model, step=1)  # wrong
+    strategy.gather(object())  # wrong
+    strategy.reduce("1")  # wrong
+    strategy.reduce(1.0, op="avg")  # wrong
+    strategy.broadcast(1, root=0)  # wrong
+    strategy.barrier("name")  # wrong
+    strategy.prepare_dataloader([1, 2])  # wrong
     if strategy.is_main_process():  # wrong
         pass
 
@@ -86,5 +92,6 @@ def functions(model: nn.Module) -> None:
 def data() -> None:
     """Data."""
     DistributedSampler(object(), 2, 0)  # wrong
+    DistributedSampler(dataset_size="10", world_size=2, rank=0)  # wrong
     DistributedBatchIterator([1, 2], batch_size=4)  # wrong
     print(DistributedRangeSplitter(100, 4).get_rank_range(0).begin)  # wrong

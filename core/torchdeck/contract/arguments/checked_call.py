@@ -87,7 +87,7 @@ class _Call:
                 found[name] = found.pop(spelling)
         for name in found:
             if name not in self._known and not self._is_open:
-                raise unknown_name(f"{self._name} has no argument", name, self._known)
+                raise unknown_name(f"{self._name} has no argument", name, self._known, self._also)
         return found
 
     def bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from torchdeck.contract.refusal import Refusal
 
@@ -30,16 +30,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> ArgumentError:
+def unknown_name(
+    what: str, name: str, known: Iterable[str], also: Mapping[str, str] | None = None
+) -> ArgumentError:
     """Return the error for a `name` that is not `known`; it suggests the nearest one.
 
     Args:
         what: who has no such name: "DistributedTrainer has no argument".
         name: the unknown name.
         known: all names, in the order to list them.
+        also: other spellings of them → their name.
     """
-    names = list(known)
-    near = nearest(name, names)
+    names, spellings = list(known), also or {}
+    near = nearest(name, [*names, *spellings])
+    near = spellings.get(near, near) if near else None
     listed = f"known are {', '.join(names)}" if names else "there are none"
     return ArgumentError(f"{what} {name!r}", listed, f"did you mean {near!r}?" if near else "leave it out")
 

@@ -50,7 +50,8 @@ def _is_a(value: Any, kind: Any) -> bool:
     if kind is bool:
         return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
     if kind is Sequence:
-        return isinstance(value, Sequence) or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
+        is_text = isinstance(value, (str, bytes))
+        return not is_text and hasattr(value, "__getitem__") and hasattr(value, "__len__")
     if kind is os.PathLike:
         return isinstance(value, os.PathLike)
     if typing.is_typeddict(kind):

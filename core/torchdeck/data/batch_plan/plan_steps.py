@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.checked import as_whole
 from torchdeck.data.order import PositionError, position_counts
+from torchdeck.data.spellings import ACCUMULATION, AccumulationSpelling
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class PlannedStep:
         return self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum())
 
 
-@arguments(own_checks=True)
+@arguments(also=ACCUMULATION, own_checks=True)
 def plan_steps(
     plan: BatchPlan,
     *,
@@ -128,6 +132,7 @@ def plan_steps(
     balance: Balance = "none",
     cost: int | None = None,
     start: PlanPosition | None = None,
+    **_: Unpack[AccumulationSpelling],
 ) -> Iterator[PlannedStep]:
     """Yield the steps of `plan` from `start` to the end of its last epoch; each `after` can be a `start`.
 

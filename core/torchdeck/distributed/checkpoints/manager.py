@@ -12,8 +12,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
+from torchdeck.data.checked import whole_number
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.peers import Peers, truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
@@ -21,7 +23,6 @@ from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
-from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.environment import RunContext
 
 
@@ -86,12 +87,13 @@ class CheckpointManager:
         replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"every is {every}: expected a number of steps from 1, or None")
+            raise ArgumentError(f"every is {every}", fix="expected a number of steps from 1, or None")
         self.directory = Path(directory)
         self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
         self._every = every
         self._background = background
         self._strategy = strategy
+        self._scaler: Stateful | None = None if strategy is None else strategy.scaler
         self._peers = peers_of(strategy, timeout)
         self._peers.call("CheckpointManager")
         context = RunContext.from_env()
@@ -147,7 +149,7 @@ class CheckpointManager:
             model: plain, or inside DDP, FSDP2 or torch.compile; with a strategy as given to `wrap_model`.
             optimizer: one, or several in a fixed order.
             scheduler: learning rate scheduler to save.
-            scaler: gradient scaler to save.
+            scaler: gradient scaler to save. Default: the strategy's.
             position: position in the data, as JSON values.
             extra: any other JSON values to save.
             metrics: metrics of an evaluation at this step.
@@ -161,9 +163,11 @@ class CheckpointManager:
             CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
                 rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
+        whole_number("step", step, 0)
         self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
+        scaler = scaler or self._scaler
         state.scaler_state = scaler.state_dict() if scaler is not None else {}
         state.position, state.extra = dict(position or {}), dict(extra or {})
         if self._background and not final:
@@ -194,6 +198,7 @@ class CheckpointManager:
         self.wait()
         state = train_state(model, optimizer, self._strategy)
         loaded = resume_newest(self.directory, state, self._peers)
+        scaler = scaler or self._scaler
         if loaded is not None:
             if scheduler is not None and loaded.scheduler_state:
                 scheduler.load_state_dict(loaded.scheduler_state)
@@ -247,6 +252,7 @@ def save_training(
     """See `DistributedStrategy.save`."""
     _called_by_all(strategy, "save", f"step {step}", timeout)
     state = train_state(model, optimizers, strategy)
+    state.scaler_state = strategy.scaler.state_dict()
     state.extra = dict(extra)
     with _store(strategy, folder, keep_last, TIMEOUT if timeout is None else timeout) as store:
         return store.save(state, step)
@@ -269,16 +275,17 @@ def load_training(
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:
-        raise CheckpointError(f"there is no checkpoint in {folder}")
+        raise CheckpointError(
+            f"there is no checkpoint in {folder}", fix="check the folder, or save one first"
+        )
+    strategy.scaler.load_state_dict(dict(loaded.scaler_state))
     return loaded
 
 
 def _called_by_all(strategy: Sharing, what: str, detail: str, timeout: float | None) -> Peers:
     """Return the ranks of `strategy`, all of which have made this call."""
     peers = peers_of(strategy, TIMEOUT if timeout is None else timeout)
-    if timeout is None and isinstance(strategy, Membership):
-        timeout = strategy.settings.timeout
-    peers.call(what, detail, timeout=timeout)
+    peers.call(what, detail, timeout=strategy.timeout if timeout is None else timeout)
     return peers
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.group.process_group import check_joined, choose_device
 from torchdeck.distributed.group.rendezvous import join
 from torchdeck.environment import DistributedConfig, DistributedValues
@@ -44,7 +45,9 @@ def setup_distributed(
         TypeError: both `config` and `explicit` are given, or a name is unknown.
     """
     if config is not None and explicit:
-        raise TypeError("give a DistributedConfig or single values, not both")
+        raise ArgumentError(
+            "a config and single values are given", fix="give a DistributedConfig or values, not both"
+        )
     if config is None:
         config = DistributedConfig.from_env(**explicit) if explicit else this_rank()
     device = choose_device(config, config.backend)

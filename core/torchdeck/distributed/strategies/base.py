@@ -13,28 +13,33 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
-from torchdeck.contract.arguments.errors import nearest
-from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.contract.arguments.errors import ArgumentError, nearest, shown
+from torchdeck.data.checked import whole_number
+from torchdeck.data.spellings import MAX_NORM, MaxNormSpelling
+from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
-from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.strategies.collectives import Collectives
+from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
-from torchdeck.distributed.strategies.membership import Membership
-from torchdeck.distributed.strategies.same_strategy import check_same_strategy
+from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
+from torchdeck.distributed.strategies.replaced_parameters import check_trains
+from torchdeck.distributed.strategies.scaled_gradients import ScaledGradients
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from torchdeck.distributed.checkpoints.snapshot import LoadedState
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 
-class DistributedStrategy(Membership, ABC):
+class DistributedStrategy(Collectives, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
@@ -46,7 +51,8 @@ class DistributedStrategy(Membership, ABC):
             for microbatches in steps:
                 for index, batch in enumerate(microbatches):
                     with strategy.accumulate(wrapped, last=index == len(microbatches) - 1):
-                        loss = wrapped(strategy.to_device(batch)).mean() / len(microbatches)
+                        with strategy.autocast():
+                            loss = wrapped(strategy.to_device(batch)).mean() / len(microbatches)
                         strategy.backward(loss)
                 strategy.clip_grad_norm(model, 1.0)
                 strategy.optimizer_step(optimizer)
@@ -54,6 +60,11 @@ class DistributedStrategy(Membership, ABC):
 
     Gradients are averaged over the ranks, for the losses passed to `backward`. Save, clip and synchronise
     `model`, as passed to `wrap_model`; call `wrapped`.
+
+    `precision` means the same under every strategy: the wrapped model computes in it, also outside of
+    `autocast`, which is for the loss function. In fp16 `backward` scales the loss by `scaler`,
+    `clip_grad_norm` or `optimizer_step` divide the gradients by it, and `optimizer_step` leaves out a step
+    whose gradients overflowed.
 
     A subclass in another package defines at least `name` and `wrap_model`, and registers itself with
     `register_strategy`. Its table `[distributed.NAME]` is available as `settings.options[NAME]`.
@@ -71,7 +82,7 @@ class DistributedStrategy(Membership, ABC):
     @arguments()
     def from_config(
         cls,
-        config: DistributedSettings | Mapping[str, Any],
+        config: str | Mapping[str, Any] | HasStrategy,
         *,
         precision: str = "fp32",
         environment: DistributedConfig | None = None,
@@ -79,40 +90,26 @@ class DistributedStrategy(Membership, ABC):
         """Make the strategy that `config` names; it is not set up yet.
 
         Args:
-            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and
-                tables `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
-                environment.
+            config: name of a strategy; a mapping like the [distributed] table of a run.toml: `strategy`,
+                and tables `ddp`, `fsdp`, ... with options; or a dataclass or other object with these as
+                attributes, whose further attributes are ignored. `backend` and `timeout` in seconds override
+                the environment.
             precision: `fp32`, `bf16` or `fp16`.
             environment: this rank, and where the ranks meet. Default: the existing process group, else the
                 launcher's variables.
 
         Raises:
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
+            ArgumentError: `config` names no strategy.
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
             raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
-        settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
+        settings = config
+        if not isinstance(settings, DistributedSettings):
+            settings = settings_of(strategy_table(settings, STRATEGIES), rank)
         return make_strategy(settings, Precision(precision), rank)
-
-    def setup(self) -> None:
-        """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
-
-        Raises:
-            RendezvousError: a rank did not arrive within the timeout, or has another WORLD_SIZE; the message
-                names it.
-            AgreementError: ranks have different strategies, options or precisions.
-            MissingCallError: a rank of an existing group does not set up a strategy.
-            RecipeError: there is no GPU for this rank, or the existing group is a different one.
-        """
-        if self._group is None:
-            self._group = self._join()
-            try:
-                check_same_strategy(self._group, self.name, self.settings, self.precision)
-            except RecipeError:
-                self.close()
-                raise
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
@@ -141,12 +138,26 @@ class DistributedStrategy(Membership, ABC):
         """
         raise NotImplementedError
 
-    @arguments(own_checks=True)
-    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        super().__init__(settings, precision, place)
+        self._gradients = ScaledGradients(self.scaler)
+
+    @arguments()
+    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
+
+        An optimizer that was made before `wrap_model` gets the parameters that replace its own.
+
+        Raises:
+            RecipeError: it has none of the model's parameters, or state of parameters that were replaced.
         """
+        check_trains(wrapped, optimizer)
         return optimizer
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Context of forward pass and loss function in the strategy's precision."""
+        return self.precision.autocast(self.device)
 
     def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
         """Weights and optimizer state as checkpoints store them; `model` as it was given to `wrap_model`."""
@@ -168,9 +179,14 @@ class DistributedStrategy(Membership, ABC):
 
     @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of `loss`; in fp16 those of the scaled loss."""
+        self._scaled(loss).backward()  # type: ignore[no-untyped-call]
+
+    def _scaled(self, loss: Tensor) -> Tensor:
+        """Return the loss whose gradients `backward` computes."""
         if self._group is not None:
             self._group.step_begins()
-        loss.backward()  # type: ignore[no-untyped-call]
+        return self._gradients.scaled(loss)
 
     def sync_gradients(self, model: nn.Module) -> None:
         """Average the gradients that were accumulated under `no_sync` over the ranks.
@@ -178,9 +194,15 @@ class DistributedStrategy(Membership, ABC):
         Gradients that were reduced already do not change (except for rounding).
         """
 
-    @arguments(own_checks=True)
+    @arguments(also=MAX_NORM, own_checks=True)
     def clip_grad_norm(
-        self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
+        self,
+        model: nn.Module,
+        max_norm: float | None = None,
+        *,
+        scale: float = 1.0,
+        measure: bool = True,
+        **_: Unpack[MaxNormSpelling],
     ) -> float | None:
         """Multiply all gradients by `scale`, then scale them down so that their norm is at most `max_norm`.
 
@@ -192,12 +214,15 @@ class DistributedStrategy(Membership, ABC):
 
         Returns:
             The norm of the scaled gradient before clipping, the same on every rank; None if it was not
-            measured. If it is not finite, the gradients are unchanged.
+            measured. If it is not finite, the gradients are unchanged, and in fp16 `optimizer_step` leaves
+            out the step.
         """
         gradients = self.local_gradients(model)
+        scale /= self._gradients.scale  # a power of two: exact
         norm = None
-        if measure or max_norm is not None:
+        if measure or max_norm is not None or self.scaler.enabled:
             norm = scale * math.sqrt(self.total_square(self.local_square(gradients)))
+            self._gradients.measured(norm, unscaled=math.isfinite(norm))
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
@@ -242,10 +267,32 @@ class DistributedStrategy(Membership, ABC):
         return local
 
     @arguments(own_checks=True)
-    def optimizer_step(self, optimizer: Optimizer) -> None:
-        optimizer.step()
+    def optimizer_step(self, optimizer: Optimizer) -> bool:
+        """Step the optimizer; all ranks call it.
+
+        Returns:
+            Whether it stepped. In fp16 a step is left out if its gradients overflowed, and the loss scale is
+            halved.
+
+        Raises:
+            RecipeError: fp16 gradients overflow however small the scale.
+        """
+        allowed = self._gradients.may_step(optimizer, lambda: self._unscale(optimizer))
+        if allowed:
+            optimizer.step()
         if self._group is not None:
             self._group.step_ends()
+        return allowed
+
+    def _unscale(self, optimizer: Optimizer) -> float:
+        """Divide the optimizer's gradients by the loss scale, if they are finite; return their norm."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        gradients = self.local_gradients(nn.ParameterList(parameters))
+        square = self.local_square(gradients) if gradients else 0.0
+        norm = math.sqrt(self.total_square(square)) / self._gradients.scale
+        if math.isfinite(norm) and gradients:
+            torch._foreach_mul_(gradients, 1.0 / self._gradients.scale)
+        return norm
 
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
@@ -285,6 +332,7 @@ class DistributedStrategy(Membership, ABC):
         """
         from torchdeck.distributed.checkpoints.manager import save_training
 
+        whole_number("step", step, 0)
         return save_training(
             self,
             Path(folder),
@@ -322,25 +370,6 @@ class DistributedStrategy(Membership, ABC):
         return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
-# Gradient norm computed in parts, and clipping.
-
-_NORM_FLOOR = 1e-6
-
-
-def square_of_norm(gradients: list[Tensor]) -> float:
-    """Return the squared norm of `gradients` taken as one vector."""
-    if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
-        # same result as get_total_norm, without its sorting by device and dtype
-        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
-        return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
-    return float(get_total_norm(gradients)) ** 2
-
-
-def factor_within(norm: float, limit: float) -> float:
-    """Return the factor that clips a gradient of `norm` to `limit`, as torch's clip_grad_norm_ does."""
-    return min(1.0, limit / (norm + _NORM_FLOOR))
-
-
 # Registry of strategies by name.
 
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
@@ -358,12 +387,15 @@ def register_strategy(kind: Kind) -> Kind:
     Raises:
         ValueError: it has no name, or another strategy has that name.
     """
+    given: Any = kind
+    if not isinstance(given, type) or not issubclass(given, DistributedStrategy):
+        raise ArgumentError(f"kind is {shown(kind)}", fix="give a subclass of DistributedStrategy")
     name = getattr(kind, "name", "")
     if not isinstance(name, str) or not name:
-        raise ValueError(f'{kind.__name__} has no name: give the class one, such as name = "mine"')
+        raise ArgumentError(f"{kind.__name__} has no name", fix='give the class one, such as name = "mine"')
     if STRATEGIES.setdefault(name, kind) is not kind:
-        raise ValueError(
-            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}: choose another name"
+        raise ArgumentError(
+            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}", fix="choose another name"
         )
     return kind
 
@@ -388,16 +420,3 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
             fix=f"did you mean {near!r}?" if near else "leave them out",
         )
     return kind(settings, precision, place)
-
-
-def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
-    """Return `config` with defaults filled in: backend, timeout, and the ranks of one node as the hsdp
-    group.
-    """
-    usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
-    known: dict[str, Any] = {
-        "backend": usual if rank.backend == "auto" else rank.backend,
-        "timeout": rank.timeout,
-        "hsdp": {"shard": rank.local_world_size},
-    }
-    return read_fields(DistributedSettings, known | dict(config), "config")

@@ -14,6 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
@@ -48,6 +49,7 @@ class DdpStrategy(DistributedStrategy):
         super().__init__(settings, precision, place)
         self._wrapped: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         """See the base class.
 
@@ -77,6 +79,7 @@ class DdpStrategy(DistributedStrategy):
         )
         settled = not options.find_unused_parameters and not has_sparse_gradients(model)
         model = model.to(self.device)
+        self.precision.compute(model, self.device)
         wrapped = with_settled_buckets(model, make) if settled else make(model)
         if options.comm_hook == "bf16":
             wrapped.register_comm_hook(None, reduce_in_bf16)
@@ -196,5 +199,7 @@ class SingleStrategy(DistributedStrategy):
         settings = self.settings
         return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        self.precision.compute(model, self.device)
         return model.to(self.device)

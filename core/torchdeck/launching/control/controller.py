@@ -76,7 +76,7 @@ class Controller:
         self._elastic = Elastic.of_plan(plan)
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
-        self._leader = LeaderWatch(layout, nodes, names, self._elastic, patience, time.monotonic())
+        self._leader = LeaderWatch(layout, nodes, names, self._elastic, plan.policy, time.monotonic())
         self._fence = Fence(nodes, epoch, journal)
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 

@@ -33,7 +33,7 @@ class Connected:
 
 
 def connect_all(
-    probe_sessions: Mapping[str, ProbeSession],
+    sessions: Mapping[str, ProbeSession],
     addresses: Mapping[str, str],
     *,
     port: int | None = None,
@@ -42,7 +42,7 @@ def connect_all(
     """Connect every node to every other, all at once.
 
     Args:
-        probe_sessions: probe session with each node, by name, in the order of node ranks.
+        sessions: probe session with each node, by name, in the order of node ranks.
         addresses: address at which the others reach each node.
         port: rendezvous port on the first node, if set by the config; else all ports are ephemeral.
         size: bytes to send for bandwidth; 0 for none.
@@ -54,45 +54,39 @@ def connect_all(
         ProbeError: a node did not answer.
     """
     word = secrets.token_hex(WORD_LENGTH // 2)
-    first = next(iter(probe_sessions))
-    with ThreadPoolExecutor(max(1, len(probe_sessions)), thread_name_prefix="connections") as pool:
+    first = next(iter(sessions))
+    with ThreadPoolExecutor(max(1, len(sessions)), thread_name_prefix="connections") as pool:
 
         def listen(name: str) -> int | str:
             wanted = port if port is not None and name == first else 0
             try:
-                answer = probe_sessions[name].ask(
-                    ProbeRequest.LISTEN,
-                    ASK_LIMIT,
-                    address=addresses[name],
-                    port=wanted,
-                    word=word,
-                    seconds=ASK_LIMIT,
-                )
+                given = {"address": addresses[name], "port": wanted, "word": word, "seconds": ASK_LIMIT}
+                answer = sessions[name].ask(ProbeRequest.LISTEN, ASK_LIMIT, **given)
                 with understood(name):
                     return int(answer["port"])
             except ProbeError as error:
                 return str(error)
 
-        listening = dict(zip(probe_sessions, pool.map(listen, probe_sessions), strict=True))
+        listening = dict(zip(sessions, pool.map(listen, sessions), strict=True))
 
-        def connector(name: str) -> list[Connected]:
+        def reach(name: str) -> list[Connected]:
             peers = [
                 {"node": peer, "address": addresses[peer], "port": found}
                 for peer, found in listening.items()
                 if peer != name and isinstance(found, int)
             ]
-            answer = probe_sessions[name].ask(
+            answer = sessions[name].ask(
                 ProbeRequest.REACH, ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size
             )
             with understood(name):
                 return [_connected(name, item, listening) for item in answer["reached"]]
 
-        found = [item for items in pool.map(connector, probe_sessions) for item in items]
+        found = [item for items in pool.map(reach, sessions) for item in items]
     deaf = [
         Connected(name, peer, 0, ok=False, latency=None, bandwidth=None, error=why)
         for peer, why in listening.items()
         if isinstance(why, str)
-        for name in probe_sessions
+        for name in sessions
         if name != peer
     ]
     return [*found, *deaf]
