@@ -1,10 +1,18 @@
 """What the launcher's variables say, and what is said when they cannot be true."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from torchdeck.environment import DistributedConfig, LauncherVariableError, Place, RunContext, rank_layout
+from torchdeck.environment import (
+    DistributedConfig,
+    DistributedValues,
+    LauncherVariableError,
+    Place,
+    RunContext,
+    rank_layout,
+)
 
 TORCHRUN = {
     "RANK": "3",
@@ -110,14 +118,14 @@ def test_explicit_values_win() -> None:
         ({}, {"timeout": 0.0}, "the timeout is 0.0 s: expected a number of seconds above 0"),
     ],
 )
-def test_a_gang_that_cannot_be(environ: dict[str, str], explicit: dict[str, int], said: str) -> None:
+def test_a_gang_that_cannot_be(environ: dict[str, str], explicit: DistributedValues, said: str) -> None:
     """Contradictions between variables, explicit values and the rules are errors that say the rule."""
     with pytest.raises(LauncherVariableError, match=said):
         DistributedConfig.from_env(environ, **explicit)
 
 
 @pytest.mark.parametrize("explicit", [{"ranks": 1}, {"rank": "1"}, {"rank": True}], ids=str)
-def test_values_of_another_kind(explicit: dict[str, object]) -> None:
+def test_values_of_another_kind(explicit: Any) -> None:
     """A name that does not exist and a text for a number are mistakes of the caller."""
     with pytest.raises(TypeError):
         DistributedConfig.from_env({}, **explicit)

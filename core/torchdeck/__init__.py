@@ -119,18 +119,20 @@ def _api(verb: str) -> Any:
     return api
 
 
-def __getattr__(name: str) -> Any:
-    if name == "log":
-        from torchdeck.telemetry.run_log import log_of_this_process
+if not TYPE_CHECKING:  # with it, type checkers would take every name for one that is there
 
-        # kept, so that outside a run a call is an attribute, a function and nothing else
-        return globals().setdefault(name, log_of_this_process())
-    if name == "__version__":
-        from torchdeck.contract.package import VERSION
+    def __getattr__(name: str) -> Any:
+        if name == "log":
+            from torchdeck.telemetry.run_log import log_of_this_process
 
-        return VERSION
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            # kept, so that outside a run a call is an attribute, a function and nothing else
+            return globals().setdefault(name, log_of_this_process())
+        if name == "__version__":
+            from torchdeck.contract.package import VERSION
+
+            return VERSION
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -11,10 +11,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
+from torchdeck.contract.arguments.errors import ArgumentError, shown, unknown_name
+from torchdeck.contract.arguments.types import described, fits
 from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.contract.rank_layout import RankLayout
+from torchdeck.contract.refusal import Refusal
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 BACKENDS = ("auto", "gloo", "nccl")
 """Valid values of `DistributedConfig.backend`."""
@@ -26,8 +33,10 @@ _LONGEST_NUMBER = 18
 _LAST_PORT = 65535
 
 
-class LauncherVariableError(ValueError):
+class LauncherVariableError(Refusal, ValueError):
     """A variable is missing or invalid; the message gives the variable, its value and the rule."""
+
+    page = "library"
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,20 @@ class Place:
         return DistributedConfig.from_env(environ).place
 
 
+class DistributedValues(TypedDict, total=False):
+    """Attributes of a `DistributedConfig`, as keywords of functions that make one."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    master_addr: str
+    master_port: int
+    backend: str
+    timeout: float
+
+
+@checked_class
 @dataclass(frozen=True)
 class DistributedConfig(Place):
     """The place of a process among the ranks, and where the ranks meet.
@@ -69,6 +92,7 @@ class DistributedConfig(Place):
 
     Raises:
         LauncherVariableError: the numbers contradict each other.
+        ArgumentError: a value is of the wrong type.
     """
 
     master_addr: str = "127.0.0.1"
@@ -77,6 +101,7 @@ class DistributedConfig(Place):
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
+        _check_types(type(self), {name: getattr(self, name) for name in DistributedValues.__annotations__})
         _check("WORLD_SIZE", self.world_size, 1)
         _check("RANK", self.rank, 0, self.world_size - 1, "WORLD_SIZE - 1")
         _check("LOCAL_WORLD_SIZE", self.local_world_size, 1, self.world_size, "WORLD_SIZE")
@@ -88,16 +113,19 @@ class DistributedConfig(Place):
             object.__setattr__(self, "backend", "gloo")  # as for any field of a frozen dataclass
         if self.backend not in BACKENDS:
             raise LauncherVariableError(
-                f"DISTRIBUTED_BACKEND is {self.backend!r}: expected nccl for GPUs, or cpu (gloo)"
+                f"DISTRIBUTED_BACKEND is {self.backend!r}", fix="expected nccl for GPUs, or cpu (gloo)"
             )
         if not (math.isfinite(self.timeout) and self.timeout > 0):
             raise LauncherVariableError(
-                f"the timeout is {self.timeout} s: expected a number of seconds above 0 "
-                "(DISTRIBUTED_TIMEOUT_MS in milliseconds)"
+                f"the timeout is {self.timeout} s",
+                fix="expected a number of seconds above 0 (DISTRIBUTED_TIMEOUT_MS in milliseconds)",
             )
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, **explicit: Any) -> DistributedConfig:
+    @arguments(own_checks=True)
+    def from_env(
+        cls, environ: Mapping[str, str] = os.environ, **explicit: Unpack[DistributedValues]
+    ) -> DistributedConfig:
         """Read the launcher's variables; a process that was not launched is a group of one.
 
         RANK (or WORLD_RANK), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
@@ -110,7 +138,7 @@ class DistributedConfig(Place):
 
         Raises:
             LauncherVariableError: a variable is missing, not a number, or contradicts another.
-            TypeError: `explicit` has an unknown name, or a value of the wrong type.
+            ArgumentError: `explicit` has an unknown name, or a value of the wrong type.
         """
         _check_types(cls, explicit)
         return cls(**{**_from_variables(environ, explicit), **explicit})
@@ -231,11 +259,11 @@ def _place_from(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict
     if rank is None and world_size is None:
         return {}
     if world_size is None:
-        raise LauncherVariableError("WORLD_SIZE is not set: expected a whole number from 1")
+        raise LauncherVariableError("WORLD_SIZE is not set", fix="expected a whole number from 1")
     if rank is None:
         high = max(0, world_size - 1)
         raise LauncherVariableError(
-            f"RANK is not set: expected a whole number from 0 to {high} (WORLD_SIZE - 1)"
+            "RANK is not set", fix=f"expected a whole number from 0 to {high} (WORLD_SIZE - 1)"
         )
     local_world_size = known("local_world_size", "LOCAL_WORLD_SIZE")
     if local_world_size is None:
@@ -251,20 +279,20 @@ def _place_from(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict
     }
 
 
-def _check_types(cls: type[DistributedConfig], explicit: Mapping[str, Any]) -> None:
+def _check_types(cls: type[DistributedConfig], values: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for a name that is no attribute, or a value of another kind."""
     kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
-    for name, value in explicit.items():
+    for name, value in values.items():
         if name not in kinds:
-            raise TypeError(f"there is no {name!r}; expected one of {', '.join(kinds)}")
-        allowed = (int, float) if kinds[name] is float else (kinds[name],)
-        if not isinstance(value, allowed) or isinstance(value, bool):
-            raise TypeError(f"{name} is {value!r}; expected a value of type {kinds[name].__name__}")
+            raise unknown_name(f"{cls.__name__} has no argument", name, kinds)
+        if not fits(value, kinds[name]):
+            raise ArgumentError(f"{name} is {shown(value)}", fix=f"expected {described(kinds[name])}")
 
 
 def _check(name: str, value: int, low: int, high: int | None = None, high_name: str = "") -> None:
     """Raise LauncherVariableError unless `value` is in its range."""
     if value < low or (high is not None and value > high):
-        raise LauncherVariableError(f"{name} is {value}: {_rule(low, high, high_name)}")
+        raise LauncherVariableError(f"{name} is {value}", fix=_rule(low, high, high_name))
 
 
 def _rule(low: int, high: int | None, high_name: str = "") -> str:
@@ -277,7 +305,7 @@ def _number(environ: Mapping[str, str], name: str, low: int, high: int | None) -
     text = environ.get(name, "")
     if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
         said = f"is {text[:40]!r}" if text else "is not set"
-        raise LauncherVariableError(f"{name} {said}: {_rule(low, high)}")
+        raise LauncherVariableError(f"{name} {said}", fix=_rule(low, high))
     value = int(text)
     _check(name, value, low, high)
     return value

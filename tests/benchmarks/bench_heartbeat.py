@@ -1,9 +1,11 @@
 """Costs of the flight recorder, of a rank's heartbeat and of its reports on collectives.
 
-Two ranks on gloo with three process groups and a full flight recorder time their steps, next to few and
-to many Python threads: without either; with the recorder alone, in other processes in turns, as it is chosen
-when a process starts; and with recorder and heartbeat, in turns in one process. A report on arrivals is rare
-and long, so it is timed on its own: the time to read the recorder counts, as that stops the program.
+Two ranks on gloo with three process groups and a full flight recorder measure the processor time of their
+steps, next to few and to many Python threads. The recorder's part is what it adds to a small collective,
+times the collectives of a step: with and without it in processes in turns, as it is chosen when a process
+starts; the least of many blocks is compared. A heartbeat beside the steps measures its own processor time,
+as a share of the time: it stops the program no longer than that. A report on arrivals is rare and long, so it
+is timed on its own: the time to read the recorder counts, as that stops the program.
 """
 
 import json
@@ -25,36 +27,39 @@ LIMIT = 300.0
 THREADS = (2, 60)
 PROCESSES = 3
 """Pairs of processes with and without recorder, for each number of threads."""
-BLOCKS, BLOCK = 4, 8.0
-"""Pairs of blocks of steps in a process, and the seconds of a block."""
+BLOCKS, BLOCK = 4, 6.0
+"""Blocks of steps in a process, and the seconds of a block."""
+IN_A_STEP = 3
+"""Collectives of a step of the worker."""
 GOAL = 1.005
 
 
 def run() -> list[Row]:
-    """Return seconds of steps with recorder and heartbeat over those without."""
+    """Return processor time of steps with recorder and heartbeat over that without."""
     rows = [row for threads in THREADS for row in _steps(threads)]
     reports = float(_ranks("heartbeat_worker.py", []))
     return [*rows, Row("reports on arrivals at collectives", 100 * reports, "% of the time")]
 
 
 def _steps(threads: int) -> list[Row]:
-    plains, recorded, recorders, beats = [], [], [], []
+    steps, plains, recorded, shares = [], [], [], []
     for number in range(PROCESSES):
         modes = ("plain", "beats")[:: 1 if number % 2 else -1]
         found = {mode: _blocks(threads, mode) for mode in modes}
-        plains.append(statistics.mean(found["plain"]["without"]))
-        recorded.append(statistics.mean(found["beats"]["without"]))
-        recorders.append(recorded[-1] / plains[-1])
-        pairs = zip(found["beats"]["with"], found["beats"]["without"], strict=True)
-        beats += [with_beats / without for with_beats, without in pairs]
-    print(f"{threads} threads: recorder {_spread(recorders)}, heartbeat {_spread(beats)}", file=sys.stderr)
-    recorder, beat = statistics.median(recorders), statistics.median(beats)
-    plain, alone = (1000 * statistics.median(found) for found in (plains, recorded))
-    name = f"a step, {threads} threads:"
+        steps += found["plain"]["steps"]
+        plains.append(min(found["plain"]["collectives"]))
+        recorded.append(min(found["beats"]["collectives"]))
+        shares += found["beats"]["heartbeat"]
+    print(f"{threads} threads, heartbeat: {_spread(shares)}", file=sys.stderr)
+    for kind, costs in (("with", recorded), ("without", plains)):
+        print(f"a collective {kind} recorder, us: {_spread([1e6 * cost for cost in costs])}", file=sys.stderr)
+    recorder = 1 + IN_A_STEP * (min(recorded) - min(plains)) / min(steps)
+    beat = 1 + statistics.median(shares)
+    step, name = 1000 * min(steps), f"a step, {threads} threads:"
     return [
-        _row(f"{name} recorder", plain, "without", recorder),
-        _row(f"{name} heartbeat", alone, "recorder alone", beat),
-        _row(f"{name} recorder and heartbeat", plain, "without", recorder * beat),
+        _row(f"{name} recorder", step, "without", recorder),
+        _row(f"{name} heartbeat", step, "without", beat),
+        _row(f"{name} recorder and heartbeat", step, "without", recorder * beat),
     ]
 
 

@@ -24,7 +24,7 @@ WORKERS = {
     "loop on Accelerate": "inside_accelerate_worker.py",
     "loop on PyTorch": "inside_loop_worker.py",
 }
-TURNS, STEPS, PACE = 16, 250, 0.01
+TURNS, STEPS, PACE = 12, 1000, 0.01
 FOLDER = Path(inside.__file__).parent
 PATHS = (FOLDER.parents[2], FOLDER / "startup", Path(__file__).parents[1])
 LIMIT = 300.0

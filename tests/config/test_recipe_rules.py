@@ -89,6 +89,8 @@ def test_paths_of_options_are_absolute(tmp_path: Path) -> None:
     config = load(tmp_path, run_of("byte-finetune", "[model]\ninit_from = 'start'"))
     assert config.model["init_from"] == str(tmp_path / "start")
     assert config.data["source"] == "stdlib"
+    own = load(tmp_path, run_of("./train.py", "[model]\ninit_from = 'start'\nsource = 'as it is'"))
+    assert own.model == {"init_from": str(tmp_path / "start"), "source": "as it is"}
     tokens = load(tmp_path, run_of("bdh", "[data]\ntokens = '../t.bin'")).data["tokens"]
     assert tokens == str(tmp_path.parent / "t.bin")
 

@@ -45,6 +45,7 @@ def test_what_is_wanted_survives(ranks: list[int], seconds: float) -> None:
         {"ranks": [0], "seconds": 0},
         {"ranks": [0], "seconds": 61},
         {"ranks": [0], "seconds": float("nan")},
+        {"ranks": [0], "seconds": 10**400},
         {"ranks": [0], "seconds": True},
         {"ranks": [0]},
     ],

@@ -64,8 +64,10 @@ def test_indices_equal_torchs(
         assert ours.get_indices().tolist() == list(theirs)
         assert list(ours) == list(theirs)
         assert len(ours) == ours.local_size == len(theirs)
-        assert ours.padded_size == theirs.total_size
-        assert ours.total_size == size
+        for name in ("dataset", "num_replicas", "rank", "epoch", "drop_last", "shuffle", "seed"):
+            assert getattr(ours, name) == getattr(theirs, name) or name == "dataset"
+        assert (ours.num_samples, ours.total_size) == (theirs.num_samples, theirs.total_size)
+        assert ours.dataset_size == size
 
 
 def test_ten_over_four_by_hand() -> None:
@@ -88,7 +90,7 @@ def test_exactly_once_is_the_order_dealt_out(
     ranks = [exact(size, world_size, rank, shuffle=shuffle, seed=seed) for rank in range(world_size)]
     for sampler in ranks:
         sampler.set_epoch(epoch)
-    assert sum(sampler.local_size for sampler in ranks) == size == ranks[0].padded_size
+    assert sum(sampler.local_size for sampler in ranks) == size == ranks[0].total_size
     turns = itertools.zip_longest(*ranks)
     order = [index for turn in turns for index in turn if index is not None]
     assert order == (SampleOrder(size, seed).epoch(epoch).tolist() if shuffle else list(range(size)))

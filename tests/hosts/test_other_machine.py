@@ -76,7 +76,7 @@ def test_a_run_is_attached_to_from_another_machine(across: AcrossOf, tmp_path: P
     assert run_id in refused.stderr
     with elsewhere.start("runs", "attach", "--node", "node2", run_id[:20]) as front:
         assert front.stdout is not None
-        assert any(line.startswith("step") for line in front.stdout), "it ended without a line of the ranks"
+        assert any("step" in line for line in front.stdout), "it ended without a line of the ranks"
         (tmp_path / "go").touch()
         output, _ = front.communicate(timeout=120)
         assert front.returncode == 0, output

@@ -15,7 +15,8 @@ from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.exchange.exchanging import to_single
-from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.recipe_loading import RecipeError, load_recipe
+from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.recipes import byte_finetune, byte_gpt
 from torchdeck.recipes.byte_finetune import IGNORED, collate, sample_of
 from torchdeck.recipes.prompt_pairs import Pair
@@ -142,31 +143,30 @@ def test_trained_by_a_plan_stopped_and_gone_on(tmp_path: Path) -> None:
 
 
 def start_from(checkpoint: Path, folder: Path) -> None:
-    """A checkpoint's weights are what a model starts with; another model's and damaged ones are refused."""
+    """A checkpoint's weights are what a model starts with, and a damaged one's are not."""
     torch.manual_seed(5)
     fresh = byte_gpt.build_model(MODEL)
-    started = byte_finetune.build_model({**MODEL, "init_from": str(checkpoint)})
+    started = built(checkpoint)
     assert not torch.equal(started.embedding.weight, fresh.embedding.weight)
-    again = byte_finetune.build_model({**MODEL, "init_from": str(checkpoint)})
-    assert all(torch.equal(a, b) for a, b in zip(started.parameters(), again.parameters(), strict=True))
     to_single(
         checkpoint, folder / "export", export=True, optimizer=False, dtype=None, max_file=1 << 30,
         trusted=False, force=False, progress=lambda *_: None,
     )  # fmt: skip
-    for start in (folder / "export", folder / "export" / "model.safetensors"):
-        exported = byte_finetune.build_model({**MODEL, "init_from": str(start)})
-        assert all(
-            torch.equal(a, b) for a, b in zip(started.parameters(), exported.parameters(), strict=True)
-        )
-    with pytest.raises(
-        RecipeError, match=r"another model: positions.weight is \(48, 16\) there and \(24, 16\)"
-    ):
-        byte_finetune.build_model({**MODEL, "context": 24, "init_from": str(checkpoint)})
-    with pytest.raises(RecipeError, match=r"another model: it has no blocks.2"):
-        byte_finetune.build_model({**MODEL, "layers": 3, "init_from": str(checkpoint)})
+    for start in (checkpoint, folder / "export", folder / "export" / "model.safetensors"):
+        pairs = zip(started.parameters(), built(start).parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+    with pytest.raises(RecipeError, match=r"another model: positions.weight is \(48, 16\) there"):
+        built(checkpoint, context=24)
     with pytest.raises(RecipeError, match="cannot be read"):
-        byte_finetune.build_model({**MODEL, "init_from": str(folder / "nothing")})
+        built(folder / "nothing")
     shard = next(checkpoint.glob("*.distcp"))
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
     with pytest.raises(RecipeError, match="cannot be read"):
-        byte_finetune.build_model({**MODEL, "init_from": str(checkpoint)})
+        built(checkpoint)
+
+
+def built(start: Path, **options: Any) -> byte_gpt.ByteGpt:
+    recipe = load_recipe("byte-finetune")
+    model = build_model(recipe, {**MODEL, **options, "init_from": str(start)})
+    assert isinstance(model, byte_gpt.ByteGpt)
+    return model

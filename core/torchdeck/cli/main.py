@@ -45,6 +45,7 @@ COMMANDS = {
     ),
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
     "ckpt": Command("torchdeck.cli.ckpt.ckpt_command", "list, verify, export and convert checkpoints"),
+    "generate": Command("torchdeck.cli.generate", "let a trained model continue a text"),
     "batchplan": Command("torchdeck.cli.batchplan.batchplan_command", "build, show, shard and verify plans"),
     "docs": Command("torchdeck.cli.docs", "open the documentation in the browser"),
 }
@@ -92,6 +93,8 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:2] == ["data", "batchplan"]:  # as other command lines group it
+        arguments = arguments[1:]
     if arguments and arguments[0] in COMMANDS:
         import argparse
 

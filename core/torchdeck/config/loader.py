@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.config.chosen_nodes import node_names
-from torchdeck.config.keys import all_keys
+from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.layers import Layer, Merged, Origin
 from torchdeck.config.overrides import lay_overrides
 from torchdeck.config.problems import ConfigError, Problem
@@ -172,11 +172,11 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
     """
     table: dict[str, Any] = config.model_dump()
     for path, key in all_keys(config.run.recipe).items():
-        if not key.is_path or path[0] not in table or (key.recipes and config.run.recipe not in key.recipes):
+        if not key.is_path or path[0] not in table or not _has(config, key):
             continue
         section = table[path[0]]
-        value = section[path[1]]
-        if value is not None and value not in WORDS.get(path, ()):
+        value = section.get(path[1])
+        if isinstance(value, str) and value not in WORDS.get(path, ()):
             bare_command = path == ("run", "interpreter") and "/" not in value
             section[path[1]] = value if bare_command else absolute(value, merged.origin(path).folder)
     if table["run"]["working_dir"] is None:
@@ -187,6 +187,14 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
     if not merged.has(("name",)):
         table["name"] = name_from(name)
     return RunConfig.model_validate(table)
+
+
+def _has(config: RunConfig, key: Key) -> bool:
+    """Return whether the run's recipe has the option; a user's own recipe has those that all have."""
+    recipe = config.run.recipe
+    if not key.recipes or recipe in key.recipes:
+        return True
+    return recipe is not None and recipe not in BUILTIN_RECIPES and {*key.recipes} == {*BUILTIN_RECIPES}
 
 
 def absolute(path: str, folder: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.augmentation_config import AUGMENTATIONS, NEUTRAL, AugmentationConfig
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import Ids
@@ -101,6 +103,7 @@ class SampleSeedGenerator:
         ValueError: an argument is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, base_seed: int, epoch: int = 0) -> None:
         self.base_seed, self.epoch = base_seed, epoch
         self.stream = SeedStream(base_seed, epoch, 0)
@@ -128,6 +131,7 @@ class RankAwareSeedGenerator:
         ValueError: an argument is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, base_seed: int, world_size: int, *, epoch: int = 0) -> None:
         SeedStream(base_seed, epoch, 0)
         self.world_size = whole_number("world_size", world_size, 1)
@@ -238,6 +242,7 @@ class Augmentation:
         ValueError: an argument is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         config: AugmentationConfig,
@@ -249,7 +254,7 @@ class Augmentation:
         epoch: int = 0,
     ) -> None:
         if mode not in get_args(Mode):
-            raise ValueError(f"mode is {mode!r}: expected {' or '.join(map(repr, get_args(Mode)))}")
+            raise ArgumentError(f"mode is {mode!r}", fix=f"expected {' or '.join(map(repr, get_args(Mode)))}")
         self.config = config
         self.mode = mode
         self.rank = checked_rank(rank, world_size)
@@ -284,6 +289,7 @@ class Augmentation:
         return _chunk(np.asarray(sample_ids, dtype=np.int64), words, self.config)
 
 
+@arguments(own_checks=True)
 def gen_distributed_augmentation_params(
     sample_id: int,
     rank: int,
@@ -313,6 +319,7 @@ def gen_distributed_augmentation_params(
     return source.one(sample_id)
 
 
+@arguments(own_checks=True)
 def stream_distributed_augmentation_chain(
     num_samples: int,
     rank: int,

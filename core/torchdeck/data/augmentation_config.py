@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.checked import whole_number
 
 AUGMENTATIONS = ("rotation", "brightness", "noise", "scale", "contrast")
@@ -27,17 +29,22 @@ def _checked_range(field: str, value: Any) -> Range:
     try:
         low, high = value
     except (TypeError, ValueError):
-        raise ValueError(f"{field} is {value!r}: {rule}") from None
+        raise ArgumentError(f"{field} is {value!r}", fix=rule) from None
     for bound in (low, high):
         if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(bound):
-            raise ValueError(f"{field} is {value!r}: {rule}, both finite")
+            raise ArgumentError(f"{field} is {value!r}", fix=f"{rule}, both finite")
     if not math.isfinite(float(high) - float(low)):
-        raise ValueError(f"{field} from {low} to {high} is too wide: expected a width that float64 can hold")
+        raise ArgumentError(
+            f"{field} from {low} to {high} is too wide", fix="expected a width that float64 can hold"
+        )
     if low > high:
-        raise ValueError(f"{field} from {low} to {high} is empty: the first must not be above the second")
+        raise ArgumentError(
+            f"{field} from {low} to {high} is empty", fix="the first must not be above the second"
+        )
     return float(low), float(high)
 
 
+@checked_class
 @dataclass(frozen=True)
 class AugmentationConfig:
     """Uniform ranges of the parameters, and how many of the five augmentations a sample gets.
@@ -66,9 +73,9 @@ class AugmentationConfig:
             object.__setattr__(self, field, _checked_range(field, getattr(self, field)))
             low = self.range_of(name)[0]
             if name in _NOT_NEGATIVE and low < 0:
-                raise ValueError(f"{field} starts at {low}: it must not be negative")
+                raise ArgumentError(f"{field} starts at {low}", fix="it must not be negative")
         if self.scale_range[0] <= 0:
-            raise ValueError(f"scale_range starts at {self.scale_range[0]}: it must be above 0")
+            raise ArgumentError(f"scale_range starts at {self.scale_range[0]}", fix="it must be above 0")
         whole_number("augmentation_depth", self.augmentation_depth, 1, len(AUGMENTATIONS))
 
     def range_of(self, name: str) -> Range:
@@ -83,6 +90,7 @@ class AugmentationConfig:
         }
 
     @classmethod
+    @arguments(own_checks=True)
     def get_preset(cls, name: str) -> AugmentationConfig:
         """Return the preset `mild`, `moderate` or `aggressive`.
 
@@ -105,6 +113,7 @@ PRESETS: Mapping[str, AugmentationConfig] = {
 }
 
 
+@arguments(own_checks=True)
 def get_preset(name: str) -> AugmentationConfig:
     """Return the preset `mild`, `moderate` or `aggressive`.
 
@@ -112,5 +121,5 @@ def get_preset(name: str) -> AugmentationConfig:
         ValueError: there is no such preset.
     """
     if name not in PRESETS:
-        raise ValueError(f"there is no augmentation preset {name!r}; there is {', '.join(PRESETS)}")
+        raise ArgumentError(f"there is no augmentation preset {name!r}", fix=f"there is {', '.join(PRESETS)}")
     return PRESETS[name]

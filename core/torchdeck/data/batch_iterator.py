@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids
 from torchdeck.data.sampler import DistributedSampler
+from torchdeck.data.spellings import BATCH_SIZE, BatchSizeSpelling
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedBatchIterator:
@@ -24,7 +29,10 @@ class DistributedBatchIterator:
         ValueError: batch_size is less than 1.
     """
 
-    def __init__(self, sampler: DistributedSampler, batch_size: int) -> None:
+    @arguments(also=BATCH_SIZE, own_checks=True)
+    def __init__(
+        self, sampler: DistributedSampler, batch_size: int | None = None, **_: Unpack[BatchSizeSpelling]
+    ) -> None:
         self.sampler = sampler
         self.batch_size = whole_number("batch_size", batch_size, 1)
         self._done = 0
@@ -75,6 +83,7 @@ class DistributedBatchIterator:
     def __len__(self) -> int:
         return self.num_batches
 
+    @arguments(own_checks=True)
     def reset(self, epoch: int | None = None) -> None:
         """Go to the start of an epoch. Default: the current one.
 
@@ -89,6 +98,7 @@ class DistributedBatchIterator:
         most = -(-self.sampler.remaining // self.sampler.world_size)
         return self.sampler.state_dict(min(self._done * self.batch_size, most))
 
+    @arguments(own_checks=True)
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state, with any batch size; with `exactly_once` also at any world size.
 

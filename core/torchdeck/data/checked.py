@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from torchdeck.contract.arguments.errors import ArgumentError
+
 
 def as_whole(value: Any) -> int | None:
     """Return `value` as an int; None if it is not one (numpy's integers are; True and 1.0 are not)."""
@@ -27,15 +29,15 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None, *, 
         rule: origin of the maximum ("world_size - 1"), for the message.
 
     Raises:
-        ValueError: it is not an int, or out of range; the message gives the rule.
+        ArgumentError: it is not an int, or out of range; the message gives the rule.
     """
     upper = "" if most is None else f" to {most}" + (f" ({rule})" if rule else "")
     right = f"expected a whole number from {least}{upper}"
     number = as_whole(value)
     if number is None:
-        raise ValueError(f"{name} is {value!r}: {right}")
+        raise ArgumentError(f"{name} is {value!r}", fix=right)
     if number < least or (most is not None and number > most):
-        raise ValueError(f"{name} is {number}: {right}")
+        raise ArgumentError(f"{name} is {number}", fix=right)
     return number
 
 

@@ -20,13 +20,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments, checked_class
+from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.contract.refusal import Refusal
+
 Ids = npt.NDArray[np.int64]
 """Sample ids, shape (n,)."""
 
 _WORD = 1 << 64
 
 
-class PositionError(ValueError):
+class PositionError(Refusal, ValueError):
     """A position is invalid, or does not match the data set."""
 
 
@@ -86,6 +90,7 @@ class Position:
             )
 
 
+@checked_class
 @dataclass(frozen=True)
 class SampleOrder:
     """The permutation of every epoch of a data set.
@@ -106,14 +111,17 @@ class SampleOrder:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError(f"a data set of {self.size} samples has no order: it needs at least one sample")
+            raise ArgumentError(
+                f"a data set of {self.size} samples has no order", fix="it needs at least one sample"
+            )
         if not 0 <= self.seed < _WORD:
-            raise ValueError(f"seed {self.seed} is out of range: it must be from 0 to 2**64 - 1")
+            raise ArgumentError(f"seed {self.seed} is out of range", fix="it must be from 0 to 2**64 - 1")
 
+    @arguments(own_checks=True)
     def epoch(self, epoch: int) -> Ids:
         """Return the sample ids in the order of epoch `epoch` (from 0), shape (size,)."""
         if not 0 <= epoch < _WORD:
-            raise ValueError(f"epoch {epoch} is out of range: it must be from 0 to 2**64 - 1")
+            raise ArgumentError(f"epoch {epoch} is out of range", fix="it must be from 0 to 2**64 - 1")
         key = np.array([self.seed, epoch], dtype=np.uint64)
         bits = np.random.Philox(key=key).random_raw(self.size)
         return np.argsort(bits, kind="stable").astype(np.int64, copy=False)
@@ -139,7 +147,7 @@ class GlobalBatch:
             ValueError: rank or index is out of range.
         """
         if not 0 <= rank < world_size or not 0 <= index < accumulation:
-            raise ValueError(
+            raise ArgumentError(
                 f"rank {rank}, microbatch {index} is out of range for world size {world_size} and "
                 f"accumulation {accumulation}"
             )
@@ -149,6 +157,7 @@ class GlobalBatch:
         return self.ids[part * size // parts : (part + 1) * size // parts]
 
 
+@arguments(own_checks=True)
 def global_batches(
     order: SampleOrder, global_batch: int, start: Position | None = None
 ) -> Iterator[GlobalBatch]:
@@ -165,7 +174,7 @@ def global_batches(
         PositionError: `start` does not fit the data set.
     """
     if global_batch < 1:
-        raise ValueError(f"global batch {global_batch} is out of range: it must be at least 1")
+        raise ArgumentError(f"global batch {global_batch} is out of range", fix="it must be at least 1")
     position = start if start is not None else Position()
     position.check(order.size)
     return _batches(order, global_batch, position)

@@ -128,11 +128,11 @@ class PlannedSteps(StepOrder):
         if plan is None:
             raise PositionError(
                 "the checkpoint was made without a batch plan, and this run has one: leave out "
-                "training.batch_plan, or start over"
+                "batch_plan, or start over"
             )
         if plan != ours:
             raise PositionError(
-                f"the checkpoint was made with batch plan {str(plan)[:_SHORT]}, and training.batch_plan is "
+                f"the checkpoint was made with batch plan {str(plan)[:_SHORT]}, and batch_plan is "
                 f"now {ours[:_SHORT]}: give the plan it was made with, or start over"
             )
         rest = {name: item for name, item in value.items() if name != "batch_plan"}

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.checked import checked_rank, whole_number
 
 
@@ -60,6 +62,7 @@ class Redistribution:
         return "\n".join([summary, *lines])
 
 
+@arguments(own_checks=True)
 def redistribution_report(total_samples: int, old_world_size: int, new_world_size: int) -> Redistribution:
     """Report which samples move if `total_samples` on `old_world_size` ranks are divided among
     `new_world_size`.
@@ -110,6 +113,7 @@ class DistributedRangeSplitter:
         ValueError: one of them is out of range.
     """
 
+    @arguments(own_checks=True)
     def __init__(self, total_samples: int, world_size: int) -> None:
         validate_distributed_setup(total_samples, world_size)
         self.total_samples = int(total_samples)
@@ -157,26 +161,29 @@ class DistributedRangeSplitter:
         """
         given = list(self.get_all_ranges() if ranges is None else ranges)
         if len(given) != self.world_size:
-            raise ValueError(
-                f"there are {len(given)} ranges for {self.world_size} ranks: expected one per rank"
+            raise ArgumentError(
+                f"there are {len(given)} ranges for {self.world_size} ranks", fix="expected one per rank"
             )
         expected = 0
         for rank, (start, stop) in enumerate(given):
             if stop < start:
-                raise ValueError(f"the range of rank {rank} ends at {stop}, before its start {start}")
+                raise ArgumentError(f"the range of rank {rank} ends at {stop}, before its start {start}")
             if start != expected:
                 what = "are in no range" if start > expected else "are in two ranges"
                 low, high = sorted((start, expected))
-                raise ValueError(f"samples {low} to {high - 1} {what}: rank {rank} must start at {expected}")
+                raise ArgumentError(
+                    f"samples {low} to {high - 1} {what}", fix=f"rank {rank} must start at {expected}"
+                )
             expected = stop
         if expected != self.total_samples:
-            raise ValueError(f"the ranges end at {expected}, but there are {self.total_samples} samples")
+            raise ArgumentError(f"the ranges end at {expected}, but there are {self.total_samples} samples")
         return True
 
     def _start(self, rank: int) -> int:
         return rank * self._share + min(rank, self._larger)
 
 
+@arguments(own_checks=True)
 def validate_distributed_setup(total_samples: int, world_size: int) -> bool:
     """Check that samples can be divided among ranks.
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, shown
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids, Position, PositionError, SampleOrder
+from torchdeck.data.spellings import SAMPLER, SamplerSpelling
+from torchdeck.environment import Place
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedSampler:
@@ -27,34 +35,43 @@ class DistributedSampler:
 
     Args:
         dataset: the data set, of which only the length is used, or its number of samples.
-        num_replicas: number of ranks.
-        rank: this rank.
+        num_replicas: number of ranks. Default: that of the process group, else of the launcher's variables;
+            1 in a single process.
+        rank: this rank. Default: as for `num_replicas`.
         shuffle: use a new order in every epoch; else the order of ids.
         seed: the same on every rank.
         drop_last: drop samples that do not divide evenly, instead of padding.
         exactly_once: see above.
 
     Raises:
-        ValueError: an argument is out of range, or both drop_last and exactly_once are set.
+        ArgumentError: an argument is out of range, or both drop_last and exactly_once are set.
+        LauncherVariableError: the launcher's variables contradict each other.
     """
 
+    @arguments(also=SAMPLER, own_checks=True)
     def __init__(
         self,
-        dataset: Sized | int,
-        num_replicas: int,
-        rank: int,
+        dataset: Sized | int | None = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
         shuffle: bool = True,  # noqa: FBT001, FBT002 - torch's signature
         seed: int = 0,
         drop_last: bool = False,  # noqa: FBT001, FBT002 - torch's signature
         *,
         exactly_once: bool = False,
+        **_: Unpack[SamplerSpelling],
     ) -> None:
-        size = len(dataset) if isinstance(dataset, Sized) else dataset
-        self.world_size = whole_number("num_replicas", num_replicas, 1)
-        self.rank = whole_number("rank", rank, 0, self.world_size - 1, rule="num_replicas - 1")
-        self.total_size = whole_number("the size of dataset", size, 1)
+        place = None if num_replicas is not None and rank is not None else _this_place()
+        self.dataset = dataset
+        self.dataset_size = _size_of(dataset)
+        world_size = place.world_size if place and num_replicas is None else num_replicas
+        rank = place.rank if place and rank is None else rank
+        self.num_replicas = whole_number("num_replicas", world_size, 1)
+        self.rank = whole_number("rank", rank, 0, self.num_replicas - 1, rule="num_replicas - 1")
         if drop_last and exactly_once:
-            raise ValueError("drop_last leaves samples out, exactly_once does not: ask for one of them")
+            raise ArgumentError(
+                "drop_last leaves samples out, exactly_once does not", fix="ask for one of them"
+            )
         least = 0 if exactly_once else -(1 << 63)
         self.seed = whole_number("seed", seed, least, (1 << 64) - 1, rule="2**64 - 1")
         self.shuffle, self.drop_last, self.exactly_once = bool(shuffle), bool(drop_last), exactly_once
@@ -64,23 +81,33 @@ class DistributedSampler:
         self._start = self._begun = self._consumed = 0
 
     @property
-    def padded_size(self) -> int:
-        """Samples per epoch of all ranks; total_size if nothing is padded or dropped."""
+    def world_size(self) -> int:
+        """Number of ranks, as `num_replicas`."""
+        return self.num_replicas
+
+    @property
+    def total_size(self) -> int:
+        """Samples per epoch of all ranks, padded or cut; `dataset_size` with `exactly_once`."""
         if self.exactly_once:
-            return self.total_size
+            return self.dataset_size
         if self.drop_last:
-            return self.total_size // self.world_size * self.world_size
-        return -(-self.total_size // self.world_size) * self.world_size
+            return self.dataset_size // self.num_replicas * self.num_replicas
+        return -(-self.dataset_size // self.num_replicas) * self.num_replicas
+
+    @property
+    def num_samples(self) -> int:
+        """Samples per epoch of this rank."""
+        return max(0, -(-(self.total_size - self.rank) // self.num_replicas))
 
     @property
     def local_size(self) -> int:
         """Number of samples that the next iteration of this rank yields."""
-        return max(0, -(-(self.padded_size - self._start - self.rank) // self.world_size))
+        return max(0, -(-(self.total_size - self._start - self.rank) // self.world_size))
 
     @property
     def remaining(self) -> int:
         """Number of samples that the next iterations of all ranks yield together."""
-        return self.padded_size - self._start
+        return self.total_size - self._start
 
     @property
     def position(self) -> Position:
@@ -96,15 +123,16 @@ class DistributedSampler:
         self._consumed = self._begun = self._start
         self._start = 0
         for index in indices:
-            self._consumed = min(self._consumed + self.world_size, self.padded_size)
+            self._consumed = min(self._consumed + self.world_size, self.total_size)
             yield index
         # a rank with one sample less learns here that the others took their last
-        self._consumed = self.padded_size
+        self._consumed = self.total_size
 
     def get_indices(self) -> Ids:
         """The indices that the next iteration of this rank yields, shape (local_size,)."""
         return self._epoch_order()[self._start + self.rank :: self.world_size]
 
+    @arguments(own_checks=True)
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch. A position loaded within the same epoch stays valid.
 
@@ -144,10 +172,11 @@ class DistributedSampler:
         Raises:
             ValueError: there are fewer samples.
         """
-        most = -(-(self.padded_size - self._begun) // self.world_size)
+        most = -(-(self.total_size - self._begun) // self.world_size)
         yielded = whole_number("yielded", yielded, 0, most, rule="what is left of the epoch")
-        return Position(self.epoch, min(self._begun + yielded * self.world_size, self.padded_size))
+        return Position(self.epoch, min(self._begun + yielded * self.world_size, self.total_size))
 
+    @arguments(own_checks=True)
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state: the next iteration yields the rest of that epoch.
 
@@ -157,10 +186,10 @@ class DistributedSampler:
         """
         saved = SamplerState.from_json(state)
         saved.check_against(self._state(self.position))
-        if saved.position.consumed > self.padded_size:
+        if saved.position.consumed > self.total_size:
             raise PositionError(
                 f"the state says {saved.position.consumed} samples of the epoch are used, "
-                f"of {self.padded_size}"
+                f"of {self.total_size}"
             )
         self.epoch = saved.position.epoch
         self._start = self._begun = self._consumed = saved.position.consumed
@@ -168,7 +197,7 @@ class DistributedSampler:
     def _state(self, position: Position) -> SamplerState:
         return SamplerState(
             position=position,
-            total_samples=self.total_size,
+            total_samples=self.dataset_size,
             seed=self.seed,
             shuffle=self.shuffle,
             kind="exactly_once" if self.exactly_once else "drop_last" if self.drop_last else "padded",
@@ -176,15 +205,33 @@ class DistributedSampler:
         )
 
     def _epoch_order(self) -> Ids:
-        """Return the epoch's samples in the order of all ranks, shape (padded_size,)."""
+        """Return the epoch's samples in the order of all ranks, shape (total_size,)."""
         if not self.shuffle:
-            ids = np.arange(self.total_size, dtype=np.int64)
+            ids = np.arange(self.dataset_size, dtype=np.int64)
         elif self.exactly_once:
-            ids = SampleOrder(self.total_size, self.seed).epoch(self.epoch)
+            ids = SampleOrder(self.dataset_size, self.seed).epoch(self.epoch)
         else:
-            ids = torch_permutation(self.total_size, self.seed + self.epoch)
+            ids = torch_permutation(self.dataset_size, self.seed + self.epoch)
         # torch pads with the samples from the front, repeatedly if these are not enough
-        return np.resize(ids, self.padded_size)
+        return np.resize(ids, self.total_size)
+
+
+def _size_of(dataset: object) -> int:
+    if dataset is None or isinstance(dataset, (str, bytes)):
+        raise ArgumentError(
+            f"dataset is {shown(dataset)}", fix="expected a data set with a length, or its size"
+        )
+    size = len(dataset) if isinstance(dataset, Sized) else dataset
+    return whole_number("the size of dataset", size, 1)
+
+
+def _this_place() -> Place:
+    """Return the rank in the process group, if torch is imported and there is one; else as launched."""
+    dist: Any = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        return Place(rank, world_size, rank, world_size)
+    return Place.from_env()
 
 
 _KINDS = ("exactly_once", "padded", "drop_last")
@@ -274,9 +321,9 @@ def torch_permutation(size: int, seed: int) -> Ids:
         ValueError: size is negative, or seed is one that torch refuses.
     """
     if size < 0:
-        raise ValueError(f"a permutation of {size} elements is none: expected a size from 0")
+        raise ArgumentError(f"a permutation of {size} elements is none", fix="expected a size from 0")
     if not -(1 << 63) <= seed < 1 << 64:
-        raise ValueError(f"seed {seed} is out of range: it must be from -2**63 to 2**64 - 1")
+        raise ArgumentError(f"seed {seed} is out of range", fix="it must be from -2**63 to 2**64 - 1")
     generator = _seeded(seed & 0xFFFFFFFF)
     partners = _forward_partners if size < SWITCH else _inside_out_partners
     values = np.arange(size, dtype=np.int64)

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as functional
 from torch.utils.data import Dataset
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.augmentation import Augmentation, AugmentationParams, Mode
 from torchdeck.data.augmentation_config import AugmentationConfig
 
@@ -26,6 +28,7 @@ Augment = Callable[[Any, AugmentationParams, str], Any]
 """(first item of the sample, its parameters, its seed) → the augmented item."""
 
 
+@arguments()
 def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) -> torch.Tensor:
     """Rotate and scale an image, then change contrast, brightness and noise, in this order.
 
@@ -39,9 +42,9 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
         ValueError: the tensor has another shape or type.
     """
     if image.ndim != 3 or not image.is_floating_point():
-        raise ValueError(
-            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: expected "
-            "floating point of shape (channels, height, width)"
+        raise ArgumentError(
+            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented",
+            fix="expected floating point of shape (channels, height, width)",
         )
     if params.rotation != 0.0 or params.scale != 1.0:
         image = _turned(image, params.rotation, params.scale)
@@ -76,6 +79,7 @@ class AugmentedDataset(Dataset[Any]):
         ValueError: seed, mode or rank is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         data: MapDataset,
@@ -96,6 +100,7 @@ class AugmentedDataset(Dataset[Any]):
         self._mode, self._rank, self._world_size = mode, rank, world_size
         self.set_epoch(0)
 
+    @arguments()
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch. Call it before the loader of that epoch starts its workers, which copy this
         object.

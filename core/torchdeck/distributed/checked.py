@@ -10,11 +10,17 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from torchdeck.contract.arguments.errors import nearest
+from torchdeck.contract.arguments.types import described
+from torchdeck.contract.refusal import Refusal
+
 T = TypeVar("T")
 
 
-class SettingsError(ValueError):
+class SettingsError(Refusal, ValueError):
     """Settings are invalid; the message names the field and what is expected."""
+
+    page = "library"
 
 
 OTHERS = {"others": True}
@@ -36,22 +42,27 @@ def read_fields(cls: type[T], value: Any, path: str) -> T:
         SettingsError: unknown, missing or wrong fields.
     """
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{path} must be an object, not {value!r}")
+        raise SettingsError(f"{path} is {value!r}", fix="expected a mapping of names to values")
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # T is a dataclass
     others = next((name for name, field in fields.items() if field.metadata == OTHERS), None)
     if others is not None:
         named = {name: item for name, item in value.items() if name in fields or not isinstance(item, dict)}
         value = named | {others: {name: item for name, item in value.items() if name not in named}}
-    unknown = sorted(set(value) - set(fields))
+    unknown = sorted(set(value) - set(fields), key=str)
     if unknown:
-        raise SettingsError(f"{path} has unknown fields {', '.join(unknown)}; known are {', '.join(fields)}")
+        near = nearest(str(unknown[0]), fields)
+        raise SettingsError(
+            f"{path} has unknown fields {', '.join(map(str, unknown))}",
+            f"known are {', '.join(fields)}",
+            f"did you mean {near!r}?" if near else "leave them out",
+        )
     read: dict[str, Any] = {}
     for name, field in fields.items():
         if name in value:
             read[name] = _read(hints[name], value[name], f"{path}.{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise SettingsError(f"{path}.{name} is missing")
+            raise SettingsError(f"{path}.{name} is missing", fix=f"give {name}")
     return cls(**read)
 
 
@@ -66,15 +77,17 @@ def _read(hint: Any, value: Any, path: str) -> Any:
         return _read(inner, value, path)
     if origin is typing.Literal:
         if not any(type(value) is type(choice) and value == choice for choice in arguments):
-            raise SettingsError(f"{path} is {value!r}; expected one of {', '.join(map(repr, arguments))}")
+            raise SettingsError(
+                f"{path} is {value!r}", fix=f"expected one of {', '.join(map(repr, arguments))}"
+            )
         return value
     if origin is tuple and arguments[1:] == (...,):
         if not isinstance(value, (list, tuple)):
-            raise SettingsError(f"{path} must be a list, not {value!r}")
+            raise SettingsError(f"{path} is {value!r}", fix="expected a list")
         return tuple(_read(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is tuple:
         if not isinstance(value, (list, tuple)) or len(value) != len(arguments):
-            raise SettingsError(f"{path} must be {len(arguments)} values, not {value!r}")
+            raise SettingsError(f"{path} is {value!r}", fix=f"expected {len(arguments)} values")
         return tuple(
             _read(inner, item, f"{path}[{i}]")
             for i, (inner, item) in enumerate(zip(arguments, value, strict=True))
@@ -86,5 +99,5 @@ def _plain(kind: Any, value: Any, path: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        raise SettingsError(f"{path} must be {kind.__name__}, not {value!r}")
+        raise SettingsError(f"{path} is {value!r}", fix=f"expected {described(kind)}")
     return value

@@ -114,9 +114,9 @@ def checkpoint_blocks(model: nn.Module, blocks: Blocks | None) -> None:
     chosen = [] if blocks is None else blocks_of(model, blocks)
     if not chosen:
         raise RecipeError(
-            "training.activation_checkpointing is true, but the recipe has no function blocks(model) that "
-            "returns modules: define it to return the modules to compute again in backward, or set "
-            "training.activation_checkpointing = false"
+            "activation_checkpointing is set, but there is no function blocks(model) that returns modules: "
+            "define it to return the modules to compute again in backward, or leave activation_checkpointing "
+            "out"
         )
     for block in chosen:
         # set on the instance: a subclass would change pickles and `type(block)`

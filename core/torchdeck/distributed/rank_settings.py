@@ -10,9 +10,10 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from torchdeck.distributed.checked import OTHERS, SettingsError, read_fields
 
@@ -58,6 +59,37 @@ class TrainingSettings:
     check_every: int | None = 100
 
 
+class TrainingOptions(TypedDict, total=False):
+    """Fields of `TrainingSettings` that are further keywords of a DistributedTrainer."""
+
+    weight_decay: float
+    betas: tuple[float, float]
+    momentum: float
+    clip: float | None
+    schedule: Literal["constant", "linear", "cosine"]
+    warmup_steps: int
+    min_lr_ratio: float
+    batch_plan: str | None
+    balance: Literal["none", "tokens", "attention"]
+    activation_checkpointing: bool
+    compile: bool
+    deterministic: bool
+    seed: int
+    patience: int | None
+    min_delta: float
+    ema: float | None
+    check_every: int | None
+
+
+class TrainerOptions(TrainingOptions, total=False):
+    """The same, and other spellings of arguments of a DistributedTrainer."""
+
+    gradient_accumulation_steps: int
+    learning_rate: float | None
+    max_norm: float | None
+    num_workers: int
+
+
 @dataclass(frozen=True)
 class DdpSettings:
     """Options of DistributedDataParallel."""
@@ -69,6 +101,18 @@ class DdpSettings:
     broadcast_parameters: bool = True
     comm_hook: Literal["none", "bf16", "powersgd"] = "none"
     powersgd_rank: int = 2
+
+
+class DdpOptions(TypedDict, total=False):
+    """Fields of `DdpSettings`, as keywords of a function."""
+
+    bucket_size_mb: float
+    find_unused_parameters: bool
+    static_graph: bool
+    gradient_as_bucket_view: bool
+    broadcast_parameters: bool
+    comm_hook: Literal["none", "bf16", "powersgd"]
+    powersgd_rank: int
 
 
 @dataclass(frozen=True)
@@ -191,11 +235,19 @@ def _wherever_it_lies(recipe: str) -> str:
         return recipe
 
 
-def check_ranges(settings: RecipeSettings) -> None:
-    """Raise SettingsError if a number is out of range, or steps and epochs contradict each other."""
+def check_ranges(settings: RecipeSettings, named: Callable[[str], str] = str) -> None:
+    """Check that numbers are in range, and that steps and epochs do not contradict each other.
+
+    Args:
+        settings: settings of the right types.
+        named: function from a key of a run file to its name in messages. Default: the key itself.
+
+    Raises:
+        SettingsError: they are not.
+    """
     training, checkpoint = settings.training, settings.checkpoint
     if (training.steps is None) == (training.epochs is None):
-        raise SettingsError("give exactly one of training.steps and training.epochs")
+        raise SettingsError(f"give exactly one of {named('training.steps')} and {named('training.epochs')}")
     least = {
         "training.steps": (training.steps, 1),
         "training.microbatch": (training.microbatch, 1),
@@ -218,7 +270,7 @@ def check_ranges(settings: RecipeSettings) -> None:
     }
     for name, (number, low) in least.items():
         if number is not None and number < low:
-            raise SettingsError(f"{name} is {number}; expected {low} or more")
+            raise SettingsError(f"{named(name)} is {number}", fix=f"expected {low} or more")
     positive = {
         "training.epochs": training.epochs,
         "training.clip": training.clip,
@@ -227,13 +279,18 @@ def check_ranges(settings: RecipeSettings) -> None:
     }
     for name, amount in positive.items():
         if amount is not None and not (math.isfinite(amount) and amount > 0):
-            raise SettingsError(f"{name} is {amount}; expected a number above 0")
+            raise SettingsError(f"{named(name)} is {amount}", fix="expected a number above 0")
     if training.ema is not None and not 0 < training.ema < 1:
-        raise SettingsError(f"training.ema is {training.ema}; expected a number above 0 and below 1")
+        raise SettingsError(
+            f"{named('training.ema')} is {training.ema}", fix="expected a number above 0 and below 1"
+        )
     if not training.min_delta >= 0:
-        raise SettingsError(f"training.min_delta is {training.min_delta}; expected 0 or more")
+        raise SettingsError(
+            f"{named('training.min_delta')} is {training.min_delta}", fix="expected 0 or more"
+        )
     first, last = settings.telemetry.profile_steps or (1, 1)
     if not 1 <= first <= last:
         raise SettingsError(
-            f"telemetry.profile_steps is [{first}, {last}]; expected two steps from 1 on, in order"
+            f"{named('telemetry.profile_steps')} is [{first}, {last}]",
+            fix="expected two steps from 1 on, in order",
         )

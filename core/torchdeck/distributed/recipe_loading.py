@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from torchdeck.contract.refusal import Refusal
 
-class RecipeError(Exception):
+
+class RecipeError(Refusal):
     """The recipe, its data or its settings cannot be trained; the message gives a remedy."""
 
 
@@ -34,7 +36,7 @@ _REQUIRED = {
     "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens), or "
     "(mean loss, number of tokens, {name: mean} of further metrics)",
 }
-_OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options", "fingerprint")
+_OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options", "fingerprint", "init_names")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class Recipe:
     """
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
     """Options of build_data → a text that differs if the training data does; stored in checkpoints."""
+
+    init_names: Callable[[Sequence[str]], Mapping[str, str]] | None = None
+    """Names of the tensors in `model.init_from` → a map like `model.init_names`, for sources whose names
+    differ and are known; empty for others.
+    """
 
     def options_of_data(self, model: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options for `build_data`."""
@@ -102,7 +109,7 @@ def load_recipe(recipe: str) -> Recipe:
 def _import_file(path: Path) -> ModuleType:
     """Import `path` as a module, with its folder first on sys.path as for `python path`."""
     if not path.is_file():
-        raise RecipeError(f"recipe file {path} does not exist: check the path in run.recipe")
+        raise RecipeError(f"recipe file {path} does not exist: check the path of the recipe")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -28,7 +28,7 @@ plane, by t · θ^(-2k / (n / h)) radians, θ = 2¹⁶: RoPE (Su et al., 2021). 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.generation.sampling import GeneratingModel
 from torchdeck.recipes.next_token import build_data, data_options, loss
 from torchdeck.recipes.text_bytes import BYTES
 
@@ -46,6 +47,7 @@ __all__ = [
     "build_data",
     "build_model",
     "data_options",
+    "init_names",
     "loss",
     "parameter_count",
 ]
@@ -85,7 +87,7 @@ class Layer(nn.Module):
         return normalised(v + normalised(y @ encoder).unsqueeze(1))
 
 
-class DragonHatchling(nn.Module):
+class DragonHatchling(GeneratingModel):
     """Tokens (batch, time) int64 → logits (batch, time, vocabulary); the context may be of any length.
 
     Args:
@@ -170,3 +172,21 @@ def blocks(model: nn.Module) -> Iterable[nn.Module]:
     """
     assert isinstance(model, DragonHatchling)  # noqa: S101 - the recipe's own model; narrows the type
     return model.layers
+
+
+_REFERENCE_NAMES = {
+    "embed.weight": "embedding.weight",
+    "encoder": "decoder_x",
+    "encoder_v": "decoder_y",
+    "decoder": "encoder",
+    "lm_head": "readout",
+    "attn.freqs": "",  # angles of the rotation, which follow from the sizes
+}
+
+
+def init_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the names of the authors' program (github.com/pathwaycom/bdh, bdh.py) if `names` are these.
+
+    Its `encoder` is Dₓ, its `encoder_v` D_y and its `decoder` B of the equations above. Shapes are the same.
+    """
+    return _REFERENCE_NAMES if {"encoder_v", "lm_head"} <= {*names} else {}

@@ -9,7 +9,6 @@ a plan each sample has a row, as long as the longest of the microbatch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from torchdeck.distributed.recipe_loading import RecipeError
-from torchdeck.environment import RunContext
 from torchdeck.recipes import byte_gpt
 from torchdeck.recipes.byte_gpt import blocks
 from torchdeck.recipes.prompt_pairs import CONTEXT, Pair, Pairs, data_options, read_pairs
@@ -69,17 +66,12 @@ def sample_of(pair: Pair, context: int) -> Sample:
 
 
 def build_model(options: dict[str, Any]) -> byte_gpt.ByteGpt:
-    """Build the model of a [model] table: that of byte-gpt, and init_from, whose weights it starts with.
+    """Build the model of a [model] table: that of byte-gpt.
 
     Raises:
-        RecipeError: the sizes are inconsistent, or init_from has no weights of such a model.
+        RecipeError: the sizes are inconsistent.
     """
-    sizes = {"context": CONTEXT, **options}
-    start = sizes.pop("init_from", None)
-    model = byte_gpt.build_model(sizes)
-    if start is not None:
-        load_initial_weights(model, start)
-    return model
+    return byte_gpt.build_model({"context": CONTEXT, **options})
 
 
 def build_data(options: dict[str, Any], split: str) -> ResponseBytes | None:
@@ -138,49 +130,3 @@ def _within_samples(owners: Tensor) -> Tensor:
     """
     same = owners[:, :, None] == owners[:, None, :]
     return same.tril().unsqueeze(1)
-
-
-# Initial weights of a model: from a checkpoint, or from a file made from one.
-
-
-def load_initial_weights(model: nn.Module, start: str) -> None:
-    """Fill the parameters of `model` from `start`, which is not read if its values would not be used.
-
-    They are not used in a trace, whose tensors have no values, and in a run that resumes from a checkpoint of
-    its own: that has all weights, and `start` may be gone by then. Each rank reads by itself, as there is no
-    strategy yet that could share the work.
-
-    Args:
-        model: on the CPU, as it was built.
-        start: folder of a checkpoint, whose files are hashed first, or a file of weights (.safetensors).
-
-    Raises:
-        RecipeError: it cannot be read, is damaged, or is of another model; the message names a tensor.
-    """
-    traced = type(torch.empty(0)) is not Tensor
-    if traced or RunContext.from_env().resume is not None:
-        return
-    # torchdeck.distributed imports the recipes
-    from torchdeck.contract.checkpoints.manifest import CheckpointError
-    from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
-    from torchdeck.distributed.exchange.exchanging import open_source
-
-    try:
-        found = open_source(Path(start), 1, trusted=False, progress=lambda *_: None).tensors
-        for name, parameter in model.named_parameters():
-            spec = found.specs.get(MODEL_PREFIX + name)
-            _check_same(start, name, tuple(parameter.shape), None if spec is None else spec.shape)
-            with torch.no_grad():
-                parameter.copy_(found.read(MODEL_PREFIX + name))
-    except (CheckpointError, OSError) as error:
-        raise RecipeError(f"model.init_from {start} cannot be read: {error}") from error
-
-
-def _check_same(start: str, name: str, wanted: tuple[int, ...], found: tuple[int, ...] | None) -> None:
-    if found is None:
-        raise RecipeError(f"model.init_from {start} is of another model: it has no {name}")
-    if found != wanted:
-        raise RecipeError(
-            f"model.init_from {start} is of another model: {name} is {found} there and {wanted} here; give "
-            "[model] the sizes it was trained with"
-        )

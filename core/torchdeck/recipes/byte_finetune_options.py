@@ -8,18 +8,10 @@ from torchdeck.recipes.text_options import heldout_option, workers_option
 
 
 class ByteFinetuneModel(ByteGptModel):
-    """The [model] table of recipe byte-finetune: that of byte-gpt, and the source of its weights."""
+    """The [model] table of recipe byte-finetune: that of byte-gpt, with longer samples."""
 
     context: int = option(
         "Longest sample; longer ones are cut at the end.", default=256, unit="tokens", ge=1, le=1_048_576
-    )
-    init_from: str | None = option(
-        "Initial weights: a checkpoint of a byte-gpt of the same sizes, or a .safetensors file. "
-        "Default: new weights. A resume does not read it.",
-        default=None,
-        path=True,
-        min_length=1,
-        right="the folder of a checkpoint, or a .safetensors file",
     )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.generation.sampling import GeneratingModel
 from torchdeck.recipes.next_token import CONTEXT, build_data, data_options, loss
 from torchdeck.recipes.text_bytes import BYTES
 
@@ -61,7 +62,7 @@ class Block(nn.Module):
         return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
 
 
-class ByteGpt(nn.Module):
+class ByteGpt(GeneratingModel):
     """Tokens (batch, time) int64 → logits (batch, time, vocabulary).
 
     Args:
@@ -110,6 +111,11 @@ class ByteGpt(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+    @property
+    def longest_context(self) -> int:
+        """Return the number of learned positions."""
+        return self.positions.num_embeddings
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Return the logits of the token after each position.

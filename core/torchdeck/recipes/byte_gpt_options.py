@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.options import Section, option
+from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
 
 
 class ByteGptModel(Section):
@@ -22,3 +23,5 @@ class ByteGptModel(Section):
         le=16_777_216,
     )
     dropout: float = option("Fraction of activations dropped in training.", default=0.0, ge=0, lt=1)
+    init_from: str | None = init_from_option()
+    init_names: dict[str, str] = init_names_option()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from torchdeck.options import Section, option
+from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
 from torchdeck.recipes.text_options import heldout_option, workers_option
 
 
@@ -21,6 +22,8 @@ class DigitsModel(Section):
         right="a multiple of 4 from 4 to 4096",
     )
     dropout: float = option("Fraction of activations dropped in training.", default=0.1, ge=0, lt=1)
+    init_from: str | None = init_from_option()
+    init_names: dict[str, str] = init_names_option()
 
 
 class DigitsData(Section):

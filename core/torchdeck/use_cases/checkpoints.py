@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from torchdeck.agent.processes.child_process import ChildProcess
-from torchdeck.contract.package import FOLDER
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.pull.checkpoints import Verified, verify_on_nodes
 from torchdeck.launching.pull.fetching import NotWholeError
 from torchdeck.launching.pull.result_files import find_checkpoints, pull_checkpoints, sources_of
 from torchdeck.launching.pull.script_checkpoints import place_on, pull_script_checkpoints
 from torchdeck.use_cases.pull import Transfer
+from torchdeck.use_cases.torch_process import SILENCE, TorchProcessError, ask_torch
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
@@ -116,13 +111,9 @@ def _sources(layout: RunLayout, ui: Ui) -> Iterator[tuple[LaunchPlan, Sources]]:
         yield plan, sources
 
 
-# Runs the process that exports and converts checkpoints, follows its progress, and reads its answer.
+# Exports and converts in a process that has torch.
 
-SILENCE = 300.0
-"""Seconds without output until it counts as hung: a disk may be slow, and tensors large."""
-_LAST_WORDS = 10.0
-"""Seconds that the process gets to remove partial output."""
-_ENTRY = ("-m", "torchdeck.distributed.exchange.tool")
+_TOOL = "torchdeck.distributed.exchange.tool"
 
 
 class ExchangeFailedError(Refusal):
@@ -151,65 +142,10 @@ def exchange_in_process(
     Raises:
         ExchangeFailedError: it reports failure, ends without an answer, or hangs.
     """
-    with tempfile.TemporaryFile() as said, _started(interpreter, said) as process:
-        process.send(json.dumps(request).encode() + b"\n")
-        for line in _lines(process, silence):
-            answer = _answer(line)
-            if "done" in answer:
-                done: dict[str, Any] = answer["done"]
-                return done
-            if "error" in answer:
-                raise ExchangeFailedError(answer["error"])
-            what, finished, total = answer["progress"]
-            progress(what, finished, total)
-        code = process.exit_code(_LAST_WORDS)
-        said.seek(0)
-        last = (said.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
-        raise ExchangeFailedError(f"{interpreter} ended with exit code {code}: {last[:300]}")
-
-
-@contextmanager
-def _started(interpreter: str, said: IO[bytes]) -> Iterator[ChildProcess]:
-    """Yield the process; at the end it is asked to exit, and killed if it does not."""
-    package = str(Path(FOLDER).parent)
-    users_path = os.environ.get("PYTHONPATH", "")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{package}:{users_path}" if users_path else package,
-        "PYTHONSAFEPATH": "1",  # modules in its working directory are not imported
-        "CUDA_VISIBLE_DEVICES": "",
-    }
     try:
-        process = ChildProcess(
-            [interpreter, *_ENTRY],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            env=environment,
-        )
-    except OSError as error:
-        raise ExchangeFailedError(f"{interpreter} could not be started: {error.strerror}") from error
-    try:
-        yield process
-    finally:
-        process.end(grace=_LAST_WORDS)  # by the end of its input
-
-
-def _lines(process: ChildProcess, silence: float) -> Iterator[bytes]:
-    try:
-        yield from process.lines(silence)
-    except TimeoutError:
-        raise ExchangeFailedError(f"no output for {silence:g} s: is the disk still there?") from None
-
-
-def _answer(line: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(line)
-        if isinstance(answer, dict) and answer.keys() & {"done", "error", "progress"}:
-            return answer
-    except ValueError:
-        pass
-    raise ExchangeFailedError(f"the process answered {line[:80]!r}, which is no answer")
+        return ask_torch(_TOOL, request, interpreter, progress=progress, silence=silence)
+    except TorchProcessError as error:
+        raise ExchangeFailedError(str(error)) from None
 
 
 def export_request(source: Path, target: Path) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.distributed.checkpoints.snapshot import deal, own_share
+from torchdeck.distributed.checkpoints.shares import deal
+from torchdeck.distributed.checkpoints.snapshot import own_share
 
 SIZES = st.dictionaries(st.text(max_size=3), st.integers(0, 1000), max_size=30)
 

@@ -4,15 +4,17 @@ import re
 from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.rank_settings import DdpSettings, DistributedSettings
 from torchdeck.distributed.strategies.base import (
     STRATEGIES,
     DistributedStrategy,
@@ -38,7 +40,7 @@ def single() -> Iterator[DistributedStrategy]:
 def test_registry_knows_its_strategies() -> None:
     """single, ddp, fsdp, hsdp and deepspeed, beside what others register; another name is refused."""
     assert set(STRATEGIES) >= {"single", "ddp", "fsdp", "hsdp", "deepspeed"}
-    with pytest.raises(SettingsError, match=r"no strategy 'horovod'; expected one of .*fsdp, hsdp"):
+    with pytest.raises(SettingsError, match=r"no strategy 'horovod': expected one of .*fsdp, hsdp"):
         make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())
 
 
@@ -49,7 +51,7 @@ def test_options_of_a_strategy_are_its_own() -> None:
     assert settings.options == {"deepspeed": {"zero_stage": 3}, "toy": {"any": 1}}
     with pytest.raises(SettingsError, match="options of nobody, which is no strategy"):
         DistributedStrategy.from_config({"strategy": "single", "nobody": {}})
-    with pytest.raises(SettingsError, match=r"distributed\.deepspeed has unknown fields stage"):
+    with pytest.raises(SettingsError, match=r"config\.deepspeed has unknown fields stage"):
         DistributedStrategy.from_config({"strategy": "deepspeed", "deepspeed": {"stage": 3}})
 
 
@@ -101,18 +103,41 @@ def test_strategies_come_from_a_table_like_that_of_a_run() -> None:
     assert DistributedStrategy.from_config(settings, environment=DistributedConfig()).settings == settings
 
 
+@dataclass
+class AppConfig:
+    """An application's own settings, of which some are those of a strategy."""
+
+    strategy: str = "ddp"
+    ddp: DdpSettings = field(default_factory=lambda: DdpSettings(comm_hook="bf16"))
+    timeout: float = 45.0
+    epochs: int = 3
+
+
+def test_strategies_come_from_a_name_or_an_object() -> None:
+    """A name alone, a dataclass and an object with attributes; what is not about strategies is left alone."""
+    place = DistributedConfig(1, 2, 1, 2)
+    named = DistributedStrategy.from_config("ddp", environment=place)
+    assert (named.name, named.settings.ddp) == ("ddp", DdpSettings())
+    for config in (AppConfig(), SimpleNamespace(**vars(AppConfig()))):
+        strategy = DistributedStrategy.from_config(config, environment=place)
+        assert (strategy.name, strategy.settings.ddp.comm_hook) == ("ddp", "bf16")
+        assert strategy.settings.timeout == 45.0
+    with pytest.raises(ArgumentError, match="config is an object of type object: give a name"):
+        DistributedStrategy.from_config(object())  # type: ignore[arg-type]  # wrong on purpose
+
+
 @pytest.mark.parametrize(
     ("config", "precision", "why"),
     [
         ({"strategy": "horovod"}, "fp32", "no strategy 'horovod'"),
-        ({"strategy": "ddp", "ddp": {"buckets": 3}}, "fp32", "distributed.ddp has unknown fields buckets"),
+        ({"strategy": "ddp", "ddp": {"buckets": 3}}, "fp32", "config.ddp has unknown fields buckets"),
         (
             {"strategy": "ddp", "ddp": {"comm_hook": "fp8"}},
             "fp32",
             "expected one of 'none', 'bf16', 'powersgd'",
         ),
-        ({}, "fp32", "distributed.strategy is missing"),
-        ({"strategy": "ddp"}, "fp8", "precision is 'fp8'; expected one of fp32, bf16, fp16"),
+        ({}, "fp32", "config.strategy is missing"),
+        ({"strategy": "ddp"}, "fp8", "precision is 'fp8': expected one of fp32, bf16, fp16"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused(config: dict[str, Any], precision: str, why: str) -> None:

@@ -131,22 +131,34 @@ def test_steps_inside() -> None:
     )
 
 
+def test_a_member_that_ends_before_its_size(tmp_path: Path) -> None:
+    """Its size in the archive's directory is more than what there is of it."""
+    content = archive(SAVED)
+    size = (64).to_bytes(4, "little")
+    directory = content.index(b"PK\x01\x02")
+    longer = content[:directory] + content[directory:].replace(size, (1 << 25).to_bytes(4, "little"))
+    (tmp_path / "ckpt.pt").write_bytes(longer)
+    assert longer != content
+    assert problems_of(tmp_path / "ckpt.pt") == ["ckpt.pt: it cannot be read: EOFError"]
+
+
 def read_large(case: bytes, place: Path) -> None:
-    """JSON of many small values, as many bytes as the case says, in each file that is parsed."""
+    """JSON of many small values, as many bytes as the case says, in each file that is parsed up to 32 MiB."""
     content = b"[" + b"{}," * (int(case) // 3) + b"0]"
+    is_parsed = int(case) <= 32 << 20
     names = ("trainer_state.json", "x.json", "model-1.safetensors")
     state, other, weights = (place / "checkpoint-40" / name for name in names)
     state.parent.mkdir()
     state.write_bytes(b'{"global_step": 40, "log_history": ' + content + b"}")
     found = look_at(state.parent)
     assert found is not None
-    assert found.incomplete
+    assert bool(found.incomplete) == is_parsed
     state.unlink()
     other.write_bytes(content)
-    assert len(problems_of(other.parent)) == (1 if int(case) > 32 << 20 else 2)
+    assert len(problems_of(other.parent)) == (2 if is_parsed else 1)
     other.unlink()
     weights.write_bytes(with_length(content))
-    assert problems_of(weights)
+    assert bool(problems_of(weights)) == is_parsed
 
 
 def test_large_files_fit_into_memory() -> None:

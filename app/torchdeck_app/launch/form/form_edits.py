@@ -112,6 +112,7 @@ _LABELS = {
     "working_dir": "Working directory",
     "sync": "Copy code",
     "init_from": "Initial weights",
+    "init_names": "Names of initial weights",
     "heldout": "Held-out part",
     "microbatch": "Batch size per GPU",
     "accumulation": "Gradient accumulation",

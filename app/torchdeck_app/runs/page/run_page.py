@@ -26,6 +26,7 @@ from torchdeck_app.runs.page.header import RunHeader
 from torchdeck_app.runs.page.ranks_panel import RankHeatMap
 from torchdeck_app.runs.page.replay_bar import ReplayBar
 from torchdeck_app.runs.page.timeline_panel import TimelineView
+from torchdeck_app.runs.page.try_panel import TryView
 from torchdeck_app.runs.plots.overlay import Mark, MarkKind
 from torchdeck_app.runs.plots.plot_grid import PlotGrid
 from torchdeck_app.runs.run_commands import RunCommands
@@ -89,12 +90,14 @@ class RunPage(QWidget):
         self.checkpoints = CheckpointsView(theme, operations, layout)
         self.timeline = TimelineView(theme, layout)
         self.configuration = ConfigurationView(theme, operations, layout)
+        self.try_out = TryView(theme, operations, layout)
         self._tabbed: dict[str, RunPanel] = {
             "&Logs": self.logs,
             "Rank&s": self.ranks,
             "Check&points": self.checkpoints,
             "T&imeline": self.timeline,
             "Confi&g": self.configuration,
+            "&Try": self.try_out,
         }
         self._lay_out()
         self._connect()

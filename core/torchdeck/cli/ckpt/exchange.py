@@ -81,7 +81,7 @@ def run_export(args: argparse.Namespace) -> int:
         if own := of_script(args.id):
             return run_export_of_script(chosen_of_script(own, args.step, every=False)[0], args)
         request = _request(args, Path(), Path(args.output), "export")
-        request["source"] = str(_source(args).absolute())
+        request["source"] = str(checkpoint_here(args.id, args.step, "torchdeck ckpt export").absolute())
     except CkptUsageError as error:
         return _say("export", error, USAGE)
     except (Refusal, OSError) as error:
@@ -91,16 +91,21 @@ def run_export(args: argparse.Namespace) -> int:
     )
 
 
-def _source(args: argparse.Namespace) -> Path:
-    """The checkpoint to export, here. Raises Refusal, and OSError if it cannot be brought here."""
+def checkpoint_here(asked: str, step: str | None, command: str) -> Path:
+    """The one checkpoint that is asked for, copied here from its nodes if it is not here.
+
+    Raises:
+        Refusal: it does not exist, or a node does not answer.
+        OSError: it cannot be brought here.
+    """
     try:
-        (info,) = chosen(args.id, args.step, every=False)
+        (info,) = chosen(asked, step, every=False)
     except OnNodesError as error:
         from torchdeck.cli.runs.pull import transfer_progress
         from torchdeck.use_cases.checkpoints import bring_checkpoint
 
         source = bring_checkpoint(error.layout, error.which, TerminalUi(), transfer_progress())
-        sys.stderr.write(f"torchdeck ckpt export: copied {source.name} from its nodes to {source}\n")
+        sys.stderr.write(f"{command}: copied {source.name} from its nodes to {source}\n")
         return source
     return info.path
 

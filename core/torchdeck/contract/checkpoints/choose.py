@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, inspect, list_checkpoints
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
@@ -68,6 +69,7 @@ def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None
     return Choice(folder, manifest.step)
 
 
+@arguments()
 def find_latest_checkpoint(directory: str | Path) -> Path | None:
     """Find the newest checkpoint in `directory` whose files all match the hashes in its manifest.
 

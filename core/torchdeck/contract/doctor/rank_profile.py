@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +42,7 @@ def wanted_from(value: object) -> Wanted | None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
-    in_range = math.isfinite(seconds) and LEAST_SECONDS <= seconds <= MOST_SECONDS
+    in_range = LEAST_SECONDS <= seconds <= MOST_SECONDS
     return Wanted(tuple(ranks), float(seconds)) if in_range else None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints, narrow, offsets_of
 from torchdeck.data.batch_plan.files.length_files import Progress
 from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fingerprint, usable_lengths
@@ -22,6 +23,7 @@ from torchdeck.data.batch_plan.plan_settings import PlanSettings, checked_bucket
 Bits = npt.NDArray[np.uint64]
 
 
+@arguments(own_checks=True)
 def build_batch_plan(
     lengths: npt.ArrayLike,
     *,

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.refusal import Refusal
+
 Column = npt.NDArray[np.signedinteger[Any]]
 """Integers in the narrowest of int32 and int64 that holds them."""
 Ints = npt.NDArray[np.int64]
@@ -199,5 +201,5 @@ def _gather(values: Column, offsets: Column, chosen: Ints) -> tuple[Column, Colu
     return result, new_offsets
 
 
-class BatchPlanError(ValueError):
+class BatchPlanError(Refusal, ValueError):
     """A batch plan cannot be built, read, written or sharded; the message says what to do."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan.columns import BatchPlanError, Column, EpochColumns, Microbatch
 from torchdeck.data.batch_plan.meta import PlanMeta, ShardOf
 
@@ -121,6 +122,7 @@ class BatchPlan:
             for microbatch in self._columns[number].iterate(start if number == epoch else 0):
                 yield number, microbatch.index, microbatch
 
+    @arguments(own_checks=True)
     def shard(
         self,
         rank: int,

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan.balance import (
     NONE,
     Balance,
@@ -31,6 +32,10 @@ from torchdeck.data.batch_plan.columns import BatchPlanError, EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.checked import as_whole
 from torchdeck.data.order import PositionError, position_counts
+from torchdeck.data.spellings import ACCUMULATION, AccumulationSpelling
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class PlannedStep:
         return self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum())
 
 
+@arguments(also=ACCUMULATION, own_checks=True)
 def plan_steps(
     plan: BatchPlan,
     *,
@@ -126,6 +132,7 @@ def plan_steps(
     balance: Balance = "none",
     cost: int | None = None,
     start: PlanPosition | None = None,
+    **_: Unpack[AccumulationSpelling],
 ) -> Iterator[PlannedStep]:
     """Yield the steps of `plan` from `start` to the end of its last epoch; each `after` can be a `start`.
 

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.data.batch_plan.balance import Balance, check_dealing, check_world_size, rank_table
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
@@ -33,6 +34,7 @@ class HasBucket(Protocol):
 _Bucketed = TypeVar("_Bucketed", bound=HasBucket)
 
 
+@arguments(own_checks=True)
 def shard_batch_plan(
     plan: BatchPlan,
     config: HasRank,
@@ -83,6 +85,7 @@ def idle_ranks(plan: BatchPlan, world_size: int) -> str | None:
     )
 
 
+@arguments(own_checks=True)
 def interleave_microbatches(microbatches: Sequence[_Bucketed]) -> list[_Bucketed]:
     """Take one microbatch of each bucket in turn, by ascending bucket; within a bucket the order is kept."""
     buckets: dict[int, list[_Bucketed]] = {}
@@ -133,6 +136,7 @@ class ShardStats(Mapping[int, Mapping[str, int]]):
         return float(self.total_tokens.max()) / mean if mean else 0.0
 
 
+@arguments(own_checks=True)
 def compute_shard_stats(
     plan: BatchPlan,
     world_size: int,

@@ -72,8 +72,7 @@ class CheckpointDirectory:
             self._claim.take(run_id)
         except OSError as error:
             raise CheckpointError(
-                f"checkpoints cannot be written to {self.path}: {error.strerror}; "
-                "choose another checkpoint.directory"
+                f"checkpoints cannot be written to {self.path}: {error.strerror}; choose another directory"
             ) from error
         for name, manifest in (elsewhere or {}).items():
             self._confirm_late(name, manifest)
@@ -242,7 +241,7 @@ class CheckpointDirectory:
                     os.close(descriptor)
                     raise CheckpointError(
                         f"another run is saving checkpoints into {self.path} ({found}): stop it, "
-                        "or choose another checkpoint.directory"
+                        "or choose another directory"
                     ) from None
             time.sleep(_LOCK_POLL)
         os.ftruncate(descriptor, 0)

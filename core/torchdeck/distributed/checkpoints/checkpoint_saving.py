@@ -1,5 +1,5 @@
-"""Saves a checkpoint: every rank fills its part of a folder, syncs and hashes it; then the parts are
-gathered.
+"""Saves a checkpoint: every rank writes its part of a folder, hashed on the way, and syncs it; then the parts
+are gathered.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torchdeck.contract.checkpoints.manifest import (
 )
 from torchdeck.contract.checkpoints.verification import hash_file
 from torchdeck.distributed.checkpoints.files import dcp
+from torchdeck.distributed.checkpoints.files.hashed_writer import write_hashed
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.files.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME
@@ -50,18 +51,16 @@ def write_all(
         CheckpointError: on every rank.
     """
     snapshot = peers.step("collecting the state", take)
-    given = dcp.write(folder, snapshot.tensors, peers)
+    given, hashed = dcp.write(folder, snapshot.tensors, peers)
 
     def finish() -> dict[str, Any]:
         lost = sorted(snapshot.names - given)
         if lost:
             raise CheckpointError(f"no rank gave {', '.join(lost[:3])}: the ranks hold different tensors")
-        (folder / rank_file_name(peers.rank)).write_bytes(snapshot.rank_file)
-        if peers.rank == 0:
-            (folder / TRAINER_NAME).write_bytes(snapshot.trainer_file)
-        node = disks.node(peers.rank)
-        names = _own_files(folder, peers.rank)
-        return entries_to_json({name: replace(_sync_and_hash(folder / name), node=node) for name in names})
+        own = hashed | _write_small_files(folder, snapshot, peers.rank)
+        return entries_to_json(
+            {name: replace(entry, node=disks.node(peers.rank)) for name, entry in own.items()}
+        )
 
     parts = peers.together("writing the files", finish, entries_from_json)
     files = {name: entry for part in parts for name, entry in part.items()}
@@ -75,14 +74,15 @@ def write_all(
     return Written(files, snapshot)
 
 
-def _own_files(folder: Path, rank: int) -> list[str]:
-    names = [path.name for path in folder.glob(f"__{rank}_*")] + [rank_file_name(rank)]
-    return [*names, METADATA_NAME, TRAINER_NAME] if rank == 0 else names
-
-
-def _sync_and_hash(path: Path) -> FileEntry:
-    sync_file(path)
-    return hash_file(path)
+def _write_small_files(folder: Path, snapshot: Snapshot, rank: int) -> dict[str, FileEntry]:
+    """Return this rank's files without tensors; all are on disk."""
+    name = rank_file_name(rank)
+    own = {name: write_hashed(folder / name, snapshot.rank_file)}
+    if rank == 0:
+        own[TRAINER_NAME] = write_hashed(folder / TRAINER_NAME, snapshot.trainer_file)
+        sync_file(folder / METADATA_NAME)
+        own[METADATA_NAME] = hash_file(folder / METADATA_NAME)
+    return own
 
 
 def _check_visible(folder: Path, files: dict[str, FileEntry]) -> None:
@@ -91,7 +91,7 @@ def _check_visible(folder: Path, files: dict[str, FileEntry]) -> None:
         if not path.exists() or path.stat().st_size != entry.size:
             raise CheckpointError(
                 f"{name} was written by its rank but is not in {folder} for another one: "
-                "checkpoint.directory must be one folder for all ranks of a node"
+                "the directory of checkpoints must be one folder for all ranks of a node"
             )
 
 

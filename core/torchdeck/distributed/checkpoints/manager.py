@@ -11,8 +11,11 @@ from typing import Any, Literal, Protocol
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, checkpoint_name
+from torchdeck.data.checked import whole_number
 from torchdeck.distributed.checkpoints.checkpoint_loading import load_all
 from torchdeck.distributed.checkpoints.peers import Peers, truth
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
@@ -66,6 +69,7 @@ class CheckpointManager:
         ValueError: a number is out of range.
     """
 
+    @arguments()
     def __init__(
         self,
         directory: str | Path,
@@ -83,7 +87,7 @@ class CheckpointManager:
         replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f"every is {every}: expected a number of steps from 1, or None")
+            raise ArgumentError(f"every is {every}", fix="expected a number of steps from 1, or None")
         self.directory = Path(directory)
         self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
         self._every = every
@@ -118,10 +122,12 @@ class CheckpointManager:
             self.wait()
         self.close()
 
+    @arguments()
     def should_save(self, step: int) -> bool:
         """Return whether a checkpoint is due after `step` optimizer steps."""
         return self._every is not None and step > 0 and step % self._every == 0
 
+    @arguments()
     def save(
         self,
         step: int,
@@ -157,6 +163,7 @@ class CheckpointManager:
             CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
                 rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
+        whole_number("step", step, 0)
         self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
@@ -172,6 +179,7 @@ class CheckpointManager:
         """Wait until a background save is on disk. Raises CheckpointError if it failed."""
         self._store.wait()
 
+    @arguments()
     def restore(
         self,
         model: nn.Module,
@@ -267,7 +275,9 @@ def load_training(
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:
-        raise CheckpointError(f"there is no checkpoint in {folder}")
+        raise CheckpointError(
+            f"there is no checkpoint in {folder}", fix="check the folder, or save one first"
+        )
     strategy.scaler.load_state_dict(dict(loaded.scaler_state))
     return loaded
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.checkpoints.verification import verify_files
@@ -25,6 +26,7 @@ TIMEOUT = 1800.0
 _log = logging.getLogger(__name__)
 
 
+@arguments()
 def auto_resume(
     directory: str | Path,
     model: nn.Module,

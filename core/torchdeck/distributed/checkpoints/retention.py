@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 
@@ -34,13 +35,15 @@ class Retention:
 
     def __post_init__(self) -> None:
         if self.keep_last < 1:
-            raise ValueError(f"keep_last is {self.keep_last}: at least 1 checkpoint must be kept")
+            raise ArgumentError(f"keep_last is {self.keep_last}", fix="at least 1 checkpoint must be kept")
         if self.keep_every is not None and self.keep_every < 1:
-            raise ValueError(f"keep_every is {self.keep_every}: expected a number of steps from 1, or None")
+            raise ArgumentError(
+                f"keep_every is {self.keep_every}", fix="expected a number of steps from 1, or None"
+            )
         if self.keep_best < 0:
-            raise ValueError(f"keep_best is {self.keep_best}: expected 0 or more")
+            raise ArgumentError(f"keep_best is {self.keep_best}", fix="expected 0 or more")
         if self.best_is not in ("lowest", "highest"):
-            raise ValueError(f"best_is is {self.best_is!r}: expected 'lowest' or 'highest'")
+            raise ArgumentError(f"best_is is {self.best_is!r}", fix="expected 'lowest' or 'highest'")
 
     @classmethod
     def from_settings(cls, settings: CheckpointSettings) -> Retention:

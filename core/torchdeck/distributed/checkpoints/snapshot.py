@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +18,7 @@ from torchdeck.contract.checkpoints.choose import Refused
 from torchdeck.distributed.checkpoints.files.rank_file import render_rank_file
 from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
 from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.shares import deal
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
 from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, Staging, TrainingTensors
 from torchdeck.distributed.precision import LossScaler
@@ -117,27 +117,6 @@ def own_share(
         for name, tensor in tensors.items()
         if name not in holders or holders[name][0] == writers[name]
     }
-
-
-def deal(sizes: Mapping[str, int], hands: int) -> dict[str, int]:
-    """Distribute names so that every recipient gets about the same bytes: the largest first, to the least
-    loaded.
-
-    Args:
-        sizes: bytes by name; their order does not matter.
-        hands: number of recipients, at least 1.
-
-    Returns:
-        The recipient of each name, from 0 on.
-    """
-    loads = [(0, hand) for hand in range(hands)]
-    dealt = {}
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        load, hand = heapq.heappop(loads)
-        dealt[name] = hand
-        # a name has a cost too: those without bytes are assigned round-robin
-        heapq.heappush(loads, (load + max(1, sizes[name]), hand))
-    return dealt
 
 
 def _replica(tensor: DTensor) -> tuple[int, int]:

@@ -166,7 +166,7 @@ class CheckpointStore:
         if time.monotonic() - began > _WORTH_SAYING:
             _log.warning(
                 "the checkpoint of step %d waited %.1f s for the one before to be written: "
-                "save less often (checkpoint.every), or to a faster disk (checkpoint.directory)",
+                "save less often, or to a faster disk",
                 step,
                 time.monotonic() - began,
             )

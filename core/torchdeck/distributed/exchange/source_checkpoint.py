@@ -114,9 +114,7 @@ def with_averages(source: Path, whole: WholeCheckpoint) -> WholeCheckpoint:
         if not name.startswith(AVERAGE_PREFIX)
     }
     if len(names) == len(whole.tensors.specs):
-        raise CheckpointError(
-            f"{source} has no moving average of the weights: it was trained without training.ema"
-        )
+        raise CheckpointError(f"{source} has no moving average of the weights: it was trained without ema")
     return dataclasses.replace(whole, tensors=Renamed(whole.tensors, names))
 
 

@@ -1,48 +1,31 @@
 """Process that exports and converts: `python -m torchdeck.distributed.exchange.tool`.
 
-Reads one request from standard input, JSON on one line, and exits when that is closed, as its client is gone
-then. Answers on standard output, one JSON object per line: {"progress": [what, done, total]} any number of
-times, then {"done": …} or {"error": sentence}.
+Answers a request as `torchdeck.distributed.answering_process` does.
 """
 
 from __future__ import annotations
 
-import _thread
-import json
 import os
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torchdeck.distributed.answering_process import Say, answer_one_request
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def main() -> int:
     """Answer one request; return the process's exit code."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # library output must not mix with the answers
-
-    def say(answer: Mapping[str, Any]) -> None:
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-    request = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    try:
-        say({"progress": ["starting torch", 0, 0]})
-        said: dict[str, Any] = {"done": _answer(request, lambda *progress: say({"progress": progress}))}
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:  # noqa: BLE001 - becomes the answer
-        said = {"error": _sentence(error)}
-    say(said)
-    return 0 if "done" in said else 1
+    return answer_one_request(_answer)
 
 
-def _answer(request: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+def _answer(request: Mapping[str, Any], say: Say) -> dict[str, Any]:
     from torchdeck.distributed.exchange import exchanging
+
+    def progress(*said: Any) -> None:
+        say({"progress": said})
 
     source, target = Path(request["source"]), Path(request["target"])
     force = bool(request["force"])
@@ -67,22 +50,6 @@ def _answer(request: Mapping[str, Any], progress: Any) -> dict[str, Any]:
         force=force,
         progress=progress,
     )
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        return (
-            f"there is no torch in {sys.executable}: install it there (pip install 'torchdeck[train]'), "
-            "or name an interpreter that has it with --python"
-        )
-    if type(error).__module__.startswith("torchdeck."):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
-
-
-def _end_with_input() -> None:
-    sys.stdin.read()
-    _thread.interrupt_main()  # so that partial output is removed
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.batches import SizedDataset
 
 _RIGHT = "give tensors, numpy arrays, or a map-style data set, which has __len__ and __getitem__"
@@ -42,7 +43,11 @@ class ArrayDataset:
         self._columns = columns
         lengths = [len(tensor) for tensor in _leaves(columns)]
         if len(set(lengths)) != 1:
-            raise ValueError(f"the arrays have different lengths: {', '.join(map(str, lengths))} samples")
+            raise ArgumentError(
+                "the arrays have different lengths",
+                f"{', '.join(map(str, lengths))} samples",
+                "give one value per sample in each",
+            )
         self._size = lengths[0]
 
     def __len__(self) -> int:
@@ -108,7 +113,9 @@ def as_dataset(x: Any, y: Any = None, *, in_rows: bool) -> SizedDataset:
         return _checked(x)
     for name, value in (("x", x), ("y", y)):
         if value is not None and not _is_arrays(value):
-            raise TypeError(f"{name} is {type(value).__name__}: x and y must both be tensors or arrays")
+            raise ArgumentError(
+                f"{name} is {type(value).__name__}", fix="x and y must both be tensors or arrays"
+            )
     columns = _tensors(x)
     if y is not None:
         inputs = columns if isinstance(columns, tuple) else (columns,)
@@ -128,10 +135,14 @@ def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, Si
         ValueError: `share` is out of range, or there are too few samples.
     """
     if not 0 < share < 1:
-        raise ValueError(f"validation_split is {share!r}; expected a share above 0 and below 1, such as 0.1")
+        raise ArgumentError(
+            f"validation_split is {share!r}", fix="expected a share above 0 and below 1, such as 0.1"
+        )
     size = len(data)
     if size < 2:
-        raise ValueError(f"{size} samples cannot be split into training and validation data")
+        raise ArgumentError(
+            f"{size} samples cannot be split into training and validation data", fix="give two or more"
+        )
     held_out = min(size - 1, max(1, round(size * share)))
     shuffled = np.random.Generator(np.random.Philox(key=seed)).permutation(size)
     whole = getattr(data, "fingerprint", "")
@@ -152,24 +163,27 @@ def training_and_validation(
     if validation_data is None:
         return (data, None) if share is None else split(data, share, seed)
     if share is not None:
-        raise TypeError("give validation_data or validation_split, not both")
+        raise ArgumentError(
+            "validation_data and validation_split are given", fix="give one of them, not both"
+        )
     if y is None:
         return data, as_dataset(validation_data, in_rows=in_rows)
     if not isinstance(validation_data, (tuple, list)) or len(validation_data) != 2:
-        raise TypeError("validation_data must be a pair (x, y) of the same kind if x and y are given")
+        raise ArgumentError("validation_data is no pair", fix="give (x, y) of the same kind as x and y")
     return data, as_dataset(*validation_data, in_rows=in_rows)
 
 
 def _checked(data: Any) -> SizedDataset:
     if isinstance(data, DataLoader):
-        raise TypeError(
-            "data is a DataLoader: give its data set, as the trainer makes the batches of every rank itself"
+        raise ArgumentError(
+            "data is a DataLoader",
+            fix="give its data set, as the trainer makes the batches of every rank itself",
         )
     # an iterable data set may have a length, and inherits a __getitem__ that only raises
     if isinstance(data, (IterableDataset, str, bytes)) or not (
         hasattr(data, "__len__") and hasattr(data, "__getitem__")
     ):
-        raise TypeError(f"data is {type(data).__name__}: {_RIGHT}")
+        raise ArgumentError(f"data is {type(data).__name__}", fix=_RIGHT)
     return data  # type: ignore[no-any-return]  # has what a SizedDataset has
 
 
@@ -188,7 +202,7 @@ def _tensors(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _tensors(item) for key, item in value.items()}
     if value.ndim == 0:
-        raise ValueError("an array has no dimensions: its first one counts samples")
+        raise ArgumentError("an array has no dimensions", "the first one counts samples", "give it one")
     if isinstance(value, np.ndarray):
         # a read-only array could be written through its tensor
         value = torch.from_numpy(value if value.flags.writeable else value.copy())

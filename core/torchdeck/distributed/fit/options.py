@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.group.processes import this_rank
@@ -18,18 +19,20 @@ from torchdeck.distributed.rank_settings import (
     DistributedSettings,
     RecipeSettings,
     TelemetrySettings,
+    TrainingOptions,
     TrainingSettings,
     check_ranges,
 )
-from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.base import STRATEGIES, DistributedStrategy
+from torchdeck.distributed.strategies.configs import HasStrategy, strategy_table
 from torchdeck.environment import DistributedConfig
 
-_DECIDED = ("steps", "epochs", "microbatch", "scaled_lr", "precision", "eval_every", "eval_every_epochs")
-"""Fields of the training table that are decided elsewhere, and are no option of the same name."""
+_NAMED = ("optimizer", "lr", "accumulation")
+"""Fields of the training table that are named arguments of DistributedTrainer."""
 
 
 def chosen_strategy(
-    given: str | Mapping[str, Any] | DistributedSettings | DistributedStrategy | None,
+    given: str | Mapping[str, Any] | HasStrategy | DistributedStrategy | None,
     precision: str,
     environment: DistributedConfig | None,
     *,
@@ -46,23 +49,19 @@ def chosen_strategy(
     """
     if isinstance(given, DistributedStrategy):
         if given.precision.name != precision:
-            raise ValueError(
-                f"precision is {precision!r} and the strategy was made for {given.precision.name!r}: say the "
-                "same in both places"
+            raise ArgumentError(
+                f"precision is {precision!r} and the strategy was made for {given.precision.name!r}",
+                fix="say the same in both places",
             )
         return given
     environment = environment or this_rank()
     if given is None:
         given = "ddp" if environment.world_size > 1 else "single"
-    config = {"strategy": given} if isinstance(given, str) else given
-    if not isinstance(config, (Mapping, DistributedSettings)):
-        raise TypeError(
-            f"strategy is {type(given).__name__}: give a name, a mapping with strategy and its options, or a "
-            "DistributedStrategy"
-        )
-    if isinstance(config, Mapping) and not by_blocks:
-        asked: Any = config.get("fsdp", {})
-        config = {**config, "fsdp": {"wrap": "size", **asked}}
+    config: str | Mapping[str, Any] | HasStrategy = given
+    if not isinstance(given, DistributedSettings):
+        table = strategy_table(given, STRATEGIES)
+        asked: Any = table.get("fsdp", {})
+        config = table if by_blocks else {**table, "fsdp": {"wrap": "size", **asked}}
     return DistributedStrategy.from_config(config, precision=precision, environment=environment)
 
 
@@ -81,11 +80,12 @@ def make_settings(
         TypeError: there is no such option.
         SettingsError: a value has the wrong type or is out of range.
     """
-    known = {field.name for field in dataclasses.fields(TrainingSettings)} - set(_DECIDED)
+    known = {*TrainingOptions.__annotations__, *_NAMED}
     unknown = sorted(set(training) - known)
     if unknown:
-        raise TypeError(
-            f"DistributedTrainer has no option {', '.join(unknown)}; options are {', '.join(sorted(known))}"
+        raise ArgumentError(
+            f"DistributedTrainer has no option {', '.join(unknown)}",
+            fix=f"options are {', '.join(sorted(known))}",
         )
     later = {"steps": 1, "epochs": None, "microbatch": 1}
     own = {"scaled_lr": training["lr"], "precision": strategy.precision.name}
@@ -101,9 +101,11 @@ def make_settings(
         ),
         telemetry=read_fields(TelemetrySettings, dict(telemetry), "telemetry"),
     )
-    check_ranges(settings)
+    check_ranges(settings, argument_name)
     if settings.checkpoint.directory == "" and (checkpoint_every is not None or len(checkpoint) > 1):
-        raise SettingsError("checkpoints are asked for, and there is no place for them: give checkpoint_dir")
+        raise SettingsError(
+            "checkpoints are asked for, and there is no place for them", fix="give checkpoint_dir"
+        )
     return settings
 
 
@@ -124,9 +126,11 @@ def fitted(
         SettingsError: a value has the wrong type or is out of range.
     """
     if (epochs is None) == (steps is None):
-        raise TypeError("give epochs or steps, one of them")
+        raise ArgumentError("fit has no end, or two", fix="give epochs or steps, one of them")
     if validate_every is not None and not validation_size:
-        raise TypeError("validate_every is given without validation_data or validation_split")
+        raise ArgumentError(
+            "validate_every is given without validation data", fix="give validation_data or validation_split"
+        )
     batches = validation_batches
     if batches is None:
         batches = max(1, -(-validation_size // max(1, microbatch)))
@@ -140,17 +144,35 @@ def fitted(
     }
     training = read_fields(TrainingSettings, {**dataclasses.asdict(settings.training), **values}, "training")
     result = dataclasses.replace(settings, training=training)
-    check_ranges(result)
+    check_ranges(result, argument_name)
     return result
+
+
+_ARGUMENTS = {
+    "training.scaled_lr": "lr",
+    "training.eval_every": "validate_every",
+    "training.eval_batches": "validation_batches",
+    "checkpoint.every": "checkpoint_every",
+    "telemetry.every": "log_every",
+    "distributed.timeout": "the timeout of the strategy",
+}
+"""Key of a run file → argument that sets it, unless it is the key's last word."""
+
+
+def argument_name(key: str) -> str:
+    """Return the argument of DistributedTrainer that sets a key of a run file."""
+    table, _, name = key.rpartition(".")
+    return _ARGUMENTS.get(key, f'checkpoint["{name}"]' if table == "checkpoint" else name)
 
 
 def check_work_left(done: DataPosition, *, epochs: float | None, steps: int | None) -> None:
     """Raise ValueError if training has already reached the requested end."""
     if (steps is not None and done.step >= steps) or (epochs is not None and done.epoch >= epochs):
         asked = f"{steps} steps" if steps is not None else f"{epochs} epochs"
-        raise ValueError(
+        raise ArgumentError(
             f"fit is asked for {asked} in all, and {done.step} steps and {done.epoch} epochs are done "
-            "already: both count from the very start, so give more to continue"
+            "already",
+            fix="both count from the very start, so give more to continue",
         )
 
 
@@ -180,7 +202,7 @@ def own_optimizer(
         return None
     own = OwnOptimizer(given, model)
     if lr is not None:
-        raise TypeError("lr is given, but the optimizer has its own: leave one of them out")
+        raise ArgumentError("lr is given, but the optimizer has its own", fix="leave one of them out")
     return own
 
 
@@ -219,7 +241,9 @@ class OwnOptimizer:
             self._rebind(given, dict(model.named_parameters()))
         self.lr = float(optimizer.defaults.get("lr") or 0.0)
         if not self.lr > 0:
-            raise ValueError("the optimizer has no learning rate above 0: nothing would be learned")
+            raise ArgumentError(
+                "the optimizer has no learning rate above 0", "nothing would be learned", "give it one"
+            )
         return optimizer
 
     def in_settings(self, settings: RecipeSettings) -> RecipeSettings:
@@ -230,9 +254,9 @@ class OwnOptimizer:
     def _made(self, make: Callable[[Any], Any], model: nn.Module) -> Optimizer:
         made = make([parameter for parameter in model.parameters() if parameter.requires_grad])
         if not isinstance(made, Optimizer):
-            raise TypeError(
-                f"optimizer(parameters) returned {type(made).__name__}: return a torch.optim.Optimizer, as "
-                "functools.partial(torch.optim.AdamW, lr=1e-3) does"
+            raise ArgumentError(
+                f"optimizer(parameters) returned {type(made).__name__}",
+                fix="return a torch.optim.Optimizer, as functools.partial(torch.optim.AdamW, lr=1e-3) does",
             )
         return made
 
@@ -242,17 +266,17 @@ class OwnOptimizer:
             members = [parameters[name] for name in names]
             replaced = any(now is not then for now, then in zip(members, group["params"], strict=True))
             if replaced and optimizer.state:
-                raise ValueError(
-                    "the optimizer has state already, and sharding replaces the parameters it is for: give a "
-                    "fresh optimizer, and load_checkpoint() what was saved"
+                raise ArgumentError(
+                    "the optimizer has state already, and sharding replaces the parameters it is for",
+                    fix="give a fresh optimizer, and load_checkpoint() what was saved",
                 )
             group["params"] = members
 
 
 def _named(names: dict[int, str], parameter: Any) -> str:
     if id(parameter) not in names:
-        raise ValueError(
-            f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not the model's: make "
-            "it of model.parameters()"
+        raise ArgumentError(
+            f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not the model's",
+            fix="make it of model.parameters()",
         )
     return names[id(parameter)]

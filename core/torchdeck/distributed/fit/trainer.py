@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, shown
+from torchdeck.data.spellings import MICROBATCH, TRAINER, MicrobatchSpelling
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.options import (
@@ -28,11 +31,15 @@ from torchdeck.distributed.fit.training_history import History, HistoryCallback
 from torchdeck.distributed.fit.wrapped_loss import Score, make_loss
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.agreement import check_agreement
-from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.rank_settings import RecipeSettings, TrainerOptions
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.configs import HasStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.environment import DistributedConfig, RunContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class DistributedTrainer:
@@ -60,8 +67,8 @@ class DistributedTrainer:
             parameters; or a function that makes one of parameters, such as functools.partial(AdamW, lr=1e-3).
         lr: peak learning rate. Default: 1e-3; an optimizer of your own has its own.
         metrics: more means next to `loss(output, target)`: name → function of both; "accuracy" is built in.
-        strategy: a name, a mapping like the [distributed] table of a run.toml, or a strategy. Default: ddp,
-            or single on one rank.
+        strategy: whatever `DistributedStrategy.from_config` takes, or a strategy. Default: ddp, or single on
+            one rank.
         environment: this rank, and where the ranks meet. Default: from the launcher's variables.
         precision: "fp32", "bf16" or "fp16".
         accumulation: microbatches per optimizer step on each rank.
@@ -91,6 +98,7 @@ class DistributedTrainer:
         LauncherVariableError: the launcher's variables contradict each other.
     """
 
+    @arguments(also=TRAINER)
     def __init__(
         self,
         model: nn.Module,
@@ -99,7 +107,7 @@ class DistributedTrainer:
         optimizer: str | Optimizer | Callable[[Any], Optimizer] = "adamw",
         lr: float | None = None,
         metrics: Mapping[str, Score | str] | Iterable[str] = (),
-        strategy: str | Mapping[str, Any] | DistributedSettings | DistributedStrategy | None = None,
+        strategy: str | Mapping[str, Any] | HasStrategy | DistributedStrategy | None = None,
         environment: DistributedConfig | None = None,
         precision: str = "fp32",
         accumulation: int = 1,
@@ -115,13 +123,11 @@ class DistributedTrainer:
         log_every: int = 1,
         stats_every: int | None = None,
         profile_steps: tuple[int, int] | None = None,
-        **training: Any,
+        **training: Unpack[TrainerOptions],
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"model is {type(model).__name__}: give a torch.nn.Module")
         for callback in callbacks:
             if not isinstance(callback, Callback):
-                raise TypeError(f"a callback is {type(callback).__name__}: make it a subclass of Callback")
+                raise ArgumentError(f"a callback is {shown(callback)}", fix="make it a subclass of Callback")
         own = own_optimizer(optimizer, model, lr)
         context = RunContext.from_env()
         self.strategy = chosen_strategy(strategy, precision, environment, by_blocks=blocks is not None)
@@ -173,6 +179,7 @@ class DistributedTrainer:
         position = self._training.position
         return 0 if position is None else position.step
 
+    @arguments(also=MICROBATCH)
     def fit(
         self,
         x: Any,
@@ -185,6 +192,7 @@ class DistributedTrainer:
         validation_split: float | None = None,
         validate_every: int | None = None,
         validation_batches: int | None = None,
+        **_: Unpack[MicrobatchSpelling],
     ) -> History:
         """Train to `epochs` epochs or `steps` optimizer steps, counted from the start of training.
 
@@ -212,16 +220,12 @@ class DistributedTrainer:
             TypeError, ValueError: an argument is invalid, or there is nothing left to train.
             RecipeError: model, data or loss cannot be trained, or the loss is not finite.
             AgreementError: ranks have different arguments, models or data.
-            MissingCallError: a rank did not call `fit`; the message names it. The same holds for the other
-                methods that every rank calls.
+            MissingCallError: a rank did not call `fit`, or another method that all must call.
             CheckpointError: a checkpoint cannot be read or written.
             PositionError: training would continue with other data than it started with.
         """
         began = time.monotonic()
-        seed = self._settings.training.seed
-        data, validation = datasets.training_and_validation(
-            x, y, validation_data, validation_split, seed=seed, in_rows=self._rows
-        )
+        data, validation = self._data(x, y, validation_data, validation_split)
         settings = fitted(
             self._settings,
             epochs=epochs,
@@ -237,7 +241,16 @@ class DistributedTrainer:
             check_work_left(self._training.position, epochs=epochs, steps=steps)
         return self._train(settings, with_data(self._recipe, data, validation), began)
 
-    def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
+    def _data(self, x: Any, y: Any, validation_data: Any, validation_split: float | None) -> tuple[Any, Any]:
+        seed = self._settings.training.seed
+        return datasets.training_and_validation(
+            x, y, validation_data, validation_split, seed=seed, in_rows=self._rows
+        )
+
+    @arguments(also=MICROBATCH)
+    def evaluate(
+        self, x: Any, y: Any = None, *, microbatch: int = 32, **_: Unpack[MicrobatchSpelling]
+    ) -> dict[str, float]:
         """Return the means over all of `x`: `loss` and each metric, the same on every rank and at any world
         size.
 
@@ -253,11 +266,12 @@ class DistributedTrainer:
         """
         data = datasets.as_dataset(x, y, in_rows=self._rows)
         if len(data) == 0:
-            raise ValueError("there is nothing to evaluate: the data has no samples")
+            raise ArgumentError("there is nothing to evaluate", "the data has no samples", "give some")
         if microbatch < 1:
-            raise ValueError(f"microbatch is {microbatch}; expected 1 or more")
+            raise ArgumentError(f"microbatch is {microbatch}", fix="expected 1 or more")
         return self._training.evaluate(data, microbatch)
 
+    @arguments()
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
         """Save the whole state of training. Every rank calls it; it may be called in a callback's `step`.
 
@@ -272,9 +286,12 @@ class DistributedTrainer:
             CheckpointError: it could not be written; earlier checkpoints are unchanged.
         """
         if directory is None and not self._settings.checkpoint.directory:
-            raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
+            raise ArgumentError(
+                "there is no place for the checkpoint", fix="give a directory, or checkpoint_dir"
+            )
         return self._training.save(Path(directory or self._settings.checkpoint.directory))
 
+    @arguments()
     def load_checkpoint(self, checkpoint: str | Path) -> Path:
         """Load weights and optimizer state of a checkpoint; the next `fit` continues from it.
 

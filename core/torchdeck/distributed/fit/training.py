@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.run_states import RankPhase
@@ -92,7 +93,7 @@ class Training:
             ValueError: nothing was trained yet.
         """
         if self._trainer is None:
-            raise ValueError("there is nothing to save: nothing was trained yet")
+            raise ArgumentError("there is nothing to save", "nothing was trained yet", "call fit first")
         self._session.strategy.group.call("save_checkpoint", f"step {self._trainer.position.step}")
         return self._trainer.save(directory)
 
@@ -163,7 +164,9 @@ class ResumePoint:
 
     def __init__(self, given: str | Path | None, of_run: Path | None, directory: str) -> None:
         if given == "auto" and not directory:
-            raise ValueError('resume is "auto" without a checkpoint_dir to look in')
+            raise ArgumentError(
+                'resume is "auto", and there is no folder to look in', fix="give checkpoint_dir"
+            )
         self._wanted = given if of_run is None else of_run
         self._directory = directory
         self._loaded: Path | None = None

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from torchdeck.contract.arguments.errors import ArgumentError
+
 Score = Callable[[Any, Any], Any]
 """(output, target) → mean over the microbatch."""
 
@@ -37,13 +39,15 @@ def make_loss(
         ValueError: the loss does not average, a metric is unknown, or metrics are given with a recipe's loss.
     """
     if not callable(loss):
-        raise TypeError(f"loss is {type(loss).__name__}: give a function or a module such as MSELoss()")
+        raise ArgumentError(
+            f"loss is {type(loss).__name__}", fix="give a function or a module such as MSELoss()"
+        )
     if not _takes_model(loss):
         return OutputLoss(loss, metrics)
     if metrics:
-        raise ValueError(
-            "metrics cannot be combined with loss(model, batch), as only that function has the outputs: "
-            "return (loss, weight, {name: mean}) from it"
+        raise ArgumentError(
+            "metrics cannot be combined with loss(model, batch), as only that function has the outputs",
+            fix="return (loss, weight, {name: mean}) from it",
         )
     return loss
 
@@ -58,8 +62,8 @@ class OutputLoss:
     def __init__(self, loss: Callable[[Any, Any], Any], metrics: Mapping[str, Score] | Iterable[str]) -> None:
         reduction = getattr(loss, "reduction", "mean")
         if reduction != "mean":
-            raise ValueError(
-                f'the loss has reduction="{reduction}"; expected "mean", weighed by how much it is over'
+            raise ArgumentError(
+                f'the loss has reduction="{reduction}"', fix='expected "mean", weighed by how much it is over'
             )
         self._loss = loss
         self._by_class = isinstance(loss, _BY_CLASS) or _function(loss) in _BY_CLASS_FUNCTIONS
@@ -111,9 +115,10 @@ def accuracy(output: Tensor, target: Tensor, *, ignored: int = _IGNORED) -> Tens
     elif output.shape[:-1] == target.shape:
         guessed = output.argmax(-1)
     else:
-        raise ValueError(
+        raise ArgumentError(
             f"accuracy of an output of shape {tuple(output.shape)} and a target of shape "
-            f"{tuple(target.shape)}: expected (n, classes, ...) and (n, ...), or one shape for both"
+            f"{tuple(target.shape)}",
+            fix="expected (n, classes, ...) and (n, ...), or one shape for both",
         )
     counts = target != ignored
     return (guessed == target)[counts].double().mean()
@@ -128,10 +133,14 @@ def _scores(metrics: Mapping[str, Score] | Iterable[str], ignored: int) -> dict[
     for name, score in named.items():
         if isinstance(score, str):
             if score not in known:
-                raise ValueError(f'there is no metric "{score}": use "accuracy", or give a function for it')
+                raise ArgumentError(
+                    f'there is no metric "{score}"', fix='use "accuracy", or give a function for it'
+                )
             score = known[score]
         if not callable(score):
-            raise TypeError(f"metric {name} is {type(score).__name__}: give a function of (output, target)")
+            raise ArgumentError(
+                f"metric {name} is {type(score).__name__}", fix="give a function of (output, target)"
+            )
         scores[name] = score
     return scores
 
@@ -153,9 +162,10 @@ def _function(loss: Callable[..., Any]) -> Callable[..., Any]:
 def _divided(batch: Any) -> tuple[Any, Any]:
     """Return (inputs, target): a tuple or dict of inputs, and the last part of the batch."""
     if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-        raise ValueError(
-            f"a batch is {type(batch).__name__}, not inputs and a target: give fit(x, y), a data set whose "
-            "samples are (input, target), or a loss(model, batch) that knows what to do with it"
+        raise ArgumentError(
+            f"a batch is {type(batch).__name__}, not inputs and a target",
+            fix="give fit(x, y), a data set whose "
+            "samples are (input, target), or a loss(model, batch) that knows what to do with it",
         )
     *inputs, target = batch
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.distributed.recipe_loading import RecipeError
 
@@ -44,6 +45,7 @@ class AgreementError(RecipeError):
     """Ranks differ in a value that must be the same; the message names it, the ranks and their values."""
 
 
+@arguments()
 def check_agreement(
     group: Group,
     values: Mapping[str, Any],

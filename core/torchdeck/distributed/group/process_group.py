@@ -33,9 +33,8 @@ def choose_device(place: Place, backend: str) -> torch.device:
         return torch.device("cuda", place.local_rank)
     if backend == "nccl" or visible:
         raise RecipeError(
-            f"rank {place.rank} is local rank {place.local_rank} and sees {visible} GPUs: lower "
-            'distributed.nproc, name more devices, or set distributed.devices = "cpu" '
-            "(DISTRIBUTED_BACKEND=cpu)"
+            f"rank {place.rank} is local rank {place.local_rank} and sees {visible} GPUs: start fewer ranks "
+            "on this node, make more GPUs visible, or use CPUs (DISTRIBUTED_BACKEND=cpu)"
         )
     return torch.device("cpu")
 

@@ -6,17 +6,25 @@ Outside of any launcher a process is rank 0 of 1, and everything here works ther
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.group.process_group import check_joined, choose_device
 from torchdeck.distributed.group.rendezvous import join
-from torchdeck.environment import DistributedConfig
+from torchdeck.environment import DistributedConfig, DistributedValues
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) -> DistributedConfig:
+@arguments()
+def setup_distributed(
+    config: DistributedConfig | None = None, **explicit: Unpack[DistributedValues]
+) -> DistributedConfig:
     """Join the process group. Returns when all ranks are there; at once if it was joined before.
 
     The values of `config` or `explicit` are written to the environment variables, where torch, libraries
@@ -37,7 +45,9 @@ def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) 
         TypeError: both `config` and `explicit` are given, or a name is unknown.
     """
     if config is not None and explicit:
-        raise TypeError("give a DistributedConfig or single values, not both")
+        raise ArgumentError(
+            "a config and single values are given", fix="give a DistributedConfig or values, not both"
+        )
     if config is None:
         config = DistributedConfig.from_env(**explicit) if explicit else this_rank()
     device = choose_device(config, config.backend)

@@ -3,6 +3,8 @@
 Importing a strategy here registers it.
 """
 
-from torchdeck.distributed.strategies import ddp as _ddp  # noqa: F401
-from torchdeck.distributed.strategies import fsdp as _fsdp  # noqa: F401
-from torchdeck.distributed.strategies.deepspeed import strategy as _deepspeed  # noqa: F401
+from torchdeck.distributed.strategies.ddp import DdpStrategy, SingleStrategy
+from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedStrategy
+from torchdeck.distributed.strategies.fsdp import FsdpStrategy, HsdpStrategy
+
+__all__ = ["DdpStrategy", "DeepSpeedStrategy", "FsdpStrategy", "HsdpStrategy", "SingleStrategy"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,24 +15,27 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.contract.arguments.checked_call import arguments
+from torchdeck.contract.arguments.errors import ArgumentError, nearest, shown
+from torchdeck.data.spellings import MAX_NORM, MaxNormSpelling
+from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.strategies.checkpoints import Checkpoints
+from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
-from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.distributed.strategies.replaced_parameters import check_trains
 from torchdeck.distributed.strategies.scaled_gradients import ScaledGradients
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.snapshot import LoadedState
-    from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+    from typing_extensions import Unpack
 
 
-class DistributedStrategy(Membership, ABC):
+class DistributedStrategy(Checkpoints, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
@@ -72,9 +75,10 @@ class DistributedStrategy(Membership, ABC):
     name: str
 
     @classmethod
+    @arguments()
     def from_config(
         cls,
-        config: DistributedSettings | Mapping[str, Any],
+        config: str | Mapping[str, Any] | HasStrategy,
         *,
         precision: str = "fp32",
         environment: DistributedConfig | None = None,
@@ -82,21 +86,25 @@ class DistributedStrategy(Membership, ABC):
         """Make the strategy that `config` names; it is not set up yet.
 
         Args:
-            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and
-                tables `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds override the
-                environment.
+            config: name of a strategy; a mapping like the [distributed] table of a run.toml: `strategy`,
+                and tables `ddp`, `fsdp`, ... with options; or a dataclass or other object with these as
+                attributes, whose further attributes are ignored. `backend` and `timeout` in seconds override
+                the environment.
             precision: `fp32`, `bf16` or `fp16`.
             environment: this rank, and where the ranks meet. Default: the existing process group, else the
                 launcher's variables.
 
         Raises:
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
+            ArgumentError: `config` names no strategy.
             LauncherVariableError: the launcher's variables contradict each other.
         """
         if precision not in DTYPES:
-            raise SettingsError(f"precision is {precision!r}; expected one of {', '.join(DTYPES)}")
+            raise SettingsError(f"precision is {precision!r}", fix=f"expected one of {', '.join(DTYPES)}")
         rank = environment or this_rank()
-        settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
+        settings = config
+        if not isinstance(settings, DistributedSettings):
+            settings = settings_of(strategy_table(settings, STRATEGIES), rank)
         return make_strategy(settings, Precision(precision), rank)
 
     @abstractmethod
@@ -130,6 +138,7 @@ class DistributedStrategy(Membership, ABC):
         super().__init__(settings, precision, place)
         self._gradients = ScaledGradients(self.scaler)
 
+    @arguments()
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
@@ -146,12 +155,7 @@ class DistributedStrategy(Membership, ABC):
         """Context of forward pass and loss function in the strategy's precision."""
         return self.precision.autocast(self.device)
 
-    def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
-        """Weights and optimizer state as checkpoints store them; `model` as it was given to `wrap_model`."""
-        from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
-
-        return ModuleTensors(model, optimizers)
-
+    @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
         return nullcontext() if last else self.no_sync(wrapped)
@@ -163,6 +167,7 @@ class DistributedStrategy(Membership, ABC):
         """
         return nullcontext()
 
+    @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
         """Compute the gradients of `loss`; in fp16 those of the scaled loss."""
         self._scaled(loss).backward()  # type: ignore[no-untyped-call]
@@ -179,8 +184,15 @@ class DistributedStrategy(Membership, ABC):
         Gradients that were reduced already do not change (except for rounding).
         """
 
+    @arguments(also=MAX_NORM, own_checks=True)
     def clip_grad_norm(
-        self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
+        self,
+        model: nn.Module,
+        max_norm: float | None = None,
+        *,
+        scale: float = 1.0,
+        measure: bool = True,
+        **_: Unpack[MaxNormSpelling],
     ) -> float | None:
         """Multiply all gradients by `scale`, then scale them down so that their norm is at most `max_norm`.
 
@@ -244,6 +256,7 @@ class DistributedStrategy(Membership, ABC):
         """Return the squared norm of the whole gradient, given that of this rank's part."""
         return local
 
+    @arguments(own_checks=True)
     def optimizer_step(self, optimizer: Optimizer) -> bool:
         """Step the optimizer; all ranks call it.
 
@@ -275,74 +288,6 @@ class DistributedStrategy(Membership, ABC):
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
 
-    def save(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        step: int,
-        extra: Mapping[str, Any] | None = None,
-        keep_last: int = 3,
-        timeout: float | None = None,
-    ) -> Path:
-        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
-        it.
-
-        Args:
-            folder: folder for these checkpoints only, the same for all ranks.
-            model: as it was given to `wrap_model`.
-            optimizer: one, or several in a fixed order.
-            step: number of optimizer steps done.
-            extra: any other JSON values to save.
-            keep_last: number of newest checkpoints to keep.
-            timeout: seconds that a rank waits for the others to call this too, and in each phase. Default:
-                the strategy's timeout for the call, 1800 for a phase.
-
-        Returns:
-            The checkpoint, complete and on disk.
-
-        Raises:
-            CheckpointError: on every rank: it could not be saved, or a rank did not call this; the message
-                names it. Earlier checkpoints are unchanged.
-        """
-        from torchdeck.distributed.checkpoints.manager import save_training
-
-        return save_training(
-            self,
-            Path(folder),
-            model,
-            optimizer,
-            step=step,
-            extra=extra or {},
-            keep_last=keep_last,
-            timeout=timeout,
-        )
-
-    def load(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        timeout: float | None = None,
-    ) -> LoadedState:
-        """Continue from a checkpoint of any strategy and world size; all ranks call it.
-
-        Args:
-            folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
-            model: model to load into, as it was given to `wrap_model`.
-            optimizer: optimizer to load into, made as for saving.
-            timeout: as in `save`.
-
-        Raises:
-            CheckpointError: on every rank: there is none, it is damaged, it is of another model or
-                optimizer, or a rank did not call this.
-        """
-        from torchdeck.distributed.checkpoints.manager import load_training
-
-        return load_training(self, Path(folder), model, optimizer, timeout=timeout)
-
 
 # Registry of strategies by name.
 
@@ -352,6 +297,7 @@ STRATEGIES: dict[str, type[DistributedStrategy]] = {}
 """Strategies imported by this package's `__init__`, and those registered since."""
 
 
+@arguments()
 def register_strategy(kind: Kind) -> Kind:
     """Register a strategy under its `name`, for settings and `DistributedStrategy.from_config`.
 
@@ -360,16 +306,20 @@ def register_strategy(kind: Kind) -> Kind:
     Raises:
         ValueError: it has no name, or another strategy has that name.
     """
+    given: Any = kind
+    if not isinstance(given, type) or not issubclass(given, DistributedStrategy):
+        raise ArgumentError(f"kind is {shown(kind)}", fix="give a subclass of DistributedStrategy")
     name = getattr(kind, "name", "")
     if not isinstance(name, str) or not name:
-        raise ValueError(f'{kind.__name__} has no name: give the class one, such as name = "mine"')
+        raise ArgumentError(f"{kind.__name__} has no name", fix='give the class one, such as name = "mine"')
     if STRATEGIES.setdefault(name, kind) is not kind:
-        raise ValueError(
-            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}: choose another name"
+        raise ArgumentError(
+            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}", fix="choose another name"
         )
     return kind
 
 
+@arguments()
 def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
     """Make the strategy that `settings` name; it is not set up yet.
 
@@ -379,22 +329,13 @@ def make_strategy(settings: DistributedSettings, precision: Precision, place: Pl
     kind = STRATEGIES.get(settings.strategy)
     if kind is None:
         raise SettingsError(
-            f"there is no strategy {settings.strategy!r}; expected one of {', '.join(STRATEGIES)}"
+            f"there is no strategy {settings.strategy!r}", fix=f"expected one of {', '.join(STRATEGIES)}"
         )
     unknown = sorted(set(settings.options) - set(STRATEGIES))
     if unknown:
-        raise SettingsError(f"distributed has options of {', '.join(unknown)}, which is no strategy")
+        near = nearest(unknown[0], [*STRATEGIES, "backend", "timeout"])
+        raise SettingsError(
+            f"there are options of {', '.join(unknown)}, which is no strategy",
+            fix=f"did you mean {near!r}?" if near else "leave them out",
+        )
     return kind(settings, precision, place)
-
-
-def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
-    """Return `config` with defaults filled in: backend, timeout, and the ranks of one node as the hsdp
-    group.
-    """
-    usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
-    known: dict[str, Any] = {
-        "backend": usual if rank.backend == "auto" else rank.backend,
-        "timeout": rank.timeout,
-        "hsdp": {"shard": rank.local_world_size},
-    }
-    return read_fields(DistributedSettings, known | dict(config), "distributed")

@@ -14,6 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
@@ -48,6 +49,7 @@ class DdpStrategy(DistributedStrategy):
         super().__init__(settings, precision, place)
         self._wrapped: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         """See the base class.
 
@@ -191,12 +193,13 @@ class SingleStrategy(DistributedStrategy):
     def _join(self) -> ProcessGroup:
         if self.world_size != 1:
             raise RecipeError(
-                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
-                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
+                f'strategy "single" is one rank, but there are {self.world_size}: use "ddp" or "fsdp", or '
+                "start one process"
             )
         settings = self.settings
         return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         self.precision.compute(model, self.device)
         return model.to(self.device)

@@ -20,6 +20,7 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks, units_of
 from torchdeck.distributed.precision import DTYPES, Precision
@@ -40,6 +41,7 @@ class FsdpStrategy(DistributedStrategy):
         super().__init__(settings, precision, place)
         self._replaced = ReplacedParameters()
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
         begin_alike(self.group, model)
@@ -176,6 +178,6 @@ class HsdpStrategy(FsdpStrategy):
         shard = self.settings.hsdp.shard
         if shard < 1 or self.world_size % shard:
             raise SettingsError(
-                f"distributed.hsdp.shard is {shard}; expected a number that divides {self.world_size} ranks"
+                f"shard of hsdp is {shard}", fix=f"expected a number that divides {self.world_size} ranks"
             )
         return self.world_size // shard

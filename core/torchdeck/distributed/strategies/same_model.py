@@ -50,9 +50,7 @@ def check_same_weights(group: Group, model: nn.Module) -> None:
         AgreementError: on every rank, naming the tensor and two ranks.
     """
     hashes = {name: _hash(tensor) for name, tensor in _tensors(model).items()}
-    check_agreement(
-        group, hashes, what="weights", advice=_ADVICE + ", or set distributed.ddp.broadcast_parameters"
-    )
+    check_agreement(group, hashes, what="weights", advice=_ADVICE + ", or set broadcast_parameters")
 
 
 def begin_alike(group: ProcessGroup, model: nn.Module) -> None:

@@ -54,7 +54,7 @@ class Ema:
         if divided and not all(isinstance(weight, DTensor) for weight in self._weights.values()):
             raise RecipeError(
                 f"under strategy {strategy.name} with these options no rank has the weights to average: "
-                "leave out training.ema, or choose another distributed.strategy, such as fsdp"
+                "leave out ema, or choose another strategy, such as fsdp"
             )
         self.averages = {
             name: weight.detach().clone().to(torch.promote_types(weight.dtype, torch.float32))

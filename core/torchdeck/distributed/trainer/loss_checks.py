@@ -257,8 +257,8 @@ def raise_for_bad_loss(
     value = "nan" if math.isnan(local) else repr(local)
     if first == group.rank:
         raise RecipeError(
-            f"the {what} is {value} on rank {first}{_samples(losses, ids)}: lower training.lr, set "
-            "training.clip, or look at the data"
+            f"the {what} is {value} on rank {first}{_samples(losses, ids)}: lower the learning rate "
+            "(lr), clip the gradient (clip), or look at the data"
         )
     with suppress(RuntimeError):
         group.sum([0.0])  # the rank at fault never joins: ends when its connection does
@@ -281,8 +281,8 @@ def raise_for_bad_gradient(group: ProcessGroup, model: nn.Module, norm: float, s
     first = int(group.minimum([next(bad, len(parameters))])[0])
     where = f", first in the gradient of {bare_name(parameters[first][0])}" if first < len(parameters) else ""
     raise RecipeError(
-        f"the gradient's norm in step {step} is {norm}{where}: lower training.lr, set training.clip, or "
-        "look at the loss function"
+        f"the gradient's norm in step {step} is {norm}{where}: lower the learning rate (lr), clip "
+        "the gradient (clip), or look at the loss function"
     )
 
 

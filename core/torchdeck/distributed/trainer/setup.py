@@ -21,17 +21,20 @@ from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.ema import Ema
+from torchdeck.distributed.trainer.initial_weights import load_initial_weights, take_initial_weights
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.distributed.trainer.training_data import DataIdentity, data_identity
 
 
 def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
-    """Return the recipe's model.
+    """Return the recipe's model, with the initial weights that `init_from` in its options names.
 
     Raises:
-        RecipeError: it is not a module, or has no trainable parameters.
+        RecipeError: it is not a module, has no trainable parameters, or `init_from` has no weights of it.
     """
-    model = recipe.build_model(dict(options))
+    options = dict(options)
+    start = take_initial_weights(options)
+    model = recipe.build_model(options)
     if not isinstance(model, nn.Module):
         raise RecipeError(
             f"build_model of recipe {recipe.name} returned {type(model).__name__}: return a torch.nn.Module"
@@ -41,6 +44,8 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
             f"the model of recipe {recipe.name} has no parameters to train: expected a module with at least "
             "one parameter that requires a gradient (requires_grad)"
         )
+    if start is not None:
+        load_initial_weights(model, start, recipe.init_names)
     return model
 
 
@@ -88,8 +93,8 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
     heldout = build_heldout_data(recipe, options, group, training.seed) if evaluated else None
     if heldout is None and training.patience is not None:
         raise RecipeError(
-            f"training.patience is {training.patience}, and there is no held-out data whose loss could stop "
-            'falling: give some (build_data(options, "heldout") of a recipe), or leave out training.patience'
+            f"patience is {training.patience}, and there is no validation data whose loss could stop "
+            "falling: give some, or leave out patience"
         )
     identity = data_identity(recipe, options, data)
     check_agreement(group, {"training data": identity.to_json()})
@@ -160,7 +165,7 @@ def loader_workers(data: dict[str, Any]) -> int:
     """
     workers = data.get("workers", 0)
     if type(workers) is not int or workers < 0:
-        raise RecipeError(f"data.workers is {workers!r}; expected a whole number from 0")
+        raise RecipeError(f"workers is {workers!r}", fix="expected a whole number from 0")
     return workers
 
 

@@ -53,7 +53,7 @@ def preflight(
     plan: LaunchPlan | None,
     found: ClusterFacts,
     home: Path,
-    reach: Connector | None = None,
+    connector: Connector | None = None,
     disks: MutableMapping[str, str] | None = None,
 ) -> list[Check]:
     """Check for everything that would stop a run or make it hang, before the start.
@@ -67,7 +67,7 @@ def preflight(
         plan: the plan; None if no plan could be made, and devices are then not checked.
         found: facts about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
-        reach: connector for nodes; None: no login is requested.
+        connector: connector for nodes; None: no login is requested.
         disks: receives the nodes that keep checkpoints on one disk, for `check_model`.
     """
     names = list(found.remote.names) or node_names(config)
@@ -80,7 +80,7 @@ def preflight(
     from torchdeck.launching.preflight.remote.nodes import check_nodes
     from torchdeck.nodes.connector import Connector
 
-    looked = check_nodes(config, plan, found, reach or Connector(home))
+    looked = check_nodes(config, plan, found, connector or Connector(home))
     if disks is not None:
         disks.update(looked.disks)
     if LOCALHOST in names:

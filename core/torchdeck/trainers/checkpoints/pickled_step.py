@@ -20,7 +20,7 @@ _NUMBERS = frozenset(("BININT", "BININT1", "BININT2", "INT", "LONG1", "LONG"))
 _TEXTS = frozenset(("BINUNICODE", "SHORT_BINUNICODE", "UNICODE"))
 _PUTS = frozenset(("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"))
 _GETS = frozenset(("BINGET", "LONG_BINGET", "GET"))
-_DAMAGED = (
+DAMAGED = (
     OSError,
     ValueError,
     EOFError,
@@ -51,7 +51,7 @@ def step_inside(path: Path) -> int | None:
             if len(members) != 1 or members[0].file_size > LIMIT:
                 return None
             found = _numbers(file.read(members[0]))
-    except _DAMAGED:
+    except DAMAGED:
         return None
     return next((found[name] for name in NAMES if name in found), None)
 

@@ -10,6 +10,7 @@ from torchdeck.contract.bounded_file import UnreadableFileError, open_regular
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.trainers.checkpoints.checkpoint_search import look_at
 from torchdeck.trainers.checkpoints.files import file_problem
+from torchdeck.trainers.checkpoints.pickled_step import DAMAGED
 
 _ARCHIVES = (".pt", ".pth", ".ckpt", ".bin")
 _JSON_LIMIT = 32 << 20
@@ -54,8 +55,8 @@ def _archive_problem(file: Path) -> str:
                 damaged = archive.testzip()
     except UnreadableFileError as error:
         return f"it {error.why}"
-    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
-        return f"it cannot be read: {error}"
+    except DAMAGED as error:
+        return f"it cannot be read: {str(error) or type(error).__name__}"
     return "" if damaged is None else f"{damaged} differs from its checksum"
 
 

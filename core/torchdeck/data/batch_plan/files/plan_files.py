@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.atomic import sync_folder
 from torchdeck.data.batch_plan.columns import BatchPlanError
 from torchdeck.data.batch_plan.files.columns_file import COLUMNS_FILE, PLAN_FILE, read_columns, write_columns
@@ -20,6 +21,7 @@ from torchdeck.data.batch_plan.plan import BatchPlan, check_plan
 Layout = Literal["columns", "jsonl"]
 
 
+@arguments(own_checks=True)
 def load_batch_plan(
     path: str | os.PathLike[str],
     *,
@@ -68,6 +70,7 @@ def load_batch_plan(
     return plan
 
 
+@arguments(own_checks=True)
 def save_batch_plan(
     plan: BatchPlan,
     path: str | os.PathLike[str],

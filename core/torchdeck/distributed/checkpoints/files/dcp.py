@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
-from torch.distributed.checkpoint.filesystem import FileSystemWriter, _StorageInfo
+from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
     Metadata,
@@ -25,17 +25,25 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.storage import WriteResult
 
+from torchdeck.contract.checkpoints.manifest import FileEntry
+from torchdeck.distributed.checkpoints.files.hashed_writer import HashedWriter
 from torchdeck.distributed.checkpoints.files.inert_pickle import Name
 from torchdeck.distributed.checkpoints.files.metadata import CheckedReader
 from torchdeck.distributed.checkpoints.files.tensor_archive import is_dtype
 from torchdeck.distributed.checkpoints.peers import Peers, count, listed, text, truth
 
 
-def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[str]:
-    """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`; nothing is synced.
+class Written(NamedTuple):
+    """Result of a save on one rank."""
 
-    Returns:
-        The names of all tensors from all ranks.
+    names: set[str]
+    """All tensors from all ranks."""
+    files: dict[str, FileEntry]
+    """The files of tensors that this rank has written; they are on disk."""
+
+
+def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> Written:
+    """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`, which is not synced.
 
     Raises:
         CheckpointError: on every rank.
@@ -43,7 +51,7 @@ def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[s
     save = _Save(folder, tensors, peers.rank)
     kept = peers.reduce_scatter("planning the tensors", save.plan, save.choose)
     names = peers.reduce_scatter("writing the tensors", lambda: save.write(kept), save.finish)
-    return set(listed(text)(names))
+    return Written(set(listed(text)(names)), save.written)
 
 
 class _Save:
@@ -52,7 +60,7 @@ class _Save:
     def __init__(self, folder: Path, tensors: dict[str, torch.Tensor], rank: int) -> None:
         self._tensors = tensors
         self._rank = rank
-        self._writer = FileSystemWriter(folder, sync_files=False)
+        self._writer = HashedWriter(folder)
         # tensors that every rank holds whole come from rank 0: replicas of running statistics differ and must
         # not be mixed
         self._planner = DefaultSavePlanner(
@@ -61,6 +69,10 @@ class _Save:
         self._plan = SavePlan([])
         self._chosen: list[SavePlan] = []
         self._metadata = Metadata({})
+
+    @property
+    def written(self) -> dict[str, FileEntry]:
+        return self._writer.written
 
     def plan(self) -> Any:
         """Return the items this rank could write."""

@@ -8,16 +8,21 @@ checked before DCP has torch read it with `weights_only=True`.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import torch
 from torch.distributed.checkpoint import metadata
 from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
+from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem
+from torch.futures import Future
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
+from torchdeck.contract.checkpoints.threads import in_threads
+from torchdeck.distributed.checkpoints.files.device_threads import as_here
 from torchdeck.distributed.checkpoints.files.inert_pickle import (
     MOST_INSTRUCTIONS,
     Name,
@@ -99,6 +104,25 @@ class CheckedReader(FileSystemReader):
             raise CheckpointError(f"{path} is refused: {error}") from error
         found.storage_meta = metadata.StorageMeta(load_id=self.load_id)
         return found
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Read the items of `plan` into memory, several files at a time.
+
+        Raises:
+            CheckpointError: a file contains something else than its tensors.
+            OSError: a file cannot be read.
+        """
+        places = self.storage_data
+        by_file: dict[str, list[ReadItem]] = defaultdict(list)
+        for item in plan.items:
+            by_file[places[item.storage_index].relative_path].append(item)
+        parts = [replace(plan, items=items) for items in by_file.values()]
+        sizes = [sum(places[item.storage_index].length for item in part.items) for part in parts]
+        read = super().read_data
+        in_threads(as_here(lambda part: read(part, planner).wait()), parts, sizes)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def _slice_file(self, file: IO[bytes], sinfo: _StorageInfo) -> IO[bytes]:
         try:

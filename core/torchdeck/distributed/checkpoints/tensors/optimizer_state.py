@@ -71,12 +71,12 @@ def check_same_optimizers(
     if kinds and not saved_kinds:
         raise CheckpointError(
             "it holds weights and no optimizer, as one made of others' weights does: training can begin with "
-            "them (model.init_from of the recipe byte-finetune, or a recipe's own load), not resume from them"
+            "them (model.init_from, or a recipe's own load), not resume from them"
         )
     if kinds != saved_kinds:
         raise CheckpointError(
             f"the checkpoint's optimizer is {_listed(saved_kinds)}, this run's is {_listed(kinds)}: "
-            "set training.optimizer to what it was"
+            "give an optimizer of the kind that it was"
         )
     names = _parameter_names(model)
     for optimizer, item in zip(optimizers, saved, strict=True):
@@ -205,10 +205,11 @@ def restored_group(
 
 
 def _empty(param: torch.Tensor, spec: Mapping[str, Any]) -> torch.Tensor:
+    # not zeros: touching fresh memory takes as long as reading into it, and reading is done in threads
     dtype = getattr(torch, spec["dtype"])
     if spec["like_parameter"]:
-        return torch.zeros_like(param.detach(), dtype=dtype)
-    return torch.zeros(spec["shape"], dtype=dtype)
+        return torch.empty_like(param.detach(), dtype=dtype)
+    return torch.empty(spec["shape"], dtype=dtype)
 
 
 def _flat(groups: Sequence[Sequence[str]]) -> Iterator[str]:

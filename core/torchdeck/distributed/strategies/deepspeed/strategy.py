@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checked import read_fields
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
@@ -65,7 +66,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
         super().__init__(settings, precision, place)
         given = settings.options.get(self.name, {})
-        self._options = read_fields(DeepSpeedSettings, given, f"distributed.{self.name}")
+        self._options = read_fields(DeepSpeedSettings, given, f"config.{self.name}")
         # in which the engine stores and sends
         self._stored = Precision("fp32" if precision.name == "fp16" else precision.name)
 
@@ -81,6 +82,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         check_installed()
         return super()._join()
 
+    @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002
         begin_alike(self.group, model)
         # the engine moves it to the device at construction: partitions are cut in host memory
@@ -208,8 +210,8 @@ class EngineOptimizer(Optimizer):
         self._engine.step()
         if self._engine.optimizer.overflow:
             raise RecipeError(
-                "the gradient is not finite, so DeepSpeed left the step out: lower training.lr, set "
-                "training.clip, or look at the loss function"
+                "the gradient is not finite, so DeepSpeed left the step out: lower the "
+                "learning rate (lr), clip the gradient (clip), or look at the loss function"
             )
 
 
@@ -263,7 +265,7 @@ def check_installed() -> None:
     """Raise RecipeError with install instructions unless DeepSpeed is installed."""
     if importlib.util.find_spec("deepspeed") is None:
         raise RecipeError(
-            f'distributed.strategy is "deepspeed", and there is no DeepSpeed in {sys.executable}: '
+            f'strategy is "deepspeed", and there is no DeepSpeed in {sys.executable}: '
             "`pip install 'torchdeck[deepspeed]'` there, or use \"fsdp\", which shards as ZeRO 3 does"
         )
 

@@ -1,0 +1,1 @@
+"""Arguments of public functions: errors that name them, and the check before a call."""

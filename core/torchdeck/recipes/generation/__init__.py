@@ -1,0 +1,1 @@
+"""Text from trained models: of the recipes byte-gpt, byte-finetune and bdh."""
