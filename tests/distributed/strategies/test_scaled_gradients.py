@@ -92,6 +92,22 @@ def test_each_optimizer_is_unscaled_once(fp16: DistributedStrategy) -> None:
     assert good.item() == 0.5
 
 
+def test_models_of_one_loss_are_clipped_one_after_the_other(fp16: DistributedStrategy) -> None:
+    """Each is divided by the scale, and the scaler learns of the backward pass once."""
+    models = [nn.Linear(1, 1, bias=False) for _ in range(2)]
+    optimizers = [SGD(model.parameters(), lr=1.0) for model in models]
+    fp16.backward(sum(model(torch.ones(1, 1)).sum() for model in models) * torch.inf)
+    assert [fp16.clip_grad_norm(model, 1.0) for model in models] == [torch.inf] * 2
+    assert [fp16.optimizer_step(each) for each in optimizers] == [False, False]
+    assert fp16.scaler.scale == 2.0**15
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    fp16.backward(sum(model(torch.ones(1, 1)).sum() for model in models))
+    assert [fp16.clip_grad_norm(model, 1.0) for model in models] == [1.0] * 2
+    assert [fp16.optimizer_step(each) for each in optimizers] == [True, True]
+    assert fp16.scaler.state_dict() == {"scale": 2.0**15, "good_steps": 1}
+
+
 def test_accumulated_gradients_have_one_scale(fp16: DistributedStrategy) -> None:
     """Several backward passes, then clipping, then the step."""
     model = nn.Linear(1, 1, bias=False)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -208,11 +208,12 @@ class DistributedStrategy(Checkpoints, ABC):
             out the step.
         """
         gradients = self.local_gradients(model)
-        scale /= self._gradients.scale  # a power of two: exact
+        parameters = list(model.parameters()) if self.scaler.enabled else []
+        scale /= self._gradients.scale_of(parameters)  # a power of two: exact
         norm = None
         if measure or max_norm is not None or self.scaler.enabled:
             norm = scale * math.sqrt(self.total_square(self.local_square(gradients)))
-            self._gradients.measured(norm, unscaled=math.isfinite(norm))
+            self._gradients.measured(parameters, norm)
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
@@ -267,21 +268,25 @@ class DistributedStrategy(Checkpoints, ABC):
         Raises:
             RecipeError: fp16 gradients overflow however small the scale.
         """
-        allowed = self._gradients.may_step(optimizer, lambda: self._unscale(optimizer))
+        allowed = self._gradients.may_step(self._parameters_of(optimizer), self._unscale)
         if allowed:
             optimizer.step()
         if self._group is not None:
             self._group.step_ends()
         return allowed
 
-    def _unscale(self, optimizer: Optimizer) -> float:
-        """Divide the optimizer's gradients by the loss scale, if they are finite; return their norm."""
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:
+        """Return the model's parameters that `optimizer` steps."""
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    def _unscale(self, parameters: Sequence[Tensor]) -> float:
+        """Divide the gradients of `parameters` by the loss scale, if they are finite; return their norm."""
         gradients = self.local_gradients(nn.ParameterList(parameters))
         square = self.local_square(gradients) if gradients else 0.0
-        norm = math.sqrt(self.total_square(square)) / self._gradients.scale
+        scale = self._gradients.scale_of(parameters)
+        norm = math.sqrt(self.total_square(square)) / scale
         if math.isfinite(norm) and gradients:
-            torch._foreach_mul_(gradients, 1.0 / self._gradients.scale)
+            torch._foreach_mul_(gradients, 1.0 / scale)
         return norm
 
     def to_device(self, batch: Any) -> Any:
