@@ -75,6 +75,7 @@ fast=0
 ! given --fast "$@" || fast=1
 [[ $fast == 1 ]] || need_packages "$@"
 install_into .venv gui,train,export,dev,docs
+collect_seldom .venv
 bin=.venv/bin
 # each of these keeps one core busy for a minute: side by side, what each says in one piece
 said=$(mktemp -d)

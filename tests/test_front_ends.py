@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -31,6 +32,50 @@ def listed_classes(tree: ast.Module) -> Iterator[int]:
             names = [each.id if isinstance(each, ast.Name) else ast.unparse(each) for each in node.type.elts]
             if sum(not hasattr(builtins, name) for name in names) > 1:
                 yield node.lineno
+
+
+def kinds_of_refusal() -> set[str]:
+    """Names of the classes that are a Refusal or derived from one."""
+    bases: dict[str, set[str]] = {}
+    for path in EVERYWHERE:
+        text = path.read_text("utf-8")
+        if "class " not in text or ("Refusal" not in text and "Error(" not in text):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                bases.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
+    found = {"Refusal"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return found
+
+
+def listed_refusals(tree: ast.Module, kinds: set[str]) -> Iterator[int]:
+    """Lines that catch or suppress two or more kinds of Refusal in one list."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
+            line, listed = node.lineno, node.type.elts
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "suppress":
+            line, listed = node.lineno, node.args
+        else:
+            continue
+        if sum(ast.unparse(each) in kinds for each in listed) > 1:
+            yield line
+
+
+def test_a_list_of_kinds_of_refusal_is_found() -> None:
+    text = "try:\n    pass\nexcept (ConfigError, {}):\n    pass\nwith suppress(ConfigError, {}): pass"
+    kinds = kinds_of_refusal()
+    assert {"ConfigError", "HostKeyRevokedError", "UnreadableFileError"} <= kinds
+    assert list(listed_refusals(ast.parse(text.format("SshError", "SshError")), kinds)) == [3, 5]
+    assert list(listed_refusals(ast.parse(text.format("OSError", "OSError")), kinds)) == []
+
+
+def test_handlers_catch_one_kind_of_refusal_or_the_family() -> None:
+    """A kind that is treated differently has a handler of its own; all others are `except Refusal`."""
+    kinds = kinds_of_refusal()
+    handling = [path for path in EVERYWHERE if re.search(r"except \(|suppress\(", path.read_text("utf-8"))]
+    assert breaches(lambda tree: listed_refusals(tree, kinds), handling) == []
 
 
 def test_the_rules_find_what_they_forbid() -> None:

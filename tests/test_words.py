@@ -90,3 +90,51 @@ def test_docstrings_do_not_begin_with_a_clause() -> None:
         if BEGINNINGS.match(text)
     ]
     assert not found, ", ".join(found)
+
+
+IDENTIFIERS = {
+    "anew": "again",
+    "depart": "leave",
+    "entrusted": "handed over",
+    "keeper": "shim, supervisor, watchdog",
+    "knocking": "pre-connect",
+    "said": "message, stderr, answer: whichever it is",
+    "talk": "probe session",
+    "talks": "probe sessions",
+    "told": "message, reported, shown: whichever it is",
+    "unled": "leaderless",
+}
+"""Word in the name of a module, class, public function or parameter of one -> what to write."""
+LEFT = {"core/torchdeck/distributed/exchange/sharded.py: said"}
+"""Names that are not renamed yet."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def identifiers(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of a module, its classes, public functions and methods, and their parameters."""
+    yield 1, path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            yield node.lineno, node.name
+            public = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        elif isinstance(node, ast.Module):
+            public = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        else:
+            continue
+        for function in public:
+            if not function.name.startswith("_"):
+                yield function.lineno, function.name
+                given = function.args
+                for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+                    yield each.lineno, each.arg
+
+
+def test_public_names_are_plain() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name} ({IDENTIFIERS[word]})"
+        for path in sources("core", "app", "resources")
+        for line, name in identifiers(path)
+        for word in (each.lower() for each in WORD.findall(name))
+        if word in IDENTIFIERS and f"{path.relative_to(ROOT)}: {name}" not in LEFT
+    ]
+    assert not found, ", ".join(found)

@@ -11,7 +11,7 @@ from support.agents.agent_scripts import COOPERATIVE, freeze
 from support.waiting import wait_until
 from torchdeck.agent.attempt import local_attempt
 from torchdeck.agent.attempt.local_attempt import LAUNCH_LIMIT, LocalAttempt
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.own_clock import COUNTED, GAP, OwnClock
 from torchdeck.contract.layout import RunLayout
 
@@ -115,4 +115,4 @@ def test_a_start_that_was_frozen_is_not_late(tmp_path: Path, monkeypatch: pytest
         readings.pass_(1.0)
         clock()
     (failed,) = attempt.poll("localhost")
-    assert isinstance(failed, on.LaunchFailed)
+    assert isinstance(failed, events.LaunchFailed)

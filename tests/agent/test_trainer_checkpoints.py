@@ -19,8 +19,9 @@ from torchdeck.agent.ranks import trainer_checkpoints
 from torchdeck.agent.ranks.trainer_checkpoints import TrainerCheckpoints, TrainerCheckpointWatch
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
 from torchdeck.trainers.checkpoints.checkpoint_kinds import CheckpointKind
-from torchdeck.trainers.checkpoints.journaled import journaled_checkpoints
+from torchdeck.trainers.checkpoints.journaled import SAVED, JournaledCheckpoint, journaled_checkpoints
 
 
 def write(path: Path, changed: float) -> Path:
@@ -89,10 +90,10 @@ def test_deleted_ones_are_told_and_not_the_newest(tmp_path: Path, monkeypatch: p
     watch = watch_of(tmp_path)
     looked(watch, monkeypatch)
     second.unlink()
-    assert watch.newest is not None
-    assert watch.newest.path == str(first)
     search_later(watch, monkeypatch)
     assert watch.changes().gone == (), "the program may be replacing it"
+    assert watch.newest is not None
+    assert watch.newest.path == str(first)
     search_later(watch, monkeypatch)
     assert watch.changes().gone == (str(second),)
 
@@ -264,3 +265,39 @@ def test_a_file_system_that_does_not_answer_does_not_keep_the_agent(
         finally:
             answers.set()
     assert "last look for checkpoints: no end after 0.1 s" in capfd.readouterr().err
+
+
+def test_the_newest_is_known_without_asking_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's loop asks for it at a restart; the file system may hang by then."""
+    path = write(tmp_path / "epoch_1.pt", 1100.0)
+    watch = watch_of(tmp_path)
+    looked(watch, monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "exists", lambda _path: pytest.fail("the file system was asked"))
+        newest = watch.newest
+    assert newest is not None
+    assert newest.path == str(path)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("answers", [True, False])
+def test_earlier_checkpoints_are_looked_for_within_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answers: bool
+) -> None:
+    """Without an answer the newest that was journaled counts; with one, the newest that is there."""
+    layout, over = RunLayout(tmp_path / "run"), threading.Event()
+    layout.node(NODE).root.mkdir(parents=True)
+    here, gone = write(tmp_path / "epoch_1.pt", 1100.0), tmp_path / "epoch_2.pt"
+    with JournalWriter(layout.node(NODE).journal) as journal:
+        for path, changed in ((here, 1100.0), (gone, 1200.0)):
+            saved = JournaledCheckpoint(None, str(path), 0.0, 1, CheckpointKind.NANOGPT, changed, True)
+            journal.append(SAVED, **saved._asdict())
+        exists = Path.exists
+        monkeypatch.setattr(trainer_checkpoints, "LAST_LIMIT", 10.0 if answers else 0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "exists", lambda path: (answers or over.wait()) and exists(path))
+            newest = TrainerCheckpoints(layout, NODE, journal).newest
+            over.set()
+    assert newest == str(here if answers else gone)

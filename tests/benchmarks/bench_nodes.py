@@ -264,11 +264,11 @@ def _many_hosts() -> list[Row]:
         for _ in range(LOOKS):
             credentials = Credentials()
 
-            def reach(node: str, limit: float, credentials: Credentials = credentials) -> Connection:
+            def dial(node: str, limit: float, credentials: Credentials = credentials) -> Connection:
                 return connect(target_of(node, node_inventory, home), credentials, NoAsker(), limit)
 
             begun = time.monotonic()
-            found = list(probe_nodes(entries, reach))
+            found = list(probe_nodes(entries, dial))
             took.append(time.monotonic() - begun)
             assert not [each.error for each in found if each.error]
     return [

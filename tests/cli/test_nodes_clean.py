@@ -83,8 +83,8 @@ class Cleaning:
         self.home.mkdir(mode=0o700)
         lines = (f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{self.there}"\n' for name in ("n1", "n2"))
         inventory_path(self.home).write_text("".join(lines))
-        reach = Connector(self.home, talking=self._talking)
-        chosen = ChosenNodes(reach, dict(reach.node_inventory().nodes))
+        connector = Connector(self.home, talking=self._talking)
+        chosen = ChosenNodes(connector, dict(connector.node_inventory().nodes))
         probed = [Probed(name, node_facts()) for name in chosen.entries]
         monkeypatch.setattr(nodes_clean, "nodes_home", lambda: self.home)
         monkeypatch.setattr("torchdeck.use_cases.nodes.chosen.choose_nodes", lambda *_: chosen)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.layout import AttemptLayout, Home, RunLayout
 
 
 def test_attempts_are_numbers(tmp_path: Path) -> None:
@@ -35,6 +35,14 @@ def test_a_run_knows_the_home_it_is_in(tmp_path: Path) -> None:
     assert run.home == Home(tmp_path)
     assert run.node("n1").run == run
     assert run.attempt(3).run == run
+    assert AttemptLayout.of_rank(run.attempt(3).rank(12)) == run.attempt(3)
+    assert Home.of_bundle(run.home.shipped / "0a1b") == run.home
+
+
+def test_the_run_of_a_checkpoint_is_known_if_it_is_in_its_own_folder(tmp_path: Path) -> None:
+    run = RunLayout(tmp_path / "runs" / "20261121T034455Z-quick-0a1b2c")
+    assert RunLayout.of_checkpoint(run.checkpoints / "step-00000004") == run
+    assert RunLayout.of_checkpoint(tmp_path / "elsewhere" / "step-00000004") is None
 
 
 def test_a_deleted_run_stays_in_the_folder_of_runs(tmp_path: Path) -> None:

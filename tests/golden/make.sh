@@ -66,4 +66,5 @@ CheckpointPosition(epoch=1, microbatch_idx=3, global_step=17).save(out / "positi
 session = Session("AAAA", "runs", {"runs": {"selected": "golden"}}, ("run.start",))
 (out / "window.json").write_text(session.to_text())
 P
+PYTHONPATH=$tests "$venv/bin/python" -m support.values.golden_values "$out"
 PYTHONPATH=$tests "$venv/bin/python" -m support.values.golden_reading "$out"

@@ -121,8 +121,8 @@ def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Pa
     made = hosts(2)
     with_inventory(made, torchdeck_home)
     config = load_config(run_file(folder)).config
-    reach = Connector(torchdeck_home)
-    found = cluster_facts(config, looks=FactSources(torchdeck_home, reach))
+    connector = Connector(torchdeck_home)
+    found = cluster_facts(config, looks=FactSources(torchdeck_home, connector))
     plan = plan_from(config, found)
 
     def stop_rank() -> None:
@@ -131,7 +131,7 @@ def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Pa
 
     stopper = threading.Thread(target=stop_rank)
     stopper.start()
-    (check,) = check_further(plan, found, reach, [], limits=Limits(imports=12.0, stuck=4.0))
+    (check,) = check_further(plan, found, connector, [], limits=Limits(imports=12.0, stuck=4.0))
     stopper.join(60)
     assert (check.status, check.node) == ("failed", "node2")
     assert str(check).startswith("node node2: no progress for ")
@@ -147,8 +147,8 @@ def test_a_cancelled_trial_leaves_nothing(hosts: HostsOf, torchdeck_home: Path, 
     made = hosts(2)
     with_inventory(made, torchdeck_home)
     config = load_config(run_file(folder)).config
-    reach = Connector(torchdeck_home)
-    found = cluster_facts(config, looks=FactSources(torchdeck_home, reach))
+    connector = Connector(torchdeck_home)
+    found = cluster_facts(config, looks=FactSources(torchdeck_home, connector))
     plan = plan_from(config, found)
     said: list[str] = []
 
@@ -157,7 +157,7 @@ def test_a_cancelled_trial_leaves_nothing(hosts: HostsOf, torchdeck_home: Path, 
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        check_further(plan, found, reach, [], waiting=Waiting(said.append, cancel))
+        check_further(plan, found, connector, [], waiting=Waiting(said.append, cancel))
     assert set(said) & {"starting torchrun", "starting ranks"}
     assert not left_over(made)
 

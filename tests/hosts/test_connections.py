@@ -33,11 +33,11 @@ def tried(
         return connect(target_of(name, node_inventory, home), Credentials(), NoAsker(), limit)
 
     with ExitStack() as stack:
-        talks = {
+        probe_sessions = {
             name: stack.enter_context(open_probe_session(name, entry, to, 20.0))
             for name, entry in node_inventory.nodes.items()
         }
-        ways = connect_all(talks, addresses, port=port, size=size)
+        ways = connect_all(probe_sessions, addresses, port=port, size=size)
     return ways, list(check_connections(ways, addresses))
 
 

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, handover_from
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.agent_keeper import AgentUnavailableError, Handovers
+from torchdeck.launching.control.agent_watchdog import AgentUnavailableError, Handovers
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.requests import Request
 from torchdeck.launching.transport import Supervision

@@ -1,17 +1,20 @@
 """What a controller sees of a run whose leading node may be lost, and what it writes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.values.histories import event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.policy import Policy
 from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.requests import STOP, STOP_NOW, write_request
 from torchdeck.runs.replay.history import RunHistory
 
 GRACE = 100.0
+POLICY = Policy(node_grace=GRACE)
 AGENT = {"identity": None, "life": 0}
 
 
@@ -23,14 +26,14 @@ class Nodes:
         self.living: set[str] = set()
         self.ranks: set[str] = set()
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         return node not in self.unreached
 
     def heard(self, _node: str) -> float | None:
         return None
 
     def lives(self, node: str, _history: RunHistory) -> bool | None:
-        return node in self.living if self.reaches(node) else None
+        return node in self.living if self.is_connected(node) else None
 
     def has_ranks(self, node: str) -> bool:
         return node in self.ranks
@@ -39,10 +42,10 @@ class Nodes:
 class Watched:
     """A run that both nodes have begun, and its controller's watch."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Policy = POLICY) -> None:
         self.layout, self.nodes, self.history = RunLayout(folder), Nodes(), RunHistory()
         self.watch = LeaderWatch(
-            self.layout, self.nodes, ("a", "b"), Elastic([("a", 1), ("b", 1)]), GRACE, 0.0
+            self.layout, self.nodes, ("a", "b"), Elastic([("a", 1), ("b", 1)]), policy, 0.0
         )
         self.tell("a", "agent_started", part="lead", **AGENT)
         self.tell("b", "agent_started", part="follower", **AGENT)
@@ -145,7 +148,7 @@ def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -
         (Elastic(places, spares=[("c", 1)]), False),
         (Elastic([*places, ("c", 1)]), True),
     ):
-        watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
+        watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, POLICY, 0.0)
         assert (watch.look(history, 3 * GRACE) is not None) is given_up
 
 
@@ -163,8 +166,21 @@ def test_a_member_of_a_range_proves_the_end_though_the_others_could_begin_again(
         history.node_event("c", event("lead_lost", 101.0, seconds=GRACE, attempt=1))
     nodes.unreached = {"a", "b"}
     elastic = Elastic([("a", 1), ("b", 1), ("c", 1)], sizes=[(2, 1)])
-    watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
+    watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, POLICY, 0.0)
     assert watch.look(history, GRACE) is None
     found = watch.look(history, 2 * GRACE)
     assert found is not None
     assert found["nodes"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, None), (5 * GRACE, ("LOST", ["a", "b"], 3))])
+def test_a_run_that_no_node_reports_on_is_lost_after_the_limit_of_its_plan(
+    tmp_path: Path, limit: float | None, expected: tuple[Any, ...] | None
+) -> None:
+    """Without a limit it keeps its state; what is known of it stays enough to resume it."""
+    made = Watched(tmp_path, Policy(node_grace=GRACE, lost_after=limit))
+    made.nodes.unreached = {"a", "b"}
+    assert not made.given_up(0.0)
+    assert not made.given_up(5 * GRACE - 1)
+    found = made.watch.look(made.history, 5 * GRACE)
+    assert (found and (found["state"], found["nodes"], found["attempt"])) == expected

@@ -26,7 +26,7 @@ class Nodes:
     deserted: bool = False
     transports: Sequence[Transport] = ()
 
-    def reaches(self, _node: str) -> bool:
+    def is_connected(self, _node: str) -> bool:
         return self.reached
 
     def lives(self, _node: str, _history: RunHistory) -> bool | None:

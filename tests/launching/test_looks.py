@@ -143,10 +143,10 @@ def test_nodes_are_not_asked_anew_for_every_letter_of_a_folder(
 
     monkeypatch.setattr(probing, "probe_nodes", probe)
     (tmp_path / "nodes.toml").write_text('version = 1\n[nodes.far]\naddress = "192.0.2.1"\n')
-    reach = Connector(tmp_path)
-    remembered = CachedFactSources(Clock(), home=tmp_path, reach=reach)
+    connector = Connector(tmp_path)
+    remembered = CachedFactSources(Clock(), home=tmp_path, connector=connector)
     for folder in ("/d", "/da", "/data"):
         assert set(remembered.nodes(("far",), (), (folder,))) == {"far"}
     assert [question.folders for question in asked] == [()]
-    fact_sources.FactSources(tmp_path, reach).nodes(("far",), (), ("/data",))
+    fact_sources.FactSources(tmp_path, connector).nodes(("far",), (), ("/data",))
     assert asked[-1].folders == ("/data",)

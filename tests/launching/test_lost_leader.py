@@ -94,3 +94,27 @@ def test_the_reason_names_who_is_silent_and_what_is_left() -> None:
         "node gpu0, the leader of the run, has not answered for 130 s; a stop was asked for, and what may "
         "still run there ends when it is reached"
     )
+
+
+@pytest.mark.parametrize("followers", [{}, {"gpu1": Follower.AWAY, "gpu2": Follower.AWAY}])
+def test_the_limit_for_silence_of_all_nodes_counts_from_the_last_that_was_reached(
+    followers: Mapping[str, Follower],
+) -> None:
+    rule = LostLeader("gpu0", GRACE, 0.0, lost_after=600.0)
+    gone = Seen(1.0, False, followers)
+    assert not rule.look(gone, 500.0)
+    assert not rule.look(Seen(1.0, True, followers), 550.0)  # its link is up again
+    assert not rule.look(gone, 600.0)
+    if followers:
+        assert not rule.look(Seen(1.0, False, {**followers, "gpu2": Follower.SERVES}), 1100.0)
+        assert not rule.look(gone, 1150.0)
+        assert not rule.look(gone, 1749.0)
+    why = rule.look(gone, 1750.0)
+    assert why.endswith("given up after 600 s without any node (launch.lost_after)")
+    assert "node gpu0, the leader of the run, has not answered for" in why
+
+
+def test_a_follower_that_still_serves_keeps_the_run_whatever_the_limit() -> None:
+    rule = LostLeader("gpu0", GRACE, 0.0, lost_after=600.0)
+    for now in (0.0, 10_000.0):
+        assert not rule.look(Seen(None, False, {"gpu1": Follower.SERVES, "gpu2": Follower.AWAY}), now)

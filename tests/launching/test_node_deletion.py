@@ -46,7 +46,7 @@ def talking(name: str, *_arguments: Any) -> Iterator[ProbeSession]:
 
 
 @pytest.fixture
-def reach(tmp_path: Path) -> Connector:
+def connector(tmp_path: Path) -> Connector:
     home = tmp_path / "mine"
     home.mkdir(mode=0o700)
     nodes = "".join(
@@ -75,12 +75,12 @@ def kept(home: Path) -> int:
     return sum(path.is_file() for path in (home / "code/blobs").rglob("*"))
 
 
-def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Connector, tmp_path: Path) -> None:
+def test_the_folder_goes_on_each_node_and_other_runs_stay(connector: Connector, tmp_path: Path) -> None:
     """Who has nothing of it says so; who is not reached is named with the command for later."""
     layout, other = made(tmp_path / "n1", RUN, b"own"), made(tmp_path / "n1", IDS[1])
     assert kept(tmp_path / "n1") == 2
     (tmp_path / "n2").mkdir()
-    told = delete_on_nodes(RUN, ("n1", "n2", "away", "gone"), reach)
+    told = delete_on_nodes(RUN, ("n1", "n2", "away", "gone"), connector)
     assert [str(each) for each in told[:2]] == ["node n1: removed", "node n2: already absent"]
     assert "10.0.0.9 does not answer" in str(told[2])
     assert f"torchdeck runs delete {RUN} --node away" in str(told[2])
@@ -91,54 +91,54 @@ def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Connector, tmp_
     assert sorted(path.name for path in (tmp_path / "n1/runs").iterdir()) == [IDS[1]]
 
 
-def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Connector, tmp_path: Path) -> None:
+def test_nothing_goes_while_a_process_of_the_run_lives_there(connector: Connector, tmp_path: Path) -> None:
     """It is known by the run's id in its environment."""
     run_id = f"{RUN[:-6]}{os.getpid() % 2**24:06x}"  # other tests have runs of one id, and nothing that lives
     layout = made(tmp_path / "n1", run_id)
     with subprocess.Popen(["sleep", "60"], env={**os.environ, "TORCHDECK_RUN_ID": run_id}) as process:
         try:
-            (told,) = delete_on_nodes(run_id, ("n1",), reach)
+            (told,) = delete_on_nodes(run_id, ("n1",), connector)
         finally:
             process.kill()
     assert not told.removed
     assert f"processes of the run are alive there: pid {process.pid}" in told.why
     assert layout.root.is_dir()
-    (told,) = delete_on_nodes(run_id, ("n1",), reach)
+    (told,) = delete_on_nodes(run_id, ("n1",), connector)
     assert told.removed
 
 
-def test_a_deletion_that_was_cut_short_is_carried_on(reach: Connector, tmp_path: Path) -> None:
+def test_a_deletion_that_was_cut_short_is_carried_on(connector: Connector, tmp_path: Path) -> None:
     """What was noted is removed and forgotten; not of a node that is away, nor a run that is here again."""
-    here = made(reach.home, IDS[1])
+    here = made(connector.home, IDS[1])
     for name in ("n1", "away", "gone"):
-        note_left(reach.home, RUN, [name])
-    note_left(reach.home, IDS[1], ["n1"])
+        note_left(connector.home, RUN, [name])
+    note_left(connector.home, IDS[1], ["n1"])
     layout, again = made(tmp_path / "n1", RUN), made(tmp_path / "n1", IDS[1])
-    told = delete_noted(reach)
+    told = delete_noted(connector)
     assert [(each.node, each.run_id, each.removed) for each in told] == [
         ("away", RUN, False),
         ("n1", RUN, True),
     ]
     assert [path.exists() for path in (layout.root, again.root, here.root)] == [False, True, True]
-    assert left_on_nodes(reach.home) == {"away": (RUN,), "gone": (RUN,)}
+    assert left_on_nodes(connector.home) == {"away": (RUN,), "gone": (RUN,)}
 
 
-def test_a_removal_that_was_cut_short_there_is_finished(reach: Connector, tmp_path: Path) -> None:
+def test_a_removal_that_was_cut_short_there_is_finished(connector: Connector, tmp_path: Path) -> None:
     """The node's Python was ended between giving the folder another name and removing it."""
     layout = made(tmp_path / "n1", RUN, b"own")
     aside = layout.root.rename(layout.root.with_name(f".deleted-{RUN}"))
-    (told,) = delete_on_nodes(RUN, ("n1",), reach)
+    (told,) = delete_on_nodes(RUN, ("n1",), connector)
     assert (told.removed, aside.exists(), kept(tmp_path / "n1")) == (True, False, 0)
 
 
-def test_what_is_known_here_or_began_there_is_no_leftover(reach: Connector, tmp_path: Path) -> None:
+def test_what_is_known_here_or_began_there_is_no_leftover(connector: Connector, tmp_path: Path) -> None:
     """Of the rest it is said which run was deleted here; two names of one host are told once."""
-    made(reach.home, IDS[1])
-    note_left(reach.home, RUN, ["n1"])
+    made(connector.home, IDS[1])
+    note_left(connector.home, RUN, ["n1"])
     for run_id in IDS:
         made(tmp_path / "n1", run_id)
     made(tmp_path / "n2", IDS[2]).journal.write_text("")
-    found = find_leftovers(["n1", "n2", "away"], reach)
+    found = find_leftovers(["n1", "n2", "away"], connector)
     assert [(each.node, each.run_id, each.was_deleted) for each in found.folders] == [
         ("n1", RUN, True),
         ("n1", IDS[2], False),
@@ -146,31 +146,33 @@ def test_what_is_known_here_or_began_there_is_no_leftover(reach: Connector, tmp_
     assert all(each.size > 10 for each in found.folders)
     assert found.problems == ["node away: node away: 10.0.0.9 does not answer"]
     (tmp_path / "n2/runs" / IDS[2] / "journal.jsonl").unlink()
-    found = find_leftovers(["n1", "again", "n2"], reach)  # n2 has a home of its own on the same host
+    found = find_leftovers(["n1", "again", "n2"], connector)  # n2 has a home of its own on the same host
     where = [(each.node, each.run_id) for each in found.folders]
     assert where == [("n1", RUN), ("n1", IDS[2]), ("n2", IDS[2])]
 
 
 @pytest.mark.parametrize("noted", [("again",), ("n1",), ("n1", "again")])
 def test_a_note_under_any_name_of_a_host_counts(
-    reach: Connector, tmp_path: Path, noted: tuple[str, ...]
+    connector: Connector, tmp_path: Path, noted: tuple[str, ...]
 ) -> None:
     """The folder is told by a name that it was noted under; other notes of it are needed no more."""
     made(tmp_path / "n1")
-    note_left(reach.home, RUN, noted)
-    found = find_leftovers(["n1", "again"], reach)
+    note_left(connector.home, RUN, noted)
+    found = find_leftovers(["n1", "again"], connector)
     assert [(each.node, each.was_deleted) for each in found.folders] == [(noted[-1], True)]
     assert found.gone == [(name, RUN) for name in noted[:-1]]
 
 
-def test_notes_of_what_is_not_told_are_kept_unless_nothing_is_there(reach: Connector, tmp_path: Path) -> None:
+def test_notes_of_what_is_not_told_are_kept_unless_nothing_is_there(
+    connector: Connector, tmp_path: Path
+) -> None:
     """Of a run that may live there, of one that is set aside here, and of a node that is away."""
-    note_left(reach.home, IDS[0], ["n1", "n2", "away"])
-    note_left(reach.home, IDS[1], ["n1"])
+    note_left(connector.home, IDS[0], ["n1", "n2", "away"])
+    note_left(connector.home, IDS[1], ["n1"])
     made(tmp_path / "n1", IDS[0]).journal.write_text("")
-    aside = RunLayout(reach.home / "runs" / f".deleted-everywhere-{IDS[1]}")
+    aside = RunLayout(connector.home / "runs" / f".deleted-everywhere-{IDS[1]}")
     aside.root.mkdir(parents=True)
-    found = find_leftovers(["n1", "n2", "away"], reach)
+    found = find_leftovers(["n1", "n2", "away"], connector)
     assert (found.folders, found.gone) == ([], [("n2", IDS[0])])
     later = f"torchdeck runs delete {IDS[0]} --node n1"
     assert [later in problem for problem in found.problems] == [False, True]
@@ -237,7 +239,9 @@ def test_a_run_stays_whose_agent_lives_on_another_host_that_shares_the_home(tmp_
     assert remove_runs(tmp_path, {"run_ids": [RUN]})["removed"] == [RUN]
 
 
-def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Connector, tmp_path: Path) -> None:
+def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(
+    connector: Connector, tmp_path: Path
+) -> None:
     """Each has the time limit for itself, and what is left of one is told of that alone."""
 
     class Slow(ProbeSession):
@@ -252,28 +256,28 @@ def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Connec
             yield Slow(process, name)
 
     layouts = [made(tmp_path / "n1", run_id) for run_id in IDS]
-    told = delete_runs({"n1": IDS}, replace(reach, talking=slow))
+    told = delete_runs({"n1": IDS}, replace(connector, talking=slow))
     assert [(each.run_id, each.removed) for each in told] == [(IDS[0], True), (IDS[1], False), (IDS[2], True)]
     assert ["within 60 s" in each.why for each in told] == [False, True, False]
     assert [layout.root.exists() for layout in layouts] == [False, True, False]
 
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "../keep", "keep", f"{RUN}/..", f"{RUN}/checkpoints"])
-def test_only_a_runs_id_is_ever_removed(reach: Connector, tmp_path: Path, run_id: str) -> None:
+def test_only_a_runs_id_is_ever_removed(connector: Connector, tmp_path: Path, run_id: str) -> None:
     """Whatever is asked for."""
     layout = made(tmp_path / "n1")
     (tmp_path / "n1/runs/keep").mkdir()
-    (told,) = delete_on_nodes(run_id, ("n1",), reach)
+    (told,) = delete_on_nodes(run_id, ("n1",), connector)
     assert "no run's id" in told.why
     assert layout.checkpoints.is_dir()
     assert (tmp_path / "n1/runs/keep").is_dir()
 
 
-def test_a_link_in_place_of_a_run_is_left_alone(reach: Connector, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_run_is_left_alone(connector: Connector, tmp_path: Path) -> None:
     """What it leads to is someone else's."""
     layout = made(tmp_path / "else")
     (tmp_path / "n1/runs").mkdir(parents=True)
     (tmp_path / "n1/runs" / RUN).symlink_to(layout.root)
-    (told,) = delete_on_nodes(RUN, ("n1",), reach)
+    (told,) = delete_on_nodes(RUN, ("n1",), connector)
     assert not told.removed
     assert layout.root.is_dir()

@@ -40,7 +40,7 @@ def talking(name: str, *_arguments: Any) -> Iterator[ProbeSession]:
 
 
 @pytest.fixture
-def reach(tmp_path: Path) -> Connector:
+def connector(tmp_path: Path) -> Connector:
     home = tmp_path / "mine"
     home.mkdir(mode=0o700)
     entries = (
@@ -65,10 +65,10 @@ def living(layout: RunLayout) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.processes
-def test_a_run_is_asked_to_stop_and_waited_for(reach: Connector, tmp_path: Path) -> None:
+def test_a_run_is_asked_to_stop_and_waited_for(connector: Connector, tmp_path: Path) -> None:
     layout, said = RunLayout(tmp_path / "n1" / "runs" / RUN), list[str]()
     with living(layout) as process:
-        (stop,) = stop_on_nodes(RUN, ["n1"], REQUEST, reach, 30.0, said.append)
+        (stop,) = stop_on_nodes(RUN, ["n1"], REQUEST, connector, 30.0, said.append)
         assert process.wait(10) == 0
     assert (stop.lived, stop.why) == (True, "")
     assert said in ([], ["node n1: waiting for the run to end there"])
@@ -77,28 +77,28 @@ def test_a_run_is_asked_to_stop_and_waited_for(reach: Connector, tmp_path: Path)
 
 
 @pytest.mark.processes
-def test_what_does_not_live_gets_no_request(reach: Connector, tmp_path: Path) -> None:
+def test_what_does_not_live_gets_no_request(connector: Connector, tmp_path: Path) -> None:
     """It would stop the next session of the run."""
     layout = RunLayout(tmp_path / "n1" / "runs" / RUN)
     layout.root.mkdir(parents=True)
-    (stop,) = stop_on_nodes(RUN, ["n1"], REQUEST, reach, 30.0)
+    (stop,) = stop_on_nodes(RUN, ["n1"], REQUEST, connector, 30.0)
     assert (stop.lived, stop.why) == (False, "")
     assert not layout.node("n1").inbox.exists()
 
 
-def test_a_node_that_is_not_in_the_node_inventory_is_not_waited_for(reach: Connector) -> None:
-    (stop,) = stop_on_nodes(RUN, ["gone"], REQUEST, reach, 30.0)
+def test_a_node_that_is_not_in_the_node_inventory_is_not_waited_for(connector: Connector) -> None:
+    (stop,) = stop_on_nodes(RUN, ["gone"], REQUEST, connector, 30.0)
     assert stop.unreached
     assert "gone" in stop.why
 
 
 def test_a_node_that_does_not_answer_is_waited_for_so_long_and_no_longer(
-    reach: Connector, monkeypatch: pytest.MonkeyPatch
+    connector: Connector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_stop, "UNREACHED_LIMIT", 1.0)
     said = list[str]()
     begun = time.monotonic()
-    (stop,) = stop_on_nodes(RUN, ["away"], REQUEST, reach, 30.0, said.append)
+    (stop,) = stop_on_nodes(RUN, ["away"], REQUEST, connector, 30.0, said.append)
     assert time.monotonic() - begun > 1.0
     assert (stop.unreached, stop.why) == (True, "node away: 10.0.0.9 does not answer")
     assert said == ["node away could not be reached within 1 s: node away: 10.0.0.9 does not answer"]

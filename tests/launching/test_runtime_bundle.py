@@ -51,6 +51,7 @@ def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) 
         "distributed",
         "recipes",
         "tracing",
+        "compat",
     }
     assert not [name for name in names if "reader" in name or "__pycache__" in name]
 

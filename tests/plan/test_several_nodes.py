@@ -48,12 +48,18 @@ def test_ranks_of_one_node_meet_on_the_loopback_interface() -> None:
 def test_an_older_plan_keeps_its_fingerprint() -> None:
     """A plan from before there were several nodes says nothing of them, and is read with what is usual."""
     document = plan().document()
-    assert not {"node_grace", "node_silent", "unattended"} & set(document["policy"])
+    assert not {"node_grace", "node_silent", "unattended", "lost_after"} & set(document["policy"])
     assert LaunchPlan.from_json(json.loads(json.dumps(document))).policy == plan().policy
 
 
 @pytest.mark.parametrize(
-    "policy", [Policy(node_grace=3.0), Policy(node_silent=1.0), Policy(unattended="continue")]
+    "policy",
+    [
+        Policy(node_grace=3.0),
+        Policy(node_silent=1.0),
+        Policy(unattended="continue"),
+        Policy(lost_after=600.0),
+    ],
 )
 def test_what_is_not_usual_stands_in_the_plan(policy: Policy) -> None:
     """And comes back."""
@@ -66,6 +72,8 @@ def test_the_run_file_says_what_a_silent_node_leads_to() -> None:
     """[launch] node_grace and unattended."""
     asked = config(launch={"node_grace": 5.0, "unattended": "continue"}, distributed=ON_TWO)
     assert (plan(asked, *TWO).policy.node_grace, plan(asked, *TWO).policy.unattended) == (5.0, "continue")
+    lost = config(launch={"lost_after": 3600.0}, distributed=ON_TWO)
+    assert (plan(lost, *TWO).policy.lost_after, plan(asked, *TWO).policy.lost_after) == (3600.0, None)
 
 
 def test_a_plan_names_secrets_and_holds_no_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.launching.control.reached_nodes import own_files
+from torchdeck.launching.control.connected_nodes import own_files
 from torchdeck.runs.failure import read_failure
 from torchdeck.runs.folders.checkpoints import checkpoint_directory, retention_of
 from torchdeck.runs.folders.node_parts import remote_nodes

@@ -18,7 +18,7 @@ from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.run_state import RunState
+from torchdeck.runs.run_state import Failure, RunState
 from torchdeck.runs.training_progress import ProgressReader
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(480)]  # trainings on two ranks, with their imports
@@ -71,13 +71,17 @@ def fails_once(command: Command, folder: Path, script: str, python: str, resume_
     return run
 
 
-def shown_of(run: RunLayout, folder: Path, command: Command, checkpoint: str) -> None:
-    """The failure, the checkpoint that the restart continued from, and the progress at the end."""
-    view = read_run(run)
-    failure = view.attempts[0].first_failure
+def broken_here(failure: Failure | None, folder: Path) -> None:
+    """Rank 1 is named as the first that failed, with the user's own file."""
     assert failure is not None
     assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
     assert f'File "{folder}/train.py", line' in failure.traceback
+
+
+def shown_of(run: RunLayout, folder: Path, command: Command, checkpoint: str) -> None:
+    """The failure, the checkpoint that the restart continued from, and the progress at the end."""
+    view = read_run(run)
+    broken_here(view.attempts[0].first_failure, folder)
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == 4
     assert checkpoint in [row["name"] for row in command.json("ckpt", "list", run.root.name)]
     progress = ProgressReader(run).read(view)
@@ -105,43 +109,41 @@ def test_fabric(tmp_path: Path, torchdeck_home: Path) -> None:
         assert counted.step == steps
 
 
-@pytest.mark.shows("DeepSpeed", *ALL)
+@pytest.mark.shows("DeepSpeed", *ALL, "stop saves")
 def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
-    """Its step is the engine's, with accumulation, two groups of parameters and after a resume."""
-    python = deepspeed_python()
-    if python is None:
-        pytest.skip(NO_DEEPSPEED)
-    command = Command(torchdeck_home)
-    run = fails_once(command, tmp_path / "project", DEEPSPEED, python, ["--resume"])
-    shown_of(run, tmp_path / "project", command, "global_step4")
-    assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
+    """Stopped, it saves as it saved before. Resumed, it has the curve of a training by hand, and fails then.
 
-
-@pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
-@pytest.mark.shows("DeepSpeed", "total and ETA", "stop saves", "resume")
-def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
-    """It saves as it saved before; resumed, it has the curve of a training that is not stopped, by hand."""
+    Its step is the engine's, with accumulation, two groups of parameters and after a resume.
+    """
     python = deepspeed_python()
     if python is None:
         pytest.skip(NO_DEEPSPEED)
     command, folder = Command(torchdeck_home), tmp_path / "project"
     folder.mkdir()
     (folder / "slow").touch()
-    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=20")
-    run, progress = stopped(command, config, 6)
-    assert progress["total"] == 20
+    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=60")
+    failing = ("--set", 'run.env.FAILS_AT="60"', "--set", "launch.max_restarts=0")
+    run, progress = stopped(command, config, 6, *failing)
+    assert progress["total"] == 60
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(folder)[-1].split()[0])
-    assert 6 <= step < 20
+    assert 6 <= step < 60
     listed = command.json("ckpt", "list", run.root.name)
     assert [row["name"] for row in listed] == ["global_step4", f"global_step{step}"]
     (folder / "slow").unlink()
     done = command.run("runs", "resume", run.root.name)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == step
+    view = read_run(run)
+    broken_here(view.first_failure, folder)
     hand = tmp_path / "by_hand"
-    by_hand(hand, DEEPSPEED, ("--max_steps=20",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    by_hand(hand, DEEPSPEED, ("--max_steps=60",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     assert curve(folder) == curve(hand)
+    ended = ProgressReader(run).read(view)
+    assert ended is not None
+    assert (ended.step, ended.total) == (60, 60)
+    assert ended.loss is not None
+    assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
 
 
 @pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
@@ -162,9 +164,7 @@ def test_diffusers(tmp_path: Path) -> None:
     (script.folder / "slow").unlink()
     done = script.command.run("runs", "resume", run.root.name, timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr
-    failure = read_run(run).first_failure
-    assert failure is not None
-    assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
+    broken_here(read_run(run).first_failure, script.folder)
     by_hand(tmp_path / "by_hand", DIFFUSERS, ("--max_train_steps=60",))
     assert curve(script.folder) == curve(tmp_path / "by_hand")
     ended = ProgressReader(run).read(read_run(run))

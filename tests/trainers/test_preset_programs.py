@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,11 +56,9 @@ PRESETS = {
     "accelerate": Expected(
         "accelerate", ("--steps", "40", "--checkpointing_steps", "4"), 40, "checkpoint-4", stops=True
     ),
-    "nanogpt": Expected(
-        "nanoGPT", ("--max_iters", "30", "--eval_interval", "4", "--log_interval", "1"), 30, "ckpt.pt"
-    ),
 }
-SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints")
+"""nanoGPT is in test_restarted_curves.py: it saves nothing at a stop."""
+SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints", "failure named")
 
 
 PACE = """
@@ -70,13 +67,18 @@ PACE = """
     if os.path.exists("slow"):
         register_optimizer_step_post_hook(lambda *_: time.sleep(0.3))
 """
+FAILS = """
+    import os
+    if os.path.exists("fails") and os.environ["RANK"] == "1":
+        raise RuntimeError("broken here")
+"""
+"""Put at the end of a preset, which has trained then."""
 
 
-def presets(*columns: str, more_of_stopped: tuple[str, ...] = ()) -> list[ParameterSet]:
+def presets() -> list[ParameterSet]:
+    stopped = ("stop saves", "resume")
     return [
-        pytest.param(
-            name, marks=pytest.mark.shows(each.program, *columns, *(more_of_stopped if each.stops else ()))
-        )
+        pytest.param(name, marks=pytest.mark.shows(each.program, *SHOWN, *(stopped if each.stops else ())))
         for name, each in PRESETS.items()
     ]
 
@@ -90,29 +92,27 @@ def command(torchdeck_home: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 def words(folder: Path, **choices: str) -> list[str | Path]:
     """Words of a command that runs the preset in `folder` with the training packages' Python."""
-    given = {"run.interpreter": str(trainers_python()), **choices}
+    given = {"run.interpreter": str(trainers_python()), "launch.max_restarts": "0", **choices}
     sets = [word for key, value in given.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
     return ["--no-gui", "--trust", folder / "run.toml", *sets]
 
 
-def start(command: Command, folder: Path, **choices: str) -> subprocess.CompletedProcess[str]:
-    """Run the preset in `folder` to its end."""
-    return command.run(*words(folder, **choices))
-
-
-def slow_down(folder: Path) -> None:
-    """Let the preset in `folder` be slow while it has a file `slow`."""
+def made(command: Command, preset: str, folder: Path) -> Path:
+    """Write the preset; it is slow while there is a file `slow`, and fails at its end if there is `fails`."""
+    assert command.run("init", "--preset", preset, folder).returncode == 0
     (script,) = folder.glob("*.py")
-    script.write_text(script.read_text().replace("def main() -> None:\n", f"def main() -> None:{PACE}"))
+    text = script.read_text().replace("def main() -> None:\n", f"def main() -> None:{PACE}")
+    script.write_text(text.removesuffix("\n") + FAILS)
     (folder / "slow").touch()
+    return script
 
 
 def seen(command: Command, folder: Path, **choices: str) -> tuple[int, str]:
     """Run the preset in `folder` to its end; while it runs, its total and time left are known."""
-    slow_down(folder)
     with command.start(*words(folder, **choices)) as front:
         wait_for_step(command.the_run(), 3, 90)
         live_progress(command)
+        (folder / "fails").touch()
         (folder / "slow").unlink()
         output, _ = front.communicate(timeout=120)
     return front.returncode, output
@@ -120,7 +120,6 @@ def seen(command: Command, folder: Path, **choices: str) -> tuple[int, str]:
 
 def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> tuple[int, str]:
     """Stop the preset in `folder` after its first checkpoint; it resumes from its last step."""
-    slow_down(folder)
     with command.start(*words(folder, **choices)) as front:
         run = command.the_run()
         wait_for_step(run, 6, 90)
@@ -128,6 +127,8 @@ def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> tuple
         stopped = command.run("runs", "stop", run.root.name)
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
         front.communicate(timeout=60)
+    assert read_run(run).state is RunState.CANCELLED
+    (folder / "fails").touch()
     (folder / "slow").unlink()
     done = command.run("runs", "resume", run.root.name, timeout=120)
     rank = run.attempt(1).rank(0)
@@ -138,17 +139,19 @@ def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> tuple
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("preset", presets(*SHOWN, more_of_stopped=("stop saves", "resume")))
+@pytest.mark.parametrize("preset", presets())
 def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp_path: Path) -> None:
-    """Step, total, time left, a loss, and its checkpoints, whatever the program calls them."""
+    """Step, total, time left, a loss, and its checkpoints, whatever the program calls them.
+
+    At the end one rank fails: it is named, with the user's own file and line.
+    """
     expected = PRESETS[preset]
-    assert command.run("init", "--preset", preset, tmp_path).returncode == 0
+    script = made(command, preset, tmp_path)
     trained = stopped_and_resumed if expected.stops else seen
     code, output = trained(command, tmp_path, run__args=json.dumps(expected.arguments))
-    assert code == 0, output
+    assert code == 1, output
     run = command.the_run()
     view = read_run(run)
-    assert view.state is RunState.SUCCEEDED
     progress = ProgressReader(run).read(view)
     assert progress is not None
     assert (progress.step, progress.total) == (expected.step, expected.step)
@@ -156,29 +159,19 @@ def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp
     assert 0 < progress.loss < 100
     listed = command.json("ckpt", "list", run.root.name)
     assert expected.checkpoint in [row["name"] for row in listed], listed
-
-
-@pytest.mark.parametrize("preset", presets("failure named"))
-def test_failure_in_a_preset_is_named(preset: str, command: Command, tmp_path: Path) -> None:
-    """Its rank, with the user's own file and line."""
-    assert command.run("init", "--preset", preset, tmp_path).returncode == 0
-    (script,) = tmp_path.glob("*.py")
-    begin, end = script.read_text().split("def main() -> None:\n")
-    fails = '    if __import__("os").environ["RANK"] == "1":\n        raise RuntimeError("broken here")\n'
-    script.write_text(f"{begin}def main() -> None:\n{fails}{end}")
-    done = start(command, tmp_path, launch__max_restarts="0")
-    assert done.returncode == 1
-    failure = read_run(command.the_run()).first_failure
+    assert view.state is RunState.FAILED
+    failure = view.first_failure
     assert failure is not None
     assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
-    assert f'File "{script}", line {begin.count(chr(10)) + 3}, in main' in failure.traceback
+    line = script.read_text().count("\n")
+    assert f'File "{script}", line {line}, in <module>' in failure.traceback
 
 
 @pytest.mark.shows("torchtitan", "starts", "failure named")
 def test_torchtitan_prepares_its_data_and_wants_a_gpu(command: Command, tmp_path: Path) -> None:
     """Its trainer needs CUDA from its first lines on; all before them runs here."""
     assert command.run("init", "--preset", "torchtitan", tmp_path).returncode == 0
-    done = start(command, tmp_path, distributed__devices="cpu", launch__max_restarts="0")
+    done = command.run(*words(tmp_path, distributed__devices="cpu", distributed__nproc="1"))
     assert done.returncode == 1
     assert "cuda" in done.stdout.lower()
     failure = read_run(command.the_run()).first_failure

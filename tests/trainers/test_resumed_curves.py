@@ -1,45 +1,48 @@
-"""Programs that are stopped and resumed by Torchdeck end with the curve that they have by hand."""
+"""Trainings that Torchdeck stops and resumes end with the curve that they have by hand."""
 
 from __future__ import annotations
 
+import csv
 import json
-import os
-import shutil
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cli.command import Command, agent_events, wait_for_step
-from support.system.trainers_python import ABSENT, trainers_python
+from support.cli.command import agent_events, wait_for_step
 from support.training.inside_scripts import (
     HUGGING_FACE,
     LIGHTNING,
     ScriptRun,
     by_hand,
-    ending,
-    torchrun_environment,
 )
 from support.training.live_progress import live_progress
+from support.values.metrics import opened
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.inside_state import read_inside_state
+from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.contract.run_states import RankPhase
+from torchdeck.runs.follower import read_run
 
 pytestmark = pytest.mark.processes
 
 HF_BY_HAND = (
     HUGGING_FACE.replace(
         "        time.sleep(PACE)\n",
-        "        time.sleep(PACE)\n"
+        "        time.sleep(PACE if os.path.exists('slow') else 0)\n"
         "        if _[1].global_step == int(os.environ.get('STOP_AT', 0)):\n"
         "            _[2].should_save = _[2].should_training_stop = True\n",
     )
     .replace("trainer.train()", "trainer.train(resume_from_checkpoint=os.environ.get('BY_HAND'))")
     .replace('save_strategy="no"', 'save_strategy="steps", save_steps=1000')
+    + """
+if os.path.exists("fails") and os.environ["RANK"] == "1":
+    raise KeyError("bad")
+"""
 )
 LIGHTNING_BY_HAND = (
     LIGHTNING.replace("import sys, time", "import os, sys, time")
+    .replace("time.sleep(PACE)", "time.sleep(PACE if os.path.exists('slow') else 0)")
     .replace(
         "pl.seed_everything(0)",
         "class Stop(pl.Callback):\n"
@@ -54,21 +57,45 @@ LIGHTNING_BY_HAND = (
 )
 
 
-def stopped_and_resumed(script: ScriptRun, config: Path, at: int) -> tuple[RunLayout, int]:
-    """Stop the run at a step, and resume it without a word on how; the step it continued from."""
+def stopped(script: ScriptRun, config: Path, total: int) -> tuple[RunLayout, int]:
+    """Stop the run after step 5: both ranks save after the same step, and end with 0. Return that step."""
+    (script.folder / "slow").touch()
     with script.command.start("--no-gui", "--trust", config) as front:
         layout = script.command.the_run()
-        wait_for_step(layout, at, 90)
-        live_progress(script.command)
-        stopped = script.command.run("runs", "stop", layout.root.name)
-        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+        wait_for_step(layout, 5, 90)
+        assert live_progress(script.command)["total"] == total
+        done = script.command.run("runs", "stop", layout.root.name)
+        assert done.returncode == 0, done.stdout + done.stderr
         front.communicate(timeout=60)
-    resumed = script.command.run("runs", "resume", layout.root.name)
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    step = agent_events(layout, "attempt_started")[1].fields["resume_step"]
-    assert isinstance(step, int)
-    assert step >= at
+    (script.folder / "slow").unlink()
+    ranks = [layout.attempt(1).rank(rank) for rank in (0, 1)]
+    steps = {rank.stdout.read_text().rpartition("ended at step ")[2].strip() for rank in ranks}
+    assert len(steps) == 1, steps
+    step = int(steps.pop())
+    assert 5 <= step < total
+    for rank in ranks:
+        progress = read_progress(rank.progress)
+        assert progress is not None
+        assert (progress.phase, progress.step) == (RankPhase.STOPPING, step)
+        assert rank.exit.read_text().strip() == "0"
+    assert script.command.json("runs", "show", layout.root.name)["state"] == "CANCELLED"
     return layout, step
+
+
+def resumed(
+    script: ScriptRun, layout: RunLayout, step: int, total: int, trainer: str, *, code: int = 0
+) -> None:
+    """Resume the run without a word on how; it trains to its end, and no callback fails."""
+    done = script.command.run("runs", "resume", layout.root.name)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert agent_events(layout, "attempt_started")[1].fields["resume_step"] == step
+    for rank in (0, 1):
+        files = layout.attempt(2).rank(rank)
+        progress, state = read_progress(files.progress), read_inside_state(files.inside)
+        assert progress is not None
+        assert (progress.phase, progress.step, progress.total) == (RankPhase.DONE, total, total)
+        assert state is not None
+        assert (state.trainer, state.failures) == (trainer, ())
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -81,198 +108,72 @@ def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not any(word in k for word in timed)} for row in rows]
 
 
+def plotted(layout: RunLayout, name: str, rank: int) -> list[tuple[int, float]]:
+    series = opened(layout.root).series(name, rank)
+    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+
+
 @pytest.mark.timeout(480)  # four trainings on two ranks, with their imports
-@pytest.mark.shows("Hugging Face Trainer", "resume")
+@pytest.mark.shows(
+    *("Hugging Face Trainer", "starts", "metrics", "steps", "total and ETA", "checkpoints"),
+    *("stop saves", "resume", "failure named"),
+)
 def test_hugging_face(tmp_path: Path) -> None:
-    """The log history is equal, in all its digits."""
+    """With data-loader workers: the log history is equal in all its digits, and is plotted for both ranks.
+
+    After the training one rank fails: it is named, with the user's own file and line.
+    """
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    args = ("24", "0.6", "0")
-    _, step = stopped_and_resumed(script, script.config(HF_BY_HAND, *args), 5)
+    args = ("60", "0.6", "1")
+    layout, step = stopped(script, script.config(HF_BY_HAND, *args), 60)
+    saved = script.folder / "out" / f"checkpoint-{step}" / "trainer_state.json"
+    assert json.loads(saved.read_text())["global_step"] == step
+    listed = script.command.json("ckpt", "list", layout.root.name)
+    assert [(row["name"], row["step"]) for row in listed] == [(f"checkpoint-{step}", step)]
+    before = history(script.folder)
+    (script.folder / "fails").touch()
+    resumed(script, layout, step, 60, "Hugging Face Trainer", code=1)
+    failure = read_run(layout).first_failure
+    assert failure is not None
+    assert (failure.rank, failure.message) == (1, "KeyError: 'bad'")
+    line = HF_BY_HAND.count("\n")
+    assert f'File "{script.folder}/train.py", line {line}, in <module>' in failure.traceback
     hand = tmp_path / "by_hand"
-    quick = ("24", "0", "0")
-    by_hand(hand, HF_BY_HAND, quick, STOP_AT=str(step))
-    by_hand(hand, HF_BY_HAND, quick, BY_HAND=f"out/checkpoint-{step}")
-    assert history(script.folder) == history(hand)
-    assert history(hand)[-1]["step"] == 24
+    by_hand(hand, HF_BY_HAND, args, STOP_AT=str(step))
+    by_hand(hand, HF_BY_HAND, args, BY_HAND=f"out/checkpoint-{step}")
+    rows = history(script.folder)
+    assert rows == history(hand)
+    assert rows[-1]["step"] == 60
+    both = [*before, *(row for row in rows if row["step"] > step)]
+    for name in ("loss", "grad_norm", "learning_rate", "eval_loss", "epoch"):
+        logged = [(row["step"], row[name]) for row in both if name in row]
+        for rank in (0, 1):
+            assert plotted(layout, name, rank) == logged
 
 
 @pytest.mark.timeout(480)  # four trainings on two ranks, with their imports
-@pytest.mark.shows("Lightning", "resume")
+@pytest.mark.shows("Lightning", "metrics", "total and ETA", "stop saves", "resume")
 def test_lightning(tmp_path: Path) -> None:
-    """The rows of its logger are equal."""
+    """The rows of its logger are equal, and are what is plotted; the other rank has its own."""
     script = ScriptRun(tmp_path / "project", tmp_path / "home")
-    _, step = stopped_and_resumed(script, script.config(LIGHTNING_BY_HAND, "30", "0.5"), 6)
+    args = ("60", "0.5")
+    layout, step = stopped(script, script.config(LIGHTNING_BY_HAND, *args), 60)
+    assert (script.folder / "checkpoints" / f"epoch=0-step={step}.ckpt").is_file()
+    before = table(script.folder)
+    resumed(script, layout, step, 60, "Lightning")
     hand = tmp_path / "by_hand"
-    by_hand(hand, LIGHTNING_BY_HAND, ("30", "0"), STOP_AT=str(step))
-    by_hand(hand, LIGHTNING_BY_HAND, ("30", "0"), BY_HAND="by_hand.ckpt")
-    metrics = "logs/lightning_logs/version_0/metrics.csv"
-    assert (script.folder / metrics).read_text() == (hand / metrics).read_text()
+    by_hand(hand, LIGHTNING_BY_HAND, args, STOP_AT=str(step))
+    by_hand(hand, LIGHTNING_BY_HAND, args, BY_HAND="by_hand.ckpt")
+    rows = table(script.folder)
+    assert rows == table(hand)
+    assert int(rows[-1]["step"]) == 59
+    for name in ("train_loss", "val_loss", "epoch"):
+        logged = [(int(row["step"]), float(row[name])) for row in (*before, *rows) if row[name]]
+        assert plotted(layout, name, 0) == logged
+        assert [at for at, _ in plotted(layout, name, 1)] == [at for at, _ in logged]
 
 
-FAILS = """
-    import os
-    import torch
-    import torch.optim.optimizer as optimizers
-    from pathlib import Path as Folder
-
-    torch.manual_seed(0)
-    steps = []
-
-    def fail(*_):
-        steps.append(1)
-        failed = Folder(f"failed-{os.environ['RANK']}")
-        if len(steps) == 7 and not failed.exists():
-            failed.touch()
-            raise RuntimeError("a failure at step 7")
-
-    optimizers.register_optimizer_step_post_hook(fail)
-"""
-"""Put at the begin of a preset's program."""
-RECORDED = {
-    "            bar.update(1)\n": """
-            if accelerator.is_local_main_process:
-                Path("curve.txt").open("a").write(f"{step} {loss.item()!r}\\n")
-""",
-    "            value = loss.item()\n": """
-            Path("curve.txt").open("a").write(f"{number} {value!r}\\n")
-""",
-}
-"""A line of a preset → what it does after it."""
-
-
-@pytest.mark.timeout(480)  # four trainings, with their imports
-@pytest.mark.parametrize(
-    ("preset", "ranks", "arguments", "curve"),
-    [
-        pytest.param(
-            *("hf-lora", 1),
-            "--lora_rank 4 --output_dir out --max_steps 10 --save_steps 4 --logging_steps 1",
-            "out/checkpoint-10/trainer_state.json",
-            marks=pytest.mark.shows("TRL with PEFT (LoRA)", "resume"),
-        ),
-        pytest.param(
-            *("accelerate", 2, "--output_dir out --steps 10 --checkpointing_steps 4", "curve.txt"),
-            marks=pytest.mark.shows("accelerate", "resume"),
-        ),
-        pytest.param(
-            *("nanogpt", 2, "--max_iters 10 --eval_interval 4 --log_interval 1", "curve.txt"),
-            marks=pytest.mark.shows("nanoGPT", "resume"),
-        ),
-    ],
-)
-def test_a_preset_after_a_failure(
-    tmp_path: Path, torchdeck_home: Path, preset: str, ranks: int, arguments: str, curve: str
-) -> None:
-    """By the preset's own flag; equal in all digits to the same failure and resume by hand."""
-    python = trainers_python()
-    if python is None:
-        pytest.skip(ABSENT)
-    command = Command(torchdeck_home)
-    project, hand = tmp_path / "project", tmp_path / "hand"
-    assert command.run("init", "--preset", preset, project).returncode == 0
-    (script,) = project.glob("*.py")
-    text = script.read_text().replace("def main() -> None:\n", f"def main() -> None:{FAILS}")
-    for line, more in RECORDED.items():
-        text = text.replace(line, line.removesuffix("\n") + more)
-    script.write_text(ending(text))
-    shutil.copytree(project, hand)
-    args = arguments.split()
-    sets = [f"run.args={json.dumps(args)}", f"run.interpreter={python}", "launch.max_restarts=1"]
-    sets += [f"distributed.nproc={ranks}", 'run.env.HF_HUB_OFFLINE="1"', 'run.env.OMP_NUM_THREADS="1"']
-    words = [word for each in sets for word in ("--set", each)]
-    done = command.run("--no-gui", "--trust", project / "run.toml", *words, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
-    second = agent_events(command.the_run(), "attempt_started")[1].fields
-    name = "ckpt.pt" if preset == "nanogpt" else "checkpoint-4"
-    assert (Path(second["resume"]).name, second["resume_step"]) == (name, 4)
-
-    argv = [python, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone", script.name]
-    argv += args
-    flags = (
-        ["--init_from=resume"] if preset == "nanogpt" else ["--resume_from_checkpoint", "out/checkpoint-4"]
-    )
-    for again in ([], flags):
-        environment = {**torchrun_environment(), "OMP_NUM_THREADS": "1"}
-        subprocess.run(
-            [*argv, *again], cwd=hand, env=environment, check=bool(again), timeout=120, capture_output=True
-        )
-    assert plotted(project / curve) == plotted(hand / curve)
-    assert len(plotted(hand / curve)) >= 10
-
-
-def plotted(curve: Path) -> list[Any]:
-    """The rows of a curve, without times."""
-    if curve.suffix == ".txt":
-        return curve.read_text().splitlines()
-    return untimed(json.loads(curve.read_text())["log_history"])
-
-
-TORCH = """
-    import argparse, os, signal, time
-    import torch
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", default="scratch")
-    parser.add_argument("--steps", type=int, default=8)
-    args = parser.parse_args()
-    snapshot_path = os.environ.get("SAVED_AS", "ckpt.pt")
-    torch.manual_seed(0)
-    model = torch.nn.Linear(64, 64)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    done = 0
-    if args.mode == "again" or (snapshot_path == "snapshot.pt" and os.path.exists(snapshot_path)):
-        state = torch.load(snapshot_path)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        done = state["step"]
-    for step in range(done + 1, args.steps + 1):
-        batch = torch.randn(8, 64, generator=torch.Generator().manual_seed(step))
-        loss = (model(batch) - batch).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        print(f"iter {step}: loss {loss.item():.9f}", flush=True)
-        with open("curve.txt", "a") as file:
-            file.write(f"{step} {loss.item()!r}\\n")
-        if step % 2 == 0:
-            torch.save(
-                {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step},
-                snapshot_path,
-            )
-        if step == 5 and not os.path.exists("failed"):
-            open("failed", "w").close()
-            time.sleep(1)
-            os.kill(os.getpid(), signal.SIGKILL)
-    """
-
-
-@pytest.mark.parametrize(
-    ("saved_as", "resume_args", "again"),
-    [("ckpt.pt", ["--mode=again"], ["--mode=again"]), ("snapshot.pt", [], [])],
-)
-def test_a_rewritten_file(
-    tmp_path: Path, torchdeck_home: Path, saved_as: str, resume_args: list[str], again: list[str]
-) -> None:
-    """After a crash, with the arguments of the run file, or by starting it again, which is resuming."""
-    pytest.importorskip("torch", reason="the script trains with it")
-    folder, hand = tmp_path / "project", tmp_path / "by_hand"
-    for each in (folder, hand):
-        each.mkdir()
-        (each / "train.py").write_text(textwrap.dedent(TORCH))
-    (folder / "run.toml").write_text(
-        f'[run]\nscript = "train.py"\nresume_args = {resume_args}\n[run.env]\nSAVED_AS = "{saved_as}"\n'
-        "[distributed]\nnproc = 1\n[launch]\nmax_restarts = 1\n"
-    )
-    done = Command(torchdeck_home).run("--no-gui", folder / "run.toml")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "from scratch" not in done.stderr
-    for arguments in ([], again):
-        subprocess.run(
-            [sys.executable, "train.py", *arguments],
-            cwd=hand,
-            env={**os.environ, "SAVED_AS": saved_as},
-            check=False,
-            timeout=60,
-        )
-    assert (folder / "curve.txt").read_text() == (hand / "curve.txt").read_text()
-    assert (hand / "curve.txt").read_text().split()[::2] == list("12345") + list("5678")
+def table(folder: Path) -> list[dict[str, str]]:
+    """Lightning's own table, which it writes again after a resume."""
+    with (folder / "logs/lightning_logs/version_0/metrics.csv").open() as file:
+        return list(csv.DictReader(file))

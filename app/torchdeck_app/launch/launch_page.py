@@ -75,7 +75,7 @@ class LaunchPage(Page):
         self._drafts = Path.home() / DRAFTS if drafts is None else drafts
         self.document = RunDocument(self._drafts, self)
         self._asked = AskedInSight(logins)
-        self.service = PreviewService(operations, home, self, reach=self._asked.reach)
+        self.service = PreviewService(operations, home, self, connector=self._asked.connector)
         self.file = DocumentFile(self.document, operations, self._drafts, self)
         self.notice = Notice(theme)
         self.files = FileControl(self.file, self.document, operations, self.notice, self, self._drafts)

@@ -26,7 +26,7 @@ class AskedInSight:
         self._has_declined = False
 
     @property
-    def reach(self) -> Connector:
+    def connector(self) -> Connector:
         """Return a connector with these prompts."""
         return replace(self._logins.asking, asker=self)
 

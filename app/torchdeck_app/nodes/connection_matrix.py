@@ -157,12 +157,12 @@ class MatrixView(QWidget):
         if self._measuring is not None:
             self._measuring.cancel()
             return
-        names, reach = self.chosen, self._logins.asking
+        names, connector = self.chosen, self._logins.asking
         self._logins.ask_again()
         self._say("Connecting to the nodes …")
         operation = self._operations.run(
             "measuring connections",
-            lambda progress, cancel: measure(names, reach.home, WorkerUi(reach, progress, cancel)),
+            lambda progress, cancel: measure(names, connector.home, WorkerUi(connector, progress, cancel)),
             done=self._show,
             failed=lambda error: self._over(f"Nothing was measured: {error}"),
         )

@@ -244,14 +244,14 @@ class NodeTest(QObject):
         self._clock.stop()
         self._newest += 1
 
-    def _begin(self, reach: Connector) -> None:
+    def _begin(self, connector: Connector) -> None:
         if self._wanted is None:
             return
         self._newest += 1
         number, (name, entry) = self._newest, self._wanted
         self.begun.emit()
         threading.Thread(
-            target=lambda: _carry_out(lambda step: self._arrived.emit(number, step), name, entry, reach),
+            target=lambda: _carry_out(lambda step: self._arrived.emit(number, step), name, entry, connector),
             name=f"trying {name}",
             daemon=True,
         ).start()
@@ -265,9 +265,11 @@ class NodeTest(QObject):
             self.stepped.emit(step)
 
 
-def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry, reach: Connector) -> None:
+def _carry_out(
+    tell: Callable[[Step | None], None], name: str, entry: NodeEntry, connector: Connector
+) -> None:
     with suppress(RuntimeError):  # the dialog is gone
-        try_node(name, entry, reach, LIMIT, tell)
+        try_node(name, entry, connector, LIMIT, tell)
         tell(None)
 
 
@@ -327,15 +329,15 @@ class StepList(QWidget):
         """Return the results so far, by number."""
         return self._steps
 
-    def clear(self, said: str = _IDLE) -> None:
-        """Clear all results and show `said` instead."""
+    def clear(self, text: str = _IDLE) -> None:
+        """Clear all results and show `text` instead."""
         self._steps, self._is_trying = {}, False
-        self._said.setText(said)
+        self._said.setText(text)
         self._draw()
 
-    def begin(self, said: str) -> None:
+    def begin(self, text: str) -> None:
         """Show that a test is running: the first step without a result is in progress."""
-        self.clear(said)
+        self.clear(text)
         self._is_trying = True
         self._draw()
 

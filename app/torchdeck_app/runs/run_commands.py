@@ -14,11 +14,17 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.folders.deletion import put_back, run_of, set_aside
 from torchdeck.runs.follower import RunFollower
 from torchdeck.trainers.resume import UnknownResumeError
 from torchdeck.use_cases.attach import attach
-from torchdeck.use_cases.delete import NodeDeletion, finish_deletions, only_here, remove_deleted
+from torchdeck.use_cases.delete import (
+    NodeDeletion,
+    finish_deletions,
+    move_to_trash,
+    only_here,
+    remove_deleted,
+    restore,
+)
 from torchdeck.use_cases.elsewhere.watch import end_watch
 from torchdeck.use_cases.resume import keep_arguments, resume
 from torchdeck.use_cases.stop import PendingStop, StopRequest, begin_stop
@@ -182,7 +188,7 @@ class RunCommands(QObject):
                     if not results and (why := only_here(layout)):
                         held.append(HeldRun(name, layout, why))
                         continue
-                    gone.append((name, layout.root.name, set_aside(layout)))
+                    gone.append((name, layout.root.name, move_to_trash(layout)))
                 except Exception as error:  # noqa: BLE001 - said beside the run it is about
                     errors.append((layout.root.name, f"it cannot be deleted: {error}"))
             names, ids, folders = zip(*gone, strict=True) if gone else ((), (), ())
@@ -204,7 +210,7 @@ class RunCommands(QObject):
         """Undo a deletion."""
         self._operations.run(
             "restoring runs",
-            lambda _progress, _cancel: [put_back(folder) for folder in aside.folders],
+            lambda _progress, _cancel: [restore(folder) for folder in aside.folders],
             done=lambda _layouts: self.runs_touched.emit(),
             failed=lambda error: self.failed.emit("", f"a run cannot be restored: {error}", page_of(error)),
         )
@@ -237,11 +243,10 @@ class RunCommands(QObject):
     def go_on_deleting(self) -> None:
         """Finish deletions that were interrupted, also on nodes that accept a login without prompting."""
 
-        def call(progress: Callable[[str], None], cancel: Cancel) -> dict[Path, tuple[str, ...]]:
+        def call(progress: Callable[[str], None], cancel: Cancel) -> dict[str, tuple[str, ...]]:
             return finish_deletions(self._logins.home, WorkerUi(self._logins.quiet, progress, cancel))
 
-        def done(removed: dict[Path, tuple[str, ...]]) -> None:
-            left = {run_of(aside.name): nodes for aside, nodes in removed.items() if nodes}
+        def done(left: dict[str, tuple[str, ...]]) -> None:
             for run_id, nodes in left.items():
                 later = f"`torchdeck runs delete {run_id} --node {' '.join(nodes)}` removes it there"
                 self.failed.emit("", f"deleted run {run_id} may be left on {', '.join(nodes)}: {later}", "")

@@ -61,7 +61,7 @@ class ShownRuns(QStackedWidget):
         return shown if isinstance(shown, CompareView) else None
 
     @property
-    def said(self) -> str:
+    def empty_text(self) -> str:
         """Return why neither is shown; empty if one is."""
         shown = self.currentWidget()
         return "\n".join(each.text() for each in shown.findChildren(QLabel)) if self._is_empty(shown) else ""

@@ -173,22 +173,22 @@ class UsageChart(QWidget):
         self._title = title
         self._highest = highest
         self._values: deque[float] = deque(maxlen=POINTS)
-        self._said = "–"
+        self._text = "–"
         self.setAccessibleName(title)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    def add(self, value: float, said: str, *, exact: str = "") -> None:
+    def add(self, value: float, text: str, *, exact: str = "") -> None:
         """Append a value.
 
         Args:
             value: the value to draw.
-            said: the value as text.
+            text: the value as text.
             exact: tooltip text.
         """
         self._values.append(value)
-        self._said = said
-        self.setAccessibleDescription(said)
+        self._text = text
+        self.setAccessibleDescription(text)
         self.setToolTip(plain_tip(exact))
         self.update()
 
@@ -205,7 +205,7 @@ class UsageChart(QWidget):
         painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignLeft, shown(self._title))
         painter.setPen(QColor(palette.text))
         painter.setFont(font(Type.BODY))
-        painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignRight, self._said)
+        painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignRight, self._text)
         area = QRectF(0, line + 4, self.width(), self.height() - line - 5)
         painter.setPen(QPen(QColor(palette.line), 1))
         painter.drawLine(area.bottomLeft(), area.bottomRight())

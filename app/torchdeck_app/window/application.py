@@ -273,7 +273,7 @@ class WindowApplication(QObject):
         self._own.answer_asked.connect(later.notices.answer_newest)
         self._writer.failed.connect(later.warn)
         self.help_pages.failed.connect(later.warn)
-        for sentence in (*self._kept.said, self._passed_over):
+        for sentence in (*self._kept.messages, self._passed_over):
             if sentence:
                 later.warn(sentence)
         if self._was_read:

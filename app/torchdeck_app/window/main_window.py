@@ -31,7 +31,7 @@ from torchdeck_app.window.page_stack import PageEntry, PageStack
 from torchdeck_app.window.saved_session import Session
 from torchdeck_app.window.status_bar import StatusBar
 
-OwnActions = Mapping[str, Sequence[QAction | None]]
+ActionsByMenu = Mapping[str, Sequence[QAction | None]]
 TITLE = "Torchdeck"
 _SIZE = QSize(1280, 800)
 
@@ -72,7 +72,7 @@ class MainWindow(QMainWindow):
         self.stack.made.connect(self._take_in)
         self.stack.shown.connect(self._shown)
 
-    def set_own_actions(self, own: OwnActions) -> None:
+    def set_own_actions(self, own: ActionsByMenu) -> None:
         """Fill the menu bar. Call this once.
 
         Args:

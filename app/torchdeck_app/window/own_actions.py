@@ -27,8 +27,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialogs import begin_with
 from torchdeck_app.widgets.help import open_page
 from torchdeck_app.widgets.panel import GRID
-from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.main_window import OwnActions as Menus
+from torchdeck_app.window.main_window import ActionsByMenu, MainWindow
 from torchdeck_app.window.window_actions import (
     ANSWER_KEYS,
     ThemeActions,
@@ -60,7 +59,7 @@ class OwnActions(QObject):
         self._open_path = open_path
         self._dialogs: dict[str, QDialog] = {}
 
-    def menus(self) -> Menus:
+    def menus(self) -> ActionsByMenu:
         """Return the actions by menu; None is a separator."""
         make, close = self._make, self._window.close
         return {

@@ -133,6 +133,6 @@ class SavedState:
         return self._is_read.wait(seconds)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def messages(self) -> tuple[str, ...]:
         """Return messages about files that could not be used."""
         return tuple(kept.said for kept in (self.settings, self.session) if kept.said)

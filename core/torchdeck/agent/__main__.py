@@ -24,10 +24,11 @@ from torchdeck.agent.supervisor_process import (
     log_to_standard_error,
     set_process_name,
 )
-from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
+from torchdeck.contract.journal import PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
-from torchdeck.contract.plan.launch_plan import WATCHED, LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.launch_plan import WATCHED, LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity, make_private
+from torchdeck.contract.refusal import Refusal
 
 EXIT_UNUSABLE = 2
 """The run directory cannot be used: no plan, or a newer format."""
@@ -67,7 +68,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         plan = read_plan(layout)
         life = max(options.life, life_of_run(layout))
         recovered, unjournaled = read_recovered_state(layout, node, options.node, life)
-    except (PlanFormatError, NewerFormatError) as error:
+    except Refusal as error:
         return _unusable(error)
     if recovered.finishes > life:
         return 0

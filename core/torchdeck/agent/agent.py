@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.agent.attempt.handover import NOTHING, Handover, hand_on
 from torchdeck.agent.execution import Execution
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.heartbeat import Heartbeat
@@ -83,7 +82,7 @@ class Agent:
         self._inbox = Inbox(layout.node(name).inbox, frozenset(), life)
         self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
-        self._events: deque[on.Event] = deque()
+        self._events: deque[events.Event] = deque()
         self._look_due = self._beat_due = 0.0
         self._started: float | None = None
         self._limit_reached = False
@@ -130,7 +129,7 @@ class Agent:
             self._node.remember_holder(recovered.attempt)
             self._look_due = self._beat_due = self._clock() + FIRST_LOOK
         self._execute(self._role.resume(recovered, self._clock()))
-        self._events.append(on.NodeReady(self._name))
+        self._events.append(events.NodeReady(self._name))
 
     def _wait(self) -> None:
         now = self._clock()
@@ -140,8 +139,8 @@ class Agent:
         poll = select.poll()
         for descriptor in self._node.descriptors:
             poll.register(descriptor, select.POLLIN)
-        for descriptor, events in self._role.descriptors:
-            poll.register(descriptor, events)
+        for descriptor, happened in self._role.descriptors:
+            poll.register(descriptor, happened)
         poll.poll(max(1.0, (until - now) * 1000.0))
 
     def _turn(self, now: float) -> None:
@@ -159,7 +158,7 @@ class Agent:
                 self._look_closely()
         self._execute(self._role.exchange(self._clock()))
         self._events.extend(self._from_node())
-        self._events.append(on.Tick())
+        self._events.append(events.Tick())
         while self._events and not self._execution.finished:
             self._execute(self._role.handle(self._events.popleft(), self._clock()))
         if self._role.phase is GangPhase.STOPPING:
@@ -171,8 +170,8 @@ class Agent:
         if looks and not self._vanished and not self._execution.finished:
             self._seen.parse(closely=beat)  # last: what ranks print may take all the time that there is
 
-    def _execute(self, commands: list[do.Command]) -> None:
-        for command in commands:
+    def _execute(self, orders: list[commands.Command]) -> None:
+        for command in orders:
             if not self._execution.finished:
                 self._events.extend(self._execution.carry_out(command))
 
@@ -191,13 +190,13 @@ class Agent:
         for request in self._inbox.read_new():
             self._journal.append("request", id=request.id, kind=request.kind)
             if request.kind == STACKS:
-                self._events.append(on.StacksAsked(request.id))
+                self._events.append(events.StacksAsked(request.id))
                 continue
             if request.wanted is not None:
-                self._events.append(on.ProfileAsked(request.id, *request.wanted))
+                self._events.append(events.ProfileAsked(request.id, *request.wanted))
                 continue
             why = _STOP_CAUSES.get(request.origin, StopCause.USER)
-            self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
+            self._events.append(events.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))
 
     def _note_gap(self) -> None:
@@ -210,7 +209,9 @@ class Agent:
         # by its plan: a process that still writes there may have recreated the folder
         if not self._vanished and not self._layout.plan.exists():
             self._vanished = True
-            self._events.append(on.StopRequested(StopKind.NOW, StopCause.GONE, None, str(self._layout.root)))
+            self._events.append(
+                events.StopRequested(StopKind.NOW, StopCause.GONE, None, str(self._layout.root))
+            )
 
     def _look_closely(self) -> None:
         self._events.extend(self._seen.look_closely())
@@ -224,24 +225,26 @@ class Agent:
         )
         if over and not self._limit_reached:
             self._limit_reached = True
-            self._events.append(on.StopRequested(StopKind.GRACEFUL, StopCause.LIMIT, None, f"{limit:.0f} s"))
+            self._events.append(
+                events.StopRequested(StopKind.GRACEFUL, StopCause.LIMIT, None, f"{limit:.0f} s")
+            )
 
-    def _from_node(self) -> list[on.Event]:
-        events = []
+    def _from_node(self) -> list[events.Event]:
+        happened = []
         exits = self._observation.exits if self._observation is not None else {}
         for event in self._node.poll(exits):
-            if isinstance(event, on.AttemptLaunched):
+            if isinstance(event, events.AttemptLaunched):
                 self._started = self._started or time.time()
                 self._seen.begin(event.attempt, self._node.plan, RecoveredState())
-            elif isinstance(event, on.TorchrunExited):
+            elif isinstance(event, events.TorchrunExited):
                 self._events.extend(self._seen.look(self._name))
                 self._events.extend(self._seen.reached())
                 self._events.extend(self._seen.look_at_checkpoints())
                 event = self._judged(event)
-            events.append(event)
-        return events
+            happened.append(event)
+        return happened
 
-    def _judged(self, event: on.TorchrunExited) -> on.TorchrunExited:
+    def _judged(self, event: events.TorchrunExited) -> events.TorchrunExited:
         local = self._node.local
         code = event.code if event.code is not None or local is None else local.ranks_say(self._seen.exits)
         return event._replace(code=code, completed=self._seen.completed)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.attempt.attempt_plan import Given, prepare_attempt
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.verdict import is_resumable
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
@@ -57,73 +56,81 @@ class Execution:
         self._node, self._role, self._seen = node, part, seen
         self._elastic = Elastic.of_plan(plan)
 
-    def carry_out(self, command: do.Command) -> list[on.Event]:
+    def carry_out(self, command: commands.Command) -> list[events.Event]:
         """Do it; returns what that leads to at once."""
-        if isinstance(command, do.AcquireLeases):
+        if isinstance(command, commands.AcquireLeases):
             return [self._node.devices.acquire()]
-        if isinstance(command, do.ReleaseLeases):
+        if isinstance(command, commands.ReleaseLeases):
             self._node.devices.leases.release()
-        elif isinstance(command, do.RetakeLeases):
+        elif isinstance(command, commands.RetakeLeases):
             self._node.devices.retake()
-        elif isinstance(command, do.TouchStop):
+        elif isinstance(command, commands.TouchStop):
             self._touch_stop(command.attempt)
-        elif isinstance(command, do.Terminate):
+        elif isinstance(command, commands.Terminate):
             self._signalled("SIGTERM", self._node.terminate())
-        elif isinstance(command, do.Kill):
+        elif isinstance(command, commands.Kill):
             self._signalled("SIGKILL", self._node.kill())
-        elif isinstance(command, (do.Examine, do.Profile)):
+        elif isinstance(command, (commands.Examine, commands.Profile)):
             self._look_into(command)
-        elif isinstance(command, do.CleanUp):
+        elif isinstance(command, commands.CleanUp):
             self._node.sweep(command.grace)
-        elif isinstance(command, do.LaunchAttempt):
+        elif isinstance(command, commands.LaunchAttempt):
             self._node.launch(command.attempt, command.reason, self._plan_without(command.left_out))
-        elif isinstance(command, (do.Gather, do.Launch, do.Abandon, do.GoAlone, do.GoTogether)):
+        elif isinstance(
+            command,
+            (commands.Gather, commands.Launch, commands.Abandon, commands.GoAlone, commands.GoTogether),
+        ):
             return self._among_nodes(command)
-        elif isinstance(command, (do.EndAttempt, do.CloseAttempt)):
+        elif isinstance(command, (commands.EndAttempt, commands.CloseAttempt)):
             return self._end_attempt(command)
-        elif isinstance(command, (do.Finish, do.Depart)):
+        elif isinstance(command, (commands.Finish, commands.Leave)):
             self._finish(command)
         else:
             self._announce(command)
         return []
 
-    def _look_into(self, command: do.Examine | do.Profile) -> None:
+    def _look_into(self, command: commands.Examine | commands.Profile) -> None:
         doctor = self._seen().doctor
         if doctor is None:
             return
-        if isinstance(command, do.Examine):
+        if isinstance(command, commands.Examine):
             doctor.examine(command.examination)
         else:
             doctor.profile(command.profile, command.ranks, command.seconds)
 
     def _among_nodes(
-        self, command: do.Gather | do.Launch | do.Abandon | do.GoAlone | do.GoTogether
-    ) -> list[on.Event]:
+        self,
+        command: commands.Gather
+        | commands.Launch
+        | commands.Abandon
+        | commands.GoAlone
+        | commands.GoTogether,
+    ) -> list[events.Event]:
         node = self._node
         if not isinstance(node, GangNode):
             raise TypeError(f"{type(command).__name__} is for a node of several")
-        if isinstance(command, do.Abandon):
+        if isinstance(command, commands.Abandon):
             event = node.abandon_attempt(command.attempt)
             return [] if event is None else [event]
-        if isinstance(command, do.GoAlone):
+        if isinstance(command, commands.GoAlone):
             node.go_alone(command.attempt)
             return []
-        if isinstance(command, do.GoTogether):
+        if isinstance(command, commands.GoTogether):
             node.go_together()
             return []
         plan = self._plan_without(command.left_out)
         if self._name not in [part.name for part in plan.nodes]:
             return self._write_plan(command, plan)
-        if isinstance(command, do.Launch):
+        if isinstance(command, commands.Launch):
             node.launch_given(command, plan)
             return []
         ended = self._seen().end() if node.number and node.number < command.attempt else []
         node.gather(command, plan)
         return ended
 
-    def _write_plan(self, command: do.Gather | do.Launch, plan: LaunchPlan) -> list[on.Event]:
+    def _write_plan(self, command: commands.Gather | commands.Launch, plan: LaunchPlan) -> list[events.Event]:
         """A leader without ranks still decides, and keeps the record of decisions."""
-        if isinstance(command, do.Launch):
+        if isinstance(command, commands.Launch):
             shipped = Path(__file__).resolve().parents[2]
             given = Given(command.port, None, self._name, leads=True)
             prepare_attempt(self._layout, plan, command.attempt, shipped, lambda *_: None, given)
@@ -136,41 +143,43 @@ class Execution:
         if count or self._role.leads:
             self._journal.append("signalled", signal=name, count=count)
 
-    def _announce(self, command: do.Command) -> None:
-        if isinstance(command, do.AnnounceQueued):
+    def _announce(self, command: commands.Command) -> None:
+        if isinstance(command, commands.AnnounceQueued):
             self._journal.append(
                 "queued", devices=[held.get("device") for held in command.held_by], held_by=command.held_by
             )
-        elif isinstance(command, do.AnnounceRefused):
+        elif isinstance(command, commands.AnnounceRefused):
             self._journal.append("refused", held_by=command.held_by)
-        elif isinstance(command, do.AnnounceRunning):
+        elif isinstance(command, commands.AnnounceRunning):
             self._journal.append("running", attempt=command.attempt)
-        elif isinstance(command, do.AnnounceSavesOnStop):
+        elif isinstance(command, commands.AnnounceSavesOnStop):
             self._journal.append("saves_on_stop", **command._asdict())
-        elif isinstance(command, do.AnnounceHang):
+        elif isinstance(command, commands.AnnounceHang):
             self._announce_verdict("hang", command)
-        elif isinstance(command, do.AnnounceExamined):
+        elif isinstance(command, commands.AnnounceExamined):
             self._announce_verdict("examined", command)
-        elif isinstance(command, do.AnnounceStraggler):
+        elif isinstance(command, commands.AnnounceStraggler):
             self._journal.append("straggler", **command._asdict())
-        elif isinstance(command, do.AnnounceStragglerOver):
+        elif isinstance(command, commands.AnnounceStragglerOver):
             self._journal.append("straggler_over", **command._asdict())
-        elif isinstance(command, do.AnnounceHangOver):
+        elif isinstance(command, commands.AnnounceHangOver):
             for rank in command.ranks:
                 self._journal.append("hang_over", rank=rank)
-        elif isinstance(command, do.AnnounceStopping):
+        elif isinstance(command, commands.AnnounceStopping):
             self._journal.append("stopping", **command._asdict())
-        elif isinstance(command, do.AnnounceLeftOut):
+        elif isinstance(command, commands.AnnounceLeftOut):
             suspect = command.suspect
             self._journal.append(
                 "left_out", **{**command._asdict(), "suspect": suspect and suspect._asdict()}
             )
-        elif isinstance(command, do.AnnounceRestart):
+        elif isinstance(command, commands.AnnounceRestart):
             resume, suspect = self._seen().newest_checkpoint, command.suspect
             told = {**command._asdict(), "suspect": suspect and suspect._asdict()}
             self._journal.append("restarting", **told, resume=resume)
 
-    def _announce_verdict(self, event: str, command: do.AnnounceHang | do.AnnounceExamined) -> None:
+    def _announce_verdict(
+        self, event: str, command: commands.AnnounceHang | commands.AnnounceExamined
+    ) -> None:
         """Write the verdict next to its evidence, then journal it."""
         value = {**command._asdict(), "v": FORMAT_VERSION}
         folder = self._layout.attempt(command.attempt).examination(command.examination)
@@ -187,11 +196,11 @@ class Execution:
             # the stop's deadline still ends the ranks
             print(f"the ranks cannot be asked to stop: {error}", file=sys.stderr, flush=True)
 
-    def _end_attempt(self, command: do.EndAttempt | do.CloseAttempt) -> list[on.Event]:
-        events = self._seen().end()
-        if isinstance(command, do.CloseAttempt):
+    def _end_attempt(self, command: commands.EndAttempt | commands.CloseAttempt) -> list[events.Event]:
+        happened = self._seen().end()
+        if isinstance(command, commands.CloseAttempt):
             self._journal.append("attempt_over", attempt=command.attempt, outcome=command.outcome)
-            return events
+            return happened
         failure = command.failure
         if failure is not None and failure.signal is None:
             failure = failure._replace(signal=signal_of(failure.code))
@@ -204,7 +213,7 @@ class Execution:
             step=command.step,
             saved=command.saved,
         )
-        return events
+        return happened
 
     def _journal_results(self) -> None:
         """Journal files that the program wrote next to its code, after bringing them to a project here."""
@@ -225,10 +234,10 @@ class Execution:
                 left=_shortened(written.left),
             )
 
-    def _finish(self, command: do.Finish | do.Depart) -> None:
+    def _finish(self, command: commands.Finish | commands.Leave) -> None:
         self.finished = True
         self._journal_results()
-        if isinstance(command, do.Depart):
+        if isinstance(command, commands.Leave):
             told = {"may_return": True} if command.may_return else {}
             self._journal.append("node_finished", why=command.why, attempt=self._role.number, **told)
             return

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from torchdeck.agent.attempt.attempt_plan import Given
 from torchdeck.agent.attempt.preparation import Vote
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.node import LocalNode
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
@@ -34,7 +33,7 @@ class GangNode(LocalNode):
     def urgent(self) -> bool:
         return super().urgent or self._vote is not None
 
-    def gather(self, command: do.Gather, plan: LaunchPlan) -> None:
+    def gather(self, command: commands.Gather, plan: LaunchPlan) -> None:
         """Find out what the node can begin the attempt with; what an earlier one left is ended first."""
         if command.attempt < self._number or (command.attempt == self._number and self._began):
             return
@@ -45,7 +44,7 @@ class GangNode(LocalNode):
         elif self._sweep is None:
             self._offer()
 
-    def launch_given(self, command: do.Launch, plan: LaunchPlan) -> None:
+    def launch_given(self, command: commands.Launch, plan: LaunchPlan) -> None:
         """Begin the attempt with what the leader gives."""
         if command.attempt < self._number or (command.attempt == self._number and self._began):
             return
@@ -53,7 +52,7 @@ class GangNode(LocalNode):
         given = Given(command.port, command.resume, self._name, self.leads)
         self.launch(command.attempt, command.reason, plan, given)
 
-    def abandon_attempt(self, number: int) -> on.Event | None:
+    def abandon_attempt(self, number: int) -> events.Event | None:
         """Give up an attempt that has not started torchrun here; None if it has."""
         started = self._began and number == self._number and self._preparation is None
         if started or number < self._number:
@@ -65,7 +64,7 @@ class GangNode(LocalNode):
                 pending.making.cancel()
         self._number, self._preparation = number, None
         self._gathered = self._vote = self.local = None
-        return on.TorchrunExited(self._name, number, None, completed=False)
+        return events.TorchrunExited(self._name, number, None, completed=False)
 
     def go_alone(self, number: int) -> None:
         """No one waits for this node in attempt `number`, nor is it to wait for anybody."""
@@ -84,19 +83,19 @@ class GangNode(LocalNode):
             self._terminated = self._number
         return count
 
-    def poll(self, exits: Mapping[int, int]) -> list[on.Event]:
-        events = super().poll(exits)
-        for event in list(events):
-            if isinstance(event, on.NodeClean):
+    def poll(self, exits: Mapping[int, int]) -> list[events.Event]:
+        happened = super().poll(exits)
+        for event in list(happened):
+            if isinstance(event, events.NodeClean):
                 self._clean = event.attempt
                 if self._gathered is not None and event.attempt < self._gathered[0]:
-                    events.remove(event)  # the leader has gone on
+                    happened.remove(event)  # the leader has gone on
                     self._offer()
         if self._vote is not None:
             self._journal_making(self._vote.making.text)
         if self._vote is not None and self._vote.done:
-            events.append(self._offered(self._vote))
-        return events
+            happened.append(self._offered(self._vote))
+        return happened
 
     @property
     def _waits_for_others(self) -> bool:
@@ -112,7 +111,7 @@ class GangNode(LocalNode):
             self._gathered = None
             self._vote = Vote(self._layout, plan, number, self._name)
 
-    def _offered(self, vote: Vote) -> on.Event:
+    def _offered(self, vote: Vote) -> events.Event:
         self._vote = None
         for path, why in vote.damaged:
             self._journal.append("checkpoint_damaged", path=path, why=why)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
@@ -151,14 +151,14 @@ class NodeDevices:
         self._journal = journal
         self._lost: list[str] = []
 
-    def acquire(self) -> on.Event:
+    def acquire(self) -> events.Event:
         """Lease all or none, and journal it."""
         held_by = self.leases.acquire()
         if held_by:
-            return on.LeasesHeld(self._node, tuple(held_by))
+            return events.LeasesHeld(self._node, tuple(held_by))
         if self.names:
             self._journal.append("leased", devices=self.names)
-        return on.LeasesGranted(self._node)
+        return events.LeasesGranted(self._node)
 
     def retake(self) -> None:
         """Take the shim's leases in this process; a lease that another process took first is only noted."""

@@ -14,7 +14,7 @@ from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, describ
 from torchdeck.agent.attempt.handover import NOTHING, Handover, MissingSecretError
 from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.attempt.preparation import Preparation
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.verdict import started_again
 from torchdeck.agent.heartbeat import last_beat
@@ -151,13 +151,13 @@ class LocalNode:
         self._ranks = _ranks_on(plan, self._name)
         self.devices.narrow(plan.node(self._name).devices)
 
-    def abandon(self) -> on.Event | None:
+    def abandon(self) -> events.Event | None:
         """Give up an attempt whose torchrun has not been started; None when there is none such."""
         if self._preparation is None:
             return None
         self._preparation.making.cancel()
         number, self._preparation = self._preparation.number, None
-        return on.TorchrunExited(self._name, number, None, completed=False)
+        return events.TorchrunExited(self._name, number, None, completed=False)
 
     def remember_holder(self, attempt: int) -> None:
         """Remember the shim of a finished attempt: it ends once the next one has begun."""
@@ -206,7 +206,7 @@ class LocalNode:
 
     # what happened
 
-    def poll(self, exits: Mapping[int, int]) -> list[on.Event]:
+    def poll(self, exits: Mapping[int, int]) -> list[events.Event]:
         """Events since the last call.
 
         Args:
@@ -215,19 +215,19 @@ class LocalNode:
         if self._preparation is not None:
             return self._poll_preparation()
         self._kills.look()
-        events = self.local.poll(self._name) if self.local is not None else []
+        happened = self.local.poll(self._name) if self.local is not None else []
         self._journal_strangers()
         if self._sweep is not None:
-            events += self._poll_sweep(exits)
+            happened += self._poll_sweep(exits)
         elif self._ends_torchrun(exits):
             self._journal.append("signalled", signal="SIGKILL", count=1)
         elif self.local is not None and self.local.torchrun_alive and self._tree.is_due:
             self._tree.look(self.torchrun)
             if self.local.is_plain:
                 self._journal_found_ranks()
-        if any(isinstance(event, on.AttemptLaunched) for event in events):
+        if any(isinstance(event, events.AttemptLaunched) for event in happened):
             self.journal_start(self._reason)
-        return events
+        return happened
 
     def _journal_found_ranks(self) -> None:
         """Journal which processes of a plain process have become ranks, when that has changed."""
@@ -272,7 +272,7 @@ class LocalNode:
             **fields,
         )
 
-    def _poll_preparation(self) -> list[on.Event]:
+    def _poll_preparation(self) -> list[events.Event]:
         preparation = self._preparation
         if preparation is None:
             return []
@@ -288,17 +288,17 @@ class LocalNode:
             self._journal.append("checkpoint_damaged", path=path, why=why)
         number = preparation.number
         if preparation.prepared is None:
-            return [on.LaunchFailed(self._name, number, preparation.error)]
+            return [events.LaunchFailed(self._name, number, preparation.error)]
         problem = self.devices.problem(preparation.gone)
         if problem is not None:
-            return [on.LaunchFailed(self._name, number, *problem)]
+            return [events.LaunchFailed(self._name, number, *problem)]
         self.prepared = preparation.prepared
         self.local = self._local(number, self.prepared.plan)
         try:
             held = () if self._environment is None else (self._environment.lock,)
             self.local.start((*self.devices.leases.descriptors, *held), self._agent)
         except (OSError, MissingSecretError) as error:
-            return [on.LaunchFailed(self._name, number, f"the shim could not be started: {error}")]
+            return [events.LaunchFailed(self._name, number, f"the shim could not be started: {error}")]
         return []
 
     def _journal_making(self, text: str) -> None:
@@ -314,7 +314,7 @@ class LocalNode:
             os.close(self._environment.lock)
             self._environment = None
 
-    def _poll_sweep(self, exits: Mapping[int, int]) -> list[on.Event]:
+    def _poll_sweep(self, exits: Mapping[int, int]) -> list[events.Event]:
         local, sweep = self.local, self._sweep
         if sweep is None:
             return []
@@ -325,7 +325,7 @@ class LocalNode:
             print(f"{left} processes of the run survived SIGKILL", file=sys.stderr, flush=True)
         self._sweep = None
         if local is None:
-            return [on.NodeClean(self._name, self._number, self._killed + sweep.killed, left, None)]
+            return [events.NodeClean(self._name, self._number, self._killed + sweep.killed, left, None)]
         stopped = self.stopped_at is not None
         until = min(self.stopped_at or self._swept_at, self._swept_at)
         log = local.files.torchrun_log
@@ -336,7 +336,7 @@ class LocalNode:
         if failure is not None:
             failure = with_inodes(with_kill_cause(failure, local.attempt, self._kills), self._layout.root)
         local.close()
-        return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
+        return [events.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 
     def _torchrun_failure(self, local: LocalAttempt, code: int | None, *, stopped: bool) -> Failure | None:
         """Why torchrun ended, if no rank says it."""

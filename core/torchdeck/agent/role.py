@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.contract.run_states import GangPhase
@@ -34,13 +33,13 @@ class Role(Protocol):
     def descriptors(self) -> list[tuple[int, int]]:
         """(descriptor, events) to poll for."""
 
-    def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
+    def resume(self, recovered: RecoveredState, now: float) -> list[commands.Command]:
         """Continue after the journal of an earlier agent."""
 
-    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+    def handle(self, event: events.Event, now: float) -> list[commands.Command]:
         """Take in one event of this node."""
 
-    def exchange(self, now: float) -> list[do.Command]:
+    def exchange(self, now: float) -> list[commands.Command]:
         """Talk with the other nodes."""
 
     def close(self) -> None:
@@ -53,7 +52,7 @@ class Alone(Gang):
     leads = True
     descriptors: list[tuple[int, int]] = []  # noqa: RUF012 - it never holds anything
 
-    def exchange(self, now: float) -> list[do.Command]:  # noqa: ARG002 - no one is there
+    def exchange(self, now: float) -> list[commands.Command]:  # noqa: ARG002 - no one is there
         return []
 
     def close(self) -> None:

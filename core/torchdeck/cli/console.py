@@ -75,7 +75,7 @@ def fitting(
     if width is None:
         return list(range(len(headings)))
     columns = {heading: [row[at] for row in rows if at < len(row)] for at, heading in enumerate(headings)}
-    telling = [headings[at] for at in told(headings, rows)]
+    telling = [headings[at] for at in filled_columns(headings, rows)]
     said = [heading for heading in by_weight if heading in telling]
     left, kept = width, set[str]()
     for heading in dict.fromkeys([by_weight[0], *said, *by_weight]):
@@ -91,7 +91,7 @@ def width_of(cell: str) -> int:
     return max(map(len, cell.split("\n")))
 
 
-def told(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+def filled_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """The columns in which something stands; without one of the others nothing is missing."""
     return [at for at in range(len(headings)) if any(row[at] not in NOTHING for row in rows if at < len(row))]
 

@@ -93,6 +93,8 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:2] == ["data", "batchplan"]:  # as other command lines group it
+        arguments = arguments[1:]
     if arguments and arguments[0] in COMMANDS:
         import argparse
 

@@ -314,6 +314,15 @@ class Launch(Section):
         default="stop",
         group="several nodes",
     )
+    lost_after: float | None = option(
+        "Time without an answer from any node after which the run is given up as LOST. Default: never, "
+        "because the fault may be this machine's network.",
+        default=None,
+        unit="s",
+        ge=60,
+        le=2_592_000,
+        group="several nodes",
+    )
     trusted_network: bool = option(
         "Everyone who reaches an address of the nodes may execute code as you. Required for "
         "torchrun's c10d rendezvous, which unpickles what anyone writes into its store.",

@@ -25,6 +25,11 @@ class Home(NamedTuple):
 
     root: Path
 
+    @classmethod
+    def of_bundle(cls, bundle: Path) -> Home:
+        """Return the home that contains a runtime bundle."""
+        return cls(bundle.parent.parent)
+
     @property
     def runs(self) -> Path:
         """Folder of run directories; may not exist yet."""
@@ -136,6 +141,12 @@ class RunLayout(NamedTuple):
     """Paths inside one run directory."""
 
     root: Path
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Path) -> RunLayout | None:
+        """Return the run with a checkpoint in its own folder of checkpoints; None if it is elsewhere."""
+        layout = cls(checkpoint.parent.parent)
+        return layout if layout.checkpoints == checkpoint.parent else None
 
     @property
     def home(self) -> Home:
@@ -260,6 +271,11 @@ class AttemptLayout(NamedTuple):
     """Paths of one attempt."""
 
     root: Path
+
+    @classmethod
+    def of_rank(cls, rank: RankLayout) -> AttemptLayout:
+        """Return the layout of the attempt of a rank."""
+        return cls(rank.root.parent.parent)
 
     @property
     def run(self) -> RunLayout:

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
         save_batch_plan,
         shard_batch_plan,
     )
-    from torchdeck.data.checkpoint_position import CheckpointPosition, iter_from_checkpoint
+    from torchdeck.data.checkpoint_position import (
+        CheckpointPosition,
+        iter_from_checkpoint,
+        load_checkpoint_position,
+        save_checkpoint_position,
+    )
     from torchdeck.data.order import Position, PositionError, SampleOrder, global_batches
     from torchdeck.data.redistribution import (
         DistributedRangeSplitter,
@@ -77,9 +82,11 @@ __all__ = [
     "interleave_microbatches",
     "iter_from_checkpoint",
     "load_batch_plan",
+    "load_checkpoint_position",
     "plan_steps",
     "redistribution_report",
     "save_batch_plan",
+    "save_checkpoint_position",
     "shard_batch_plan",
     "stream_distributed_augmentation_chain",
     "validate_distributed_setup",
@@ -87,6 +94,7 @@ __all__ = [
 
 _PLANS = "torchdeck.data.batch_plan"
 _AUGMENTATION = "torchdeck.data.augmentation"
+_POSITION = "torchdeck.data.checkpoint_position"
 _ORDER = "torchdeck.data.order"
 _RANGES = "torchdeck.data.redistribution"
 
@@ -97,7 +105,7 @@ NAMES = {
     "AugmentationParams": (_AUGMENTATION, "augmentation parameters of one sample"),
     "BatchPlan": (_PLANS, "precomputed schedule of microbatches"),
     "BatchPlanError": (_PLANS, "a batch plan cannot be built, read, written or sharded"),
-    "CheckpointPosition": ("torchdeck.data.checkpoint_position", "position of one rank in a batch plan"),
+    "CheckpointPosition": (_POSITION, "position of one rank in a batch plan"),
     "DistributedBatchIterator": ("torchdeck.data.batch_iterator", "batches of one rank, epoch by epoch"),
     "DistributedRangeSplitter": (_RANGES, "consecutive samples of each rank"),
     "DistributedSampler": ("torchdeck.data.sampler", "samples of one rank, as torch's sampler has them"),
@@ -118,11 +126,13 @@ NAMES = {
     "get_preset": ("torchdeck.data.augmentation_config", "get a preset: mild, moderate or aggressive"),
     "global_batches": (_ORDER, "iterate over the global batches of a data set"),
     "interleave_microbatches": (_PLANS, "take one microbatch of each bucket in turn"),
-    "iter_from_checkpoint": ("torchdeck.data.checkpoint_position", "iterate over the rest of a batch plan"),
+    "iter_from_checkpoint": (_POSITION, "iterate over the rest of a batch plan"),
     "load_batch_plan": (_PLANS, "open a batch plan"),
+    "load_checkpoint_position": (_POSITION, "read a position of a batch plan from a file"),
     "plan_steps": (_PLANS, "iterate over the optimizer steps of a batch plan"),
     "redistribution_report": (_RANGES, "report which samples move if the world size changes"),
     "save_batch_plan": (_PLANS, "write a batch plan"),
+    "save_checkpoint_position": (_POSITION, "write a position of a batch plan to a file"),
     "shard_batch_plan": (_PLANS, "get one rank's part of a batch plan"),
     "stream_distributed_augmentation_chain": (_AUGMENTATION, "make the parameters of a rank's samples"),
     "validate_distributed_setup": (_RANGES, "check that samples can be divided among ranks"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ class CheckpointPosition:
             position_count(name, getattr(self, name))
 
     def to_json(self) -> dict[str, int]:
-        return {"v": 1, **{name: getattr(self, name) for name in _FIELDS}}
+        return {"v": 1, **self.to_dict()}
 
     @classmethod
     def from_json(cls, value: Any) -> CheckpointPosition:
@@ -56,6 +56,23 @@ class CheckpointPosition:
             PositionError: it is not a position, or was written by a newer Torchdeck.
         """
         return cls(*position_counts(value, _FIELDS))
+
+    def to_dict(self) -> dict[str, int]:
+        """The fields by name."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> CheckpointPosition:
+        """Return the position with the fields of `value`; those that it lacks are 0.
+
+        `to_json` values are accepted, too: a format version is checked if there is one.
+
+        Raises:
+            PositionError: a field is unknown or wrong, or it was written by a newer Torchdeck.
+        """
+        if not isinstance(value, Mapping):
+            raise PositionError(f"a position is a mapping with {', '.join(_FIELDS)}, not {value!r}")
+        return cls.from_json({"v": 1, **dict.fromkeys(_FIELDS, 0), **value})
 
     @arguments(own_checks=True)
     def save(self, path: str | Path) -> None:
@@ -76,12 +93,7 @@ class CheckpointPosition:
             PositionError: it does not contain a position, is truncated, or was written by a newer
                 Torchdeck.
         """
-        try:
-            return cls.from_json(read_json_file(Path(path), limit=_FILE_LIMIT))
-        except PositionError as error:
-            raise PositionError(f"{path}: {error}") from None
-        except JsonError:
-            raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
+        return _read(path, cls.from_json)
 
     def check(self, plan: BatchPlan) -> None:
         """Raise PositionError if this is not a position in `plan`. The end of the plan is one."""
@@ -112,8 +124,41 @@ class CheckpointPosition:
 
 
 @arguments(own_checks=True)
+def save_checkpoint_position(position: CheckpointPosition, path: str | Path) -> None:
+    """Replace the file by `position`, atomically and durably; its folder is created if missing.
+
+    Raises:
+        OSError: it cannot be written; the old file is unchanged.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    position.save(path)
+
+
+@arguments(own_checks=True)
+def load_checkpoint_position(path: str | Path) -> CheckpointPosition:
+    """Read a position from a file, also one without format version, as other programs write it.
+
+    Fields that such a file lacks are 0.
+
+    Raises:
+        OSError: the file cannot be read.
+        PositionError: it does not contain a position, is truncated, or was written by a newer Torchdeck.
+    """
+    return _read(path, CheckpointPosition.from_dict)
+
+
+def _read(path: str | Path, make: Callable[[Any], CheckpointPosition]) -> CheckpointPosition:
+    try:
+        return make(read_json_file(Path(path), limit=_FILE_LIMIT))
+    except PositionError as error:
+        raise PositionError(f"{path}: {error}") from None
+    except JsonError:
+        raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
+
+
+@arguments(own_checks=True)
 def iter_from_checkpoint(
-    plan: BatchPlan, position: CheckpointPosition, *, rank: int = 0, world_size: int = 1
+    plan: BatchPlan, position: CheckpointPosition | None = None, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, int, Microbatch]]:
     """Yield the rest of `plan` as (epoch, index in the epoch, microbatch).
 
@@ -123,7 +168,7 @@ def iter_from_checkpoint(
 
     Args:
         plan: the whole plan.
-        position: where to continue.
+        position: where to continue. Default: the start of the plan.
         rank: rank whose microbatches to yield. Default: all ranks.
         world_size: number of ranks from now on.
 
@@ -132,6 +177,7 @@ def iter_from_checkpoint(
         PositionError: the position does not match the plan.
     """
     rank = checked_rank(rank, world_size)
+    position = position or CheckpointPosition()
     position.check(plan)
     return _dealt(plan, position, rank, world_size)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from torchdeck.distributed.recipe_loading import RecipeError
 
@@ -35,9 +39,51 @@ class Precision:
             return nullcontext()
         return torch.autocast(device.type, dtype=self.dtype)
 
+    def compute(self, model: nn.Module, device: torch.device) -> None:
+        """Make `model` run its forward pass under `autocast`, wherever it is called.
+
+        Called outside of an autocast context it returns fp32, so that a loss is not computed in 16 bit.
+        """
+        if self.name != "fp32":
+            model.forward = MethodType(_forward_under(self, device, model.__dict__.get("forward")), model)
+
     def make_scaler(self) -> LossScaler:
         """Return a loss scaler; for formats with fp32's range it has no effect."""
         return LossScaler(enabled=self.name == "fp16")
+
+
+def _forward_under(precision: Precision, device: torch.device, own: Any) -> Any:
+    """Return a `forward` of a module that calls its class's, or `own`, under autocast."""
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # its class is looked up at each call: sharding replaces it
+        call = own or MethodType(type(self).forward, self)
+        if torch.is_autocast_enabled(device.type):
+            return call(*args, **kwargs)
+        with precision.autocast(device):
+            returned = call(*args, **kwargs)
+        return in_fp32(returned)
+
+    return forward
+
+
+def in_fp32(value: Any) -> Any:
+    """Return `value` with its 16-bit tensors in fp32, in mappings, tuples and lists to any depth.
+
+    Mappings keep their type.
+    """
+    if isinstance(value, Tensor):
+        return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
+    if isinstance(value, Mapping):
+        converted: Any = copy.copy(value)
+        for key, item in value.items():
+            converted[key] = in_fp32(item)
+        return converted
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(in_fp32, value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(in_fp32, value))
+    return value
 
 
 class LossScaler:
@@ -78,6 +124,10 @@ class LossScaler:
         return {"scale": self.scale, "good_steps": self._good_steps} if self.enabled else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore `state`; an empty one (saved in another precision) changes nothing."""
+        """Restore `state`, also one of torch.amp.GradScaler.
+
+        An empty one (saved in another precision) changes nothing.
+        """
         if self.enabled and state:
-            self.scale, self._good_steps = float(state["scale"]), int(state["good_steps"])
+            good = state["good_steps"] if "good_steps" in state else state.get("_growth_tracker", 0)
+            self.scale, self._good_steps = float(state["scale"]), int(good)

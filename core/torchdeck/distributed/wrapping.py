@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Sharding = Literal["full", "grad-op", "hybrid"]
+Precision = Literal["fp32", "bf16", "fp16"]
 
 
 @arguments()
@@ -51,7 +52,8 @@ def wrap_model_fsdp(
     sharding: Sharding = "full",
     shard: int | None = None,
     cpu_offload: bool = False,
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32",
+    precision: Precision = "fp32",
+    reduce_dtype: Precision = "fp32",
     activation_checkpointing: bool = False,
     min_params: int = 1_000_000,
 ) -> nn.Module:
@@ -67,7 +69,8 @@ def wrap_model_fsdp(
             backward pass, `hybrid` shards inside groups of ranks that replicate each other.
         shard: ranks per group with `hybrid`. Default: those of one node.
         cpu_offload: keep weights and optimizer state in main memory.
-        precision: number format of gathered weights and of computation; gradients are summed in fp32.
+        precision: number format of gathered weights and of computation.
+        reduce_dtype: number format in which gradients are summed over the ranks.
         activation_checkpointing: recompute each block in the backward pass instead of keeping its
             activations.
         min_params: see `blocks`.
@@ -93,6 +96,7 @@ def wrap_model_fsdp(
             "cpu_offload": cpu_offload,
             "wrap": "size" if blocks is None else "block",
             "min_params": min_params,
+            "reduce_dtype": reduce_dtype,
         },
     }
     if shard is not None:

@@ -29,7 +29,7 @@ def checked_plan(
     locate: Locate | None = None,
     on_progress: OnProgress | None = None,
     files: Sequence[Path] = (),
-    reach: Connector | None = None,
+    connector: Connector | None = None,
 ) -> tuple[LaunchPlan, list[Check]]:
     """Return the plan of a config on this machine and the results of the checks before the start; none of
     them failed.
@@ -40,7 +40,7 @@ def checked_plan(
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
         on_progress: called with what is being waited for: a trace of a recipe's model that is not known yet.
         files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
-        reach: connector for nodes; None: no login is requested.
+        connector: connector for nodes; None: no login is requested.
 
     Raises:
         PlanError: they do not fit each other; if nodes are at fault, its problems include what the checks
@@ -51,7 +51,7 @@ def checked_plan(
         config = resolved(config)
     disks: dict[str, str] = {}
     # the checks query the nodes again that the survey has queried
-    with nullcontext() if reach is None else reach.keeping_probe_sessions() as kept:
+    with nullcontext() if connector is None else connector.keeping_probe_sessions() as kept:
         found = cluster_facts(config, on_progress=on_progress, looks=FactSources(home, kept), files=files)
         try:
             plan = plan_from(config, found, locate)
@@ -104,7 +104,7 @@ def all_checks(
     locate: Locate | None = None,
     on_progress: OnProgress | None = None,
     files: Sequence[Path] = (),
-    reach: Connector | None = None,
+    connector: Connector | None = None,
 ) -> AllChecks:
     """Run all checks, and return why no plan can be made if so: memory is then not checked.
 
@@ -118,18 +118,18 @@ def all_checks(
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
         on_progress: called with what is being waited for: a trace of a model that is not known yet.
         files: files of `config`, `LoadedConfig.files`; empty if the user's own code made it.
-        reach: connector for nodes; None: no login is requested.
+        connector: connector for nodes; None: no login is requested.
     """
     try:
         plan = plan_from(config, found, locate)
         disks: dict[str, str] = {}
-        checks = preflight(config, plan, found, home, reach, disks)
+        checks = preflight(config, plan, found, home, connector, disks)
         found = with_model(config, found, home, on_progress, profile_finder(files))
         plan = plan_from(config, found, locate)
         checks = [*checks, *check_model(config, plan, found, home, disks)]
         return AllChecks(checks, None, found, disks)
     except PlanError as error:
-        checks = preflight(config, None, found, home, reach)
+        checks = preflight(config, None, found, home, connector)
         return AllChecks(checks, PlanError(_untold(error.problems, found, checks)), found, {})
 
 

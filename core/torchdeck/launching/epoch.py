@@ -84,7 +84,7 @@ def _parsed(content: bytes) -> tuple[int, ProcessIdentity | None]:
 
 
 class Nodes(Protocol):
-    """The used part of the interface of `ReachedNodes`."""
+    """The used part of the interface of `ConnectedNodes`."""
 
     transports: Sequence[Transport]
 

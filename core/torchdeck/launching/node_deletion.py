@@ -47,7 +47,7 @@ class NodeDeletion:
 
 
 def delete_on_nodes(
-    run_id: str, names: Sequence[str], reach: Connector, limit: float = LIMIT
+    run_id: str, names: Sequence[str], connector: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
     """Remove the run's folder, and code that no other run uses, on each of the nodes concurrently.
 
@@ -56,26 +56,28 @@ def delete_on_nodes(
     Args:
         run_id: id of a finished run.
         names: nodes.
-        reach: connector for the nodes.
+        connector: connector for the nodes.
         limit: seconds for each of them.
     """
-    return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
+    return delete_runs(dict.fromkeys(names, (run_id,)), connector, limit)
 
 
-def delete_noted(reach: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
+def delete_noted(connector: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
     """Resume deletions that were interrupted or did not reach a node; nodes no longer in the inventory are
     skipped.
 
     Raises:
         ConfigError: the node inventory is wrong.
     """
-    left = left_on_nodes(reach.home)
-    node_inventory = reach.node_inventory().nodes if left else {}
-    return delete_runs({name: runs for name, runs in left.items() if name in node_inventory}, reach, limit)
+    left = left_on_nodes(connector.home)
+    node_inventory = connector.node_inventory().nodes if left else {}
+    return delete_runs(
+        {name: runs for name, runs in left.items() if name in node_inventory}, connector, limit
+    )
 
 
 def delete_runs(
-    runs: Mapping[str, Sequence[str]], reach: Connector, limit: float = LIMIT
+    runs: Mapping[str, Sequence[str]], connector: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
     """Delete several runs, as `delete_on_nodes` does, each within `limit`: node → ids.
 
@@ -83,28 +85,30 @@ def delete_runs(
     """
     if not runs:
         return ()
-    told = on_each(runs, lambda name: _delete(runs[name], name, reach, limit), "delete", AT_ONCE)
+    told = on_each(runs, lambda name: _delete(runs[name], name, connector, limit), "delete", AT_ONCE)
     found = tuple(each for of_node in told for each in of_node)
     for each in found:
         if not each.why:
-            forget_left(reach.home, each.run_id, each.node)
+            forget_left(connector.home, each.run_id, each.node)
     return found
 
 
-def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -> list[NodeDeletion]:
+def _delete(run_ids: Sequence[str], name: str, connector: Connector, limit: float) -> list[NodeDeletion]:
     """Delete one run after the other; if one takes too long, the next gets another probe session."""
 
     told: list[NodeDeletion] = []
     while len(told) < len(run_ids):
         connected = False
         try:
-            entry = reach.node_inventory().nodes.get(name)
+            entry = connector.node_inventory().nodes.get(name)
             if entry is None:
                 return told + _kept(name, run_ids[len(told) :], "it is not in the node inventory any more")
-            with reach.open_probe_session(name, min(limit, REACH_LIMIT)) as talk:
+            with connector.open_probe_session(name, min(limit, REACH_LIMIT)) as probe_session:
                 connected = True
                 for run_id in run_ids[len(told) :]:
-                    said = talk.ask(ProbeRequest.REMOVE_RUNS, limit, run_ids=[run_id], home=entry.home)
+                    said = probe_session.ask(
+                        ProbeRequest.REMOVE_RUNS, limit, run_ids=[run_id], home=entry.home
+                    )
                     told.append(_outcome(name, run_id, said))
         except (Refusal, OSError) as error:
             left = run_ids[len(told) :]

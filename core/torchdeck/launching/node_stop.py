@@ -13,6 +13,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.waiting import wait_for
 from torchdeck.launching.requests import Request, page_request, write_request
 
@@ -48,7 +49,7 @@ def stop_on_nodes(
     run_id: str,
     names: Sequence[str],
     request: Request,
-    reach: Connector,
+    connector: Connector,
     limit: float,
     say: Callable[[str], None] = lambda _text: None,
 ) -> tuple[NodeStop, ...]:
@@ -58,14 +59,14 @@ def stop_on_nodes(
         run_id: id of the run.
         names: its nodes, by their names in the node inventory.
         request: delivered to an agent, which treats a duplicate as one.
-        reach: connector for the nodes.
+        connector: connector for the nodes.
         limit: seconds to wait; 0: each is queried once.
         say: called with each new thing that is waited for.
     """
     if not names:
         return ()
     begun = time.monotonic()
-    with reach.keeping_probe_sessions() as kept, ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
+    with connector.keeping_probe_sessions() as kept, ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
         waits = [_Wait(NodeStop(name), run_id, request, kept, begun) for name in names]
         while left := [wait for wait in waits if wait.stop.why and not wait.stop.unreached]:
             for text in pool.map(_Wait.look, left):
@@ -80,32 +81,30 @@ def stop_on_nodes(
 class _Wait:
     """Wait for one node."""
 
-    def __init__(self, stop: NodeStop, run_id: str, request: Request, reach: Connector, now: float) -> None:
+    def __init__(
+        self, stop: NodeStop, run_id: str, request: Request, connector: Connector, now: float
+    ) -> None:
         self.stop = stop
         self._question = {"run_id": run_id, "node": stop.node}
         self._request = request.file_name
-        self._reach = reach
+        self._reach = connector
         self._heard = now
         self._said = ""
 
     def look(self) -> str:
         """Query once; return what is waited for now, if that is new."""
-        from torchdeck.config.problems import ConfigError
-        from torchdeck.nodes.probe.probe_session import ProbeError
-        from torchdeck.nodes.ssh.errors import SshError, TargetError
-
         try:
             self._ask()
             said = "" if not self.stop.why else f"node {self.stop.node}: waiting for the run to end there"
-        except (ConfigError, TargetError) as error:  # it is not in the node inventory
-            self.stop.why, self.stop.unreached = str(error), True
-            said = ""
-        except (ProbeError, SshError, OSError) as error:
+        except (Refusal, OSError) as error:
             self.stop.why = str(error) or type(error).__name__
-            self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
-            said = (
-                f"node {self.stop.node} could not be reached within {UNREACHED_LIMIT:.0f} s: {self.stop.why}"
-            )
+            if isinstance(error, Refusal) and error.is_usage:  # such as: it is not in the node inventory
+                self.stop.unreached = True
+                said = ""
+            else:
+                self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
+                limit = f"{UNREACHED_LIMIT:.0f} s"
+                said = f"node {self.stop.node} could not be reached within {limit}: {self.stop.why}"
         news = said if said != self._said else ""
         self._said = said
         return news
@@ -114,8 +113,8 @@ class _Wait:
         from torchdeck.nodes.probe.probe_session import ProbeError
 
         home = self._reach.entry(self.stop.node).home
-        with self._reach.open_probe_session(self.stop.node, REACH_LIMIT) as talk:
-            answer = talk.ask(
+        with self._reach.open_probe_session(self.stop.node, REACH_LIMIT) as probe_session:
+            answer = probe_session.ask(
                 ProbeRequest.STOP_RUN, ASK_LIMIT, home=home, request=self._request, **self._question
             )
         lives = answer.get("lives")

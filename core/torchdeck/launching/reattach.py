@@ -16,7 +16,7 @@ from torchdeck.contract.journal import JournalWriter, reader_of_node
 from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
+from torchdeck.launching.control.connected_nodes import ConnectedNodes, NodesNotKnownError
 from torchdeck.launching.launcher import journal_created
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
@@ -63,7 +63,7 @@ class Reattached(NamedTuple):
 
 
 def reattach(
-    reach: Connector,
+    connector: Connector,
     node: str,
     asked: str,
     on_news: OnNews = lambda _text: None,
@@ -72,7 +72,7 @@ def reattach(
     """Build the directory of a run here from the data on its nodes. An existing one is left unchanged.
 
     Args:
-        reach: connector for nodes; the run is stored in its home.
+        connector: connector for nodes; the run is stored in its home.
         node: any node of the run, in the node inventory.
         asked: the run's id, a prefix of it, its name, or `latest`.
         on_news: called with what is being waited for.
@@ -82,19 +82,19 @@ def reattach(
         ReattachError: there is no such run there, or this machine cannot reach its leader.
         ConfigError, SshError, ProbeError, BundleError, OSError: see their messages.
     """
-    entry = reach.node_inventory().nodes[node]
-    with open_probe_session(node, entry, reach.connect, LIMIT) as probe_session:
+    entry = connector.node_inventory().nodes[node]
+    with open_probe_session(node, entry, connector.connect, LIMIT) as probe_session:
         files = RemoteFiles(probe_session, node)
         runs = files.runs(entry.home)
         run_id = _named(node, runs, asked)
-        layout = Home(reach.home).run(run_id)
+        layout = Home(connector.home).run(run_id)
         if layout.journal.exists():
             return Reattached(layout, {})
         content = files.content(f"{runs.folder}/{run_id}/plan.json", PLAN_LIMIT)
     check()
     plan = _plan(node, content)
-    _check_nodes(plan, frozenset(reach.node_inventory().nodes))
-    return _made(reach, layout, plan, content, on_news, check)
+    _check_nodes(plan, frozenset(connector.node_inventory().nodes))
+    return _made(connector, layout, plan, content, on_news, check)
 
 
 def _named(node: str, runs: RemoteRuns, asked: str) -> str:
@@ -134,10 +134,10 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
 
 
 def _made(
-    reach: Connector, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
+    connector: Connector, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
 ) -> Reattached:
     """Create the directory completely, or not at all: without `created` in its journal there is no run."""
-    shipped = ship(reach.home)
+    shipped = ship(connector.home)
     layout.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         layout.root.mkdir(mode=0o700)
@@ -148,7 +148,7 @@ def _made(
             folder.mkdir(mode=0o700)
         write_bytes(layout.plan, content, durable=False, private=True)
         write_bytes(layout.config, _FROZEN.encode(), durable=False, private=True)
-        unreached = _mirror(reach, layout, plan, shipped, on_news, check)
+        unreached = _mirror(connector, layout, plan, shipped, on_news, check)
         _write_journal(layout, plan, shipped)
     except BaseException:
         shutil.rmtree(layout.root, ignore_errors=True)
@@ -157,11 +157,11 @@ def _made(
 
 
 def _mirror(
-    reach: Connector, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
+    connector: Connector, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
 ) -> dict[str, str]:
     """Fetch all data from the nodes: a controller without it would restart the run from the beginning."""
     try:
-        nodes = ReachedNodes(layout, plan, shipped, reach.credentials.to_json())
+        nodes = ConnectedNodes(layout, plan, shipped, connector.credentials.to_json())
     except NodesNotKnownError as error:
         raise ReattachError(error.finding, fix=error.fix, page=error.page) from error
     nodes.start()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 
 
@@ -72,5 +72,5 @@ class RunFiles:
         if event.name == "finished" or another_life:
             self._listening = None
         elif event.name == "listening":
-            port = read.whole(event.fields, "port")
-            self._listening = None if port is None else (read.text(event.fields, "address"), port)
+            port = typed.whole(event.fields, "port")
+            self._listening = None if port is None else (typed.text(event.fields, "address"), port)

@@ -18,7 +18,17 @@ __all__ = ["PACKAGE", "BundleError", "bundle_content", "content_hash", "ship"]
 
 FILES = ("__init__.py", "environment.py")
 """Single files of the runtime bundle, relative to the package."""
-PACKAGES = ("contract", "agent", "telemetry", "trainers", "data", "distributed", "recipes", "tracing")
+PACKAGES = (
+    "contract",
+    "agent",
+    "telemetry",
+    "trainers",
+    "data",
+    "distributed",
+    "recipes",
+    "tracing",
+    "compat",
+)
 """Packages of the runtime bundle, with all their files. Lists in pyproject.toml are tested against this one.
 """
 

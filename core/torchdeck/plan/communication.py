@@ -145,14 +145,14 @@ def _fully_sharded(profile: ModelProfile, spec: StrategySpec) -> list[Collective
 
 
 def _zero(profile: ModelProfile, spec: StrategySpec) -> list[Collective]:
-    """Return the exchanges of DeepSpeed: weights and gradients in the run's precision (Rajbhandari et al.,
+    """Return the exchanges of DeepSpeed: weights and gradients in the engine's precision (Rajbhandari et al.,
     "ZeRO", 2020, section 7).
 
     Stage 1 reduces once per step; 2 and 3 keep only their partition of a gradient, so they reduce each
     microbatch's. Stage 3 gathers weights for each forward and each backward; 1 and 2 once, after the
     optimizer's step.
     """
-    size = PRECISION_SIZES[spec.precision]
+    size = PRECISION_SIZES[spec.engine_precision]
     weights = size * sum(tensor.numel for tensor in profile.parameters)
     gradients = size * sum(tensor.numel for tensor in profile.parameters if tensor.trainable)
     ranks, reductions = spec.world_size, 1 if spec.kind == "zero1" else spec.accumulation

@@ -300,6 +300,7 @@ def supervision_policy(config: RunConfig) -> Policy:
         system_interval=config.telemetry.system_interval,
         node_grace=launch.node_grace,
         unattended=launch.unattended,
+        lost_after=launch.lost_after,
     )
 
 

@@ -15,7 +15,7 @@ from torchdeck.plan.shell_script import (
     PREPARE,
     TOOLS,
     code_default,
-    code_said,
+    code_lines,
     environment,
     over_lines,
     python_default,
@@ -115,7 +115,7 @@ def _head(plan: LaunchPlan) -> list[str]:
         "# Slurm chooses the nodes and which GPUs their ranks see. Interpreter and code must be on each node",
         "# where they were planned to be. Options of sbatch, such as a partition, go before the file.",
     ]
-    lines += code_said(plan.code) if code else []
+    lines += code_lines(plan.code) if code else []
     if plan.nodes[0].secrets:
         names = ", ".join(plan.nodes[0].secrets)
         lines.append(f"# Secrets are taken from the environment that sbatch is started in: {names}.")

@@ -59,7 +59,7 @@ def _head(plan: LaunchPlan, node: NodePlan) -> list[str]:
     ]
     if len(plan.nodes) > 1 and port:
         lines.append(f"# Start it on every node, with the same PORT (default {DEFAULT_PORT}) and ATTEMPT.")
-    lines += code_said(plan.code) if code else []
+    lines += code_lines(plan.code) if code else []
     if plan.kind == "recipe":
         lines.append("# The recipe needs Torchdeck in that Python: pip install 'torchdeck[train]'.")
     return lines
@@ -143,7 +143,7 @@ def code_default(code: CodeTree) -> str:
     return f"CODE=${{CODE:-{word(escape(code.folder))}}}"
 
 
-def code_said(code: CodeTree) -> list[str]:
+def code_lines(code: CodeTree) -> list[str]:
     """Return lines about CODE for a script's header."""
     default = f": {shown_line(code.folder)}" if code.folder else " is none"
     return [

@@ -9,7 +9,7 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.rank_layout import ExaminationLayout
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.telemetry.doctor.main_thread import is_users
 
 _LIMIT = 8 << 20
@@ -66,15 +66,15 @@ def answered(layout: RunLayout, request: str) -> Examination | None:
 
 def _examination(layout: RunLayout, fields: Any) -> Examination | None:
     attempt, name, ranks = (
-        read.whole(fields, "attempt"),
-        read.text(fields, "examination"),
+        typed.whole(fields, "attempt"),
+        typed.text(fields, "examination"),
         fields.get("ranks"),
     )
     if attempt is None or not name.isalnum() or not isinstance(ranks, list):
         return None
     known = tuple(rank for rank in ranks if type(rank) is int and rank >= 0)
     folder = layout.attempt(attempt).examination(name)
-    return Examination(folder, read.text(fields, "detail"), read.text(fields, "kind"), known)
+    return Examination(folder, typed.text(fields, "detail"), typed.text(fields, "kind"), known)
 
 
 def shared_stacks(found: Examination) -> list[SharedStack]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.ranks_seen import beat_time
 from torchdeck.runs.run_state import Liveness, NodeLiveness
@@ -108,9 +108,9 @@ def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[Nod
     """Yield nodes that the leader does not hear, timed by the leader's own clock."""
     ahead = _ahead(_lead(history), liveness)
     for node, event in sorted(history.nodes.silent.items()):
-        since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
+        since = event.time - ahead - (typed.number(event.fields, "seconds") or 0.0)
         given_up = event.name == "node_lost"
-        text = reasons.silent(node, now - since, read.number(event.fields, "grace"), given_up=given_up)
+        text = reasons.silent(node, now - since, typed.number(event.fields, "grace"), given_up=given_up)
         yield NodeTrouble(node, TroubleKind.SILENT, event.name, since, text)
 
 
@@ -160,5 +160,5 @@ def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:
 
 def _last_step(heartbeat: Mapping[str, Any]) -> int | None:
     """Return the furthest step of the node's ranks at its last contact; None if they count no steps."""
-    ranks = [value for value in read.mapping(heartbeat, "ranks").values() if isinstance(value, Mapping)]
-    return max((step for rank in ranks if (step := read.whole(rank, "step"))), default=None)
+    ranks = [value for value in typed.mapping(heartbeat, "ranks").values() if isinstance(value, Mapping)]
+    return max((step for rank in ranks if (step := typed.whole(rank, "step"))), default=None)

@@ -12,7 +12,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs import reasons
 from torchdeck.runs.node_troubles import clock_ahead, node_ahead
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import ENDS, RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.run_state import AttemptView, Failure, Liveness, RankExit, RunState
@@ -33,7 +33,7 @@ def state_of(
 ) -> tuple[RunState, str]:
     """Return the state of a run, and why, from its history and from which of its processes are alive."""
     if history.end is not None:
-        return ENDS[read.text(history.end.fields, "state")], read.text(history.end.fields, "why")
+        return ENDS[typed.text(history.end.fields, "state")], typed.text(history.end.fields, "why")
     # before any agent was started, nothing unseen can be alive
     alive = liveness.nodes_alive if liveness.controller and history.is_begun else liveness.seen_alive
     if history.transport_failure is not None and not alive:

@@ -9,7 +9,7 @@ from typing import Any
 from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 from torchdeck.quantities import ago, duration, moment, size
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import AttemptView, DeviceHolder, Failure, Hang, RunState, Straggler
 from torchdeck.shown_text import shown_line
@@ -120,7 +120,7 @@ def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) ->
 
 def quiet(fields: Mapping[str, Any]) -> str:
     """Describe a training that is only watched, and of which nothing comes any more."""
-    return f"nothing was written since {moment(read.moment(fields, 'since'))}"
+    return f"nothing was written since {moment(typed.moment(fields, 'since'))}"
 
 
 def agent_gone(node: str) -> str:
@@ -300,10 +300,10 @@ def results(event: Mapping[str, Any], folder: str) -> Iterator[str]:
         event: fields of the event.
         folder: the user's folder, of which the run executed a copy.
     """
-    node = read.text(event, "node")
+    node = typed.text(event, "node")
     for kind in ("brought", "left"):
-        told = read.mapping(event, kind)
-        count, names = read.whole(told, "count") or 0, told.get("names")
+        told = typed.mapping(event, kind)
+        count, names = typed.whole(told, "count") or 0, told.get("names")
         if count and isinstance(names, list):
             shown = ", ".join(shown_line(name) for name in names if isinstance(name, str))
             more = f" and {count - len(names):,} more" if count > len(names) else ""
@@ -317,6 +317,6 @@ def results(event: Mapping[str, Any], folder: str) -> Iterator[str]:
 def strangers(event: Mapping[str, Any]) -> str:
     """Describe rejected connections to torchrun's store, as counted by an event `strangers`."""
     return (
-        f"{read.whole(event, 'count') or 0} or more connections to the run's store were refused, one from "
-        f"{read.text(event, 'address')}: {read.text(event, 'why')}"
+        f"{typed.whole(event, 'count') or 0} or more connections to the run's store were refused, one from "
+        f"{typed.text(event, 'address')}: {typed.text(event, 'why')}"
     )

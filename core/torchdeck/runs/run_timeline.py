@@ -13,7 +13,7 @@ from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.contract.run_states import StopKind
 from torchdeck.quantities import brief, duration, size
 from torchdeck.runs import reasons
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.seen import hang_of
 
 Kind = Literal["state", "attempt", "checkpoint", "request", "problem", "detail"]
@@ -76,7 +76,7 @@ def timeline(events: Iterable[tuple[str, Event]]) -> tuple[Happening, ...]:
     events = list(events)
     places = _places(events)
     for who, event in sorted(events, key=lambda item: item[1].time):
-        named = read.whole(event.fields, "attempt")
+        named = typed.whole(event.fields, "attempt")
         if event.name == "attempt_started":
             attempt = named or attempt + 1
         kind, text = _say(event)
@@ -93,7 +93,7 @@ def _places(events: Iterable[tuple[str, Event]]) -> Mapping[tuple[int | None, in
     nodes = {who for who, event in events if event.name == "agent_started"}
     if len(nodes) < 2:
         return {}
-    return {(read.whole(said, "attempt"), read.whole(said, "rank")): who for who, said in exits}
+    return {(typed.whole(said, "attempt"), typed.whole(said, "rank")): who for who, said in exits}
 
 
 def _say(event: Event) -> tuple[Kind, str]:
@@ -114,27 +114,27 @@ def _constant(text: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _created(fields: Mapping[str, Any]) -> str:
-    ranks = read.whole(fields, "world_size")
+    ranks = typed.whole(fields, "world_size")
     size_ = "" if ranks is None else f" for {ranks} rank{'' if ranks == 1 else 's'}"
-    what = f"created{size_}: {read.text(fields, 'kind')} {read.text(fields, 'target')}".rstrip(": ")
-    return "; ".join((what, *read.absent(fields)))
+    what = f"created{size_}: {typed.text(fields, 'kind')} {typed.text(fields, 'target')}".rstrip(": ")
+    return "; ".join((what, *typed.absent(fields)))
 
 
 def _request(fields: Mapping[str, Any]) -> str:
-    asked = {"stop_now": "stop now"}.get(read.text(fields, "kind"), read.text(fields, "kind"))
-    origin = read.text(fields, "origin")
+    asked = {"stop_now": "stop now"}.get(typed.text(fields, "kind"), typed.text(fields, "kind"))
+    origin = typed.text(fields, "origin")
     return f"{asked} asked for by the {origin}" if origin else f"{asked} taken by the agent"
 
 
 def _attempt_started(fields: Mapping[str, Any]) -> str:
     reason = {"first": "", "resume": ", resumed", "failure": ", after a failure"}
-    said = read.text(fields, "reason", "first")
-    step = read.whole(fields, "resume_step")
-    ranks = read.whole(fields, "world_size")
+    said = typed.text(fields, "reason", "first")
+    step = typed.whole(fields, "resume_step")
+    ranks = typed.whole(fields, "world_size")
     where = "" if step is None else f", from the checkpoint of step {step:,}"
     how_many = "" if ranks is None else f" with {ranks} rank{'' if ranks == 1 else 's'}"
-    number = read.whole(fields, "attempt") or 1
-    scratch = read.text(fields, "from_scratch")
+    number = typed.whole(fields, "attempt") or 1
+    scratch = typed.text(fields, "from_scratch")
     begins = f", from the beginning: {scratch}" if scratch else ""
     return f"attempt {number} started{how_many}{reason.get(said, f', {said}')}{where}{begins}"
 
@@ -142,63 +142,63 @@ def _attempt_started(fields: Mapping[str, Any]) -> str:
 def _attempt_ended(
     fields: Mapping[str, Any], places: Mapping[tuple[int | None, int | None], str] | None = None
 ) -> str:
-    first = read.failure(fields.get("first_failure"))
+    first = typed.failure(fields.get("first_failure"))
     if first is not None and places:
-        node = places.get((read.whole(fields, "attempt"), first.rank), "")
+        node = places.get((typed.whole(fields, "attempt"), first.rank), "")
         first = dataclasses.replace(first, node=node)
     why = "" if first is None else f": {reasons.failure(first)}"
     if first is not None and first.message and first.message.splitlines()[0] not in why:
         why += f", {first.message.splitlines()[0]}"
-    return f"attempt {read.whole(fields, 'attempt') or ''} {read.text(fields, 'outcome', 'ended')}{why}"
+    return f"attempt {typed.whole(fields, 'attempt') or ''} {typed.text(fields, 'outcome', 'ended')}{why}"
 
 
 def _rank_exited(fields: Mapping[str, Any]) -> str:
-    signal = read.signal_name(fields)
-    how = f"was ended by {signal}" if signal else f"exited with code {read.whole(fields, 'code')}"
-    return f"rank {read.whole(fields, 'rank')} {how}"
+    signal = typed.signal_name(fields)
+    how = f"was ended by {signal}" if signal else f"exited with code {typed.whole(fields, 'code')}"
+    return f"rank {typed.whole(fields, 'rank')} {how}"
 
 
 def _checkpoint(fields: Mapping[str, Any]) -> str:
-    step, kind = read.whole(fields, "step"), read.text(fields, "kind")
-    named = f"checkpoint {PurePath(read.text(fields, 'path')).name}" if kind else "checkpoint"
+    step, kind = typed.whole(fields, "step"), typed.text(fields, "kind")
+    named = f"checkpoint {PurePath(typed.text(fields, 'path')).name}" if kind else "checkpoint"
     if step is not None or not kind:
         named += f" of {'about ' * (fields.get('about') is True)}step {step or 0:,}"
     parts = [f"{named} is complete"]
-    bytes_, seconds = read.number(fields, "size"), read.number(fields, "seconds")
+    bytes_, seconds = typed.number(fields, "size"), typed.number(fields, "seconds")
     parts += [] if bytes_ is None else [size(bytes_)]
     parts += [] if not seconds else [f"saved in {brief(seconds)}"]
     return ", ".join(parts)
 
 
 def _stopping(fields: Mapping[str, Any]) -> str:
-    why = read.text(fields, "why", "user")
-    how = "now" if read.text(fields, "kind") == StopKind.NOW else "after the step, with a checkpoint"
+    why = typed.text(fields, "why", "user")
+    how = "now" if typed.text(fields, "kind") == StopKind.NOW else "after the step, with a checkpoint"
     return f"stopping {how}: {reasons.STOP_REASONS.get(why, why)}"
 
 
 def _restarting(fields: Mapping[str, Any]) -> str:
-    delay = read.number(fields, "delay")
+    delay = typed.number(fields, "delay")
     again = "starts again" if delay is None else f"starts again in {duration(delay)}"
-    without = read.given_up(fields)
+    without = typed.given_up(fields)
     return f"{again} without {without}" if without else again
 
 
 def _left_out(fields: Mapping[str, Any]) -> str:
-    return f"begins without {read.given_up(fields)}"
+    return f"begins without {typed.given_up(fields)}"
 
 
 def _hang(fields: Mapping[str, Any]) -> str:
-    return reasons.hang(hang_of(fields, read.whole(fields, "attempt") or 0))
+    return reasons.hang(hang_of(fields, typed.whole(fields, "attempt") or 0))
 
 
 def _finished(fields: Mapping[str, Any]) -> str:
-    why = read.text(fields, "why")
-    return f"{read.text(fields, 'state').lower()}{f': {why}' if why else ''}"
+    why = typed.text(fields, "why")
+    return f"{typed.text(fields, 'state').lower()}{f': {why}' if why else ''}"
 
 
 def _silent(fields: Mapping[str, Any], *, given_up: bool = False) -> str:
-    node, seconds = read.text(fields, "node"), read.number(fields, "seconds") or 0.0
-    return reasons.silent(node, seconds, read.number(fields, "grace"), given_up=given_up)
+    node, seconds = typed.text(fields, "node"), typed.number(fields, "seconds") or 0.0
+    return reasons.silent(node, seconds, typed.number(fields, "grace"), given_up=given_up)
 
 
 def _silent_for_too_long(fields: Mapping[str, Any]) -> str:
@@ -206,10 +206,10 @@ def _silent_for_too_long(fields: Mapping[str, Any]) -> str:
 
 
 def _disk_low(fields: Mapping[str, Any]) -> str:
-    free, needed = read.number(fields, "free") or 0, read.number(fields, "needed") or 0
+    free, needed = typed.number(fields, "free") or 0, typed.number(fields, "needed") or 0
     if fields.get("inodes") is True:
-        return f"the disk of {read.text(fields, 'path')} has only {free:,.0f} inodes left"
-    return f"the disk of {read.text(fields, 'path')} has {size(free)} free, and {size(needed)} are asked for"
+        return f"the disk of {typed.text(fields, 'path')} has only {free:,.0f} inodes left"
+    return f"the disk of {typed.text(fields, 'path')} has {size(free)} free, and {size(needed)} are asked for"
 
 
 _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
@@ -217,42 +217,42 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "controller_started": ("detail", _constant("controller started")),
     "controller_ended": ("detail", _constant("controller ended")),
     "superseded": ("detail", _constant("another controller took over")),
-    "resumed": ("state", lambda fields: f"resumed by the {read.text(fields, 'origin', 'user')}"),
+    "resumed": ("state", lambda fields: f"resumed by the {typed.text(fields, 'origin', 'user')}"),
     "request": ("request", _request),
     "transport_failed": (
         "problem",
-        lambda fields: f"node {read.text(fields, 'node')} is not available: {read.text(fields, 'why')}",
+        lambda fields: f"node {typed.text(fields, 'node')} is not available: {typed.text(fields, 'why')}",
     ),
     "deserted": (
         "problem",
-        lambda fields: f"no process of the run is alive on node {read.text(fields, 'node')} any more",
+        lambda fields: f"no process of the run is alive on node {typed.text(fields, 'node')} any more",
     ),
     "fenced": (
         "detail",
-        lambda fields: f"no process of the lost run is alive on node {read.text(fields, 'node')}",
+        lambda fields: f"no process of the lost run is alive on node {typed.text(fields, 'node')}",
     ),
     "node_silent": ("problem", _silent),
     "node_lost": ("problem", _silent_for_too_long),
     "node_back": (
         "state",
         lambda fields: (
-            f"node {read.text(fields, 'node')} answers the others again after "
-            f"{read.number(fields, 'seconds') or 0:.0f} s"
+            f"node {typed.text(fields, 'node')} answers the others again after "
+            f"{typed.number(fields, 'seconds') or 0:.0f} s"
         ),
     ),
-    "token_asked": ("problem", lambda fields: reasons.untold(read.texts(fields, "nodes"))),
-    "token_settled": ("detail", lambda fields: f"the gang's token: {read.text(fields, 'how')}"),
+    "token_asked": ("problem", lambda fields: reasons.untold(typed.texts(fields, "nodes"))),
+    "token_settled": ("detail", lambda fields: f"the gang's token: {typed.text(fields, 'how')}"),
     "agent_started": (
         "detail",
         lambda fields: "agent started" + (" and took over" if fields.get("adopted") is True else ""),
     ),
-    "queued": ("state", lambda fields: f"queued: waits for {reasons.held_by(read.device_holders(fields))}"),
-    "refused": ("problem", lambda fields: f"refused: {reasons.held_by(read.device_holders(fields))}"),
-    "leased": ("detail", lambda fields: f"has {', '.join(read.texts(fields, 'devices')) or 'its devices'}"),
+    "queued": ("state", lambda fields: f"queued: waits for {reasons.held_by(typed.device_holders(fields))}"),
+    "refused": ("problem", lambda fields: f"refused: {reasons.held_by(typed.device_holders(fields))}"),
+    "leased": ("detail", lambda fields: f"has {', '.join(typed.texts(fields, 'devices')) or 'its devices'}"),
     "environment_ready": (
         "detail",
         lambda fields: (
-            f"uses environment {read.text(fields, 'key')}, made from {read.text(fields, 'source')}"
+            f"uses environment {typed.text(fields, 'key')}, made from {typed.text(fields, 'source')}"
         ),
     ),
     "attempt_started": ("attempt", _attempt_started),
@@ -262,13 +262,13 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "left_out": ("problem", _left_out),
     "rank_exited": ("detail", _rank_exited),
     "hang": ("problem", _hang),
-    "examined": ("detail", lambda fields: f"stacks written: {read.text(fields, 'detail')}"),
-    "hang_over": ("detail", lambda fields: f"rank {read.whole(fields, 'rank')} continues again"),
-    "straggler": ("problem", lambda fields: read.text(fields, "detail")),
+    "examined": ("detail", lambda fields: f"stacks written: {typed.text(fields, 'detail')}"),
+    "hang_over": ("detail", lambda fields: f"rank {typed.whole(fields, 'rank')} continues again"),
+    "straggler": ("problem", lambda fields: typed.text(fields, "detail")),
     "straggler_over": (
         "detail",
         lambda fields: (
-            "the others no longer wait for rank " + ", ".join(map(str, read.wholes(fields, "ranks")))
+            "the others no longer wait for rank " + ", ".join(map(str, typed.wholes(fields, "ranks")))
         ),
     ),
     "disk_low": ("problem", _disk_low),
@@ -276,31 +276,33 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "checkpoint": ("checkpoint", _checkpoint),
     "checkpoint_gone": (
         "detail",
-        lambda fields: f"checkpoint {PurePath(read.text(fields, 'path')).name} was deleted by the program",
+        lambda fields: f"checkpoint {PurePath(typed.text(fields, 'path')).name} was deleted by the program",
     ),
     "checkpoint_damaged": (
         "problem",
-        lambda fields: reasons.damaged(read.text(fields, "path"), read.text(fields, "why")),
+        lambda fields: reasons.damaged(typed.text(fields, "path"), typed.text(fields, "why")),
     ),
     "agent_failed": (
         "problem",
-        lambda fields: f"the agent ended by an error of its own: {read.text(fields, 'error')}",
+        lambda fields: f"the agent ended by an error of its own: {typed.text(fields, 'error')}",
     ),
     "agent_paused": (
         "problem",
         lambda fields: (
-            f"the agent did not run for {read.number(fields, 'seconds') or 0:.0f} s (it was stopped, or the "
+            f"the agent did not run for {typed.number(fields, 'seconds') or 0:.0f} s (it was stopped, or the "
             "machine was suspended or very busy); limits do not count this time"
         ),
     ),
     "numbers_left_out": (
         "problem",
-        lambda fields: reasons.numbers_left_out(read.wholes(fields, "ranks")),
+        lambda fields: reasons.numbers_left_out(typed.wholes(fields, "ranks")),
     ),
     "strangers": ("problem", reasons.strangers),
     "signalled": (
         "detail",
-        lambda fields: f"{read.text(fields, 'signal')} sent to {read.whole(fields, 'count') or 0} processes",
+        lambda fields: (
+            f"{typed.text(fields, 'signal')} sent to {typed.whole(fields, 'count') or 0} processes"
+        ),
     ),
     **dict.fromkeys(("finished", "lost"), ("state", _finished)),
 }

@@ -15,7 +15,7 @@ from torchdeck.contract.plan.launch_plan import WATCHED
 from torchdeck.runs import reasons
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_ahead, node_troubles
 from torchdeck.runs.outcome import START_GRACE, end_time, is_resumable, judged_by_ranks, state_of
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.replay.ranks_seen import rank_views
@@ -202,7 +202,7 @@ def view(
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
         id=run_id,
-        name=read.text(created, "name") or run_id,
+        name=typed.text(created, "name") or run_id,
         state=state,
         why=_why(state, reason, agent_error, attempts),
         created=_created(history, first),
@@ -210,13 +210,13 @@ def view(
         ended=end_time(history, current, state, liveness),
         attempt=history.attempt,
         attempts=attempts,
-        kind=read.text(created, "kind"),
-        target=read.text(created, "target"),
-        source=read.text(created, "source"),
-        code_folder=read.text(created, "code_folder"),
-        strategy=read.text(created, "strategy"),
-        world_size=read.whole(created, "world_size"),
-        fingerprint=read.text(created, "fingerprint"),
+        kind=typed.text(created, "kind"),
+        target=typed.text(created, "target"),
+        source=typed.text(created, "source"),
+        code_folder=typed.text(created, "code_folder"),
+        strategy=typed.text(created, "strategy"),
+        world_size=typed.whole(created, "world_size"),
+        fingerprint=typed.text(created, "fingerprint"),
         first_failure=current.first_failure if current else None,
         resumable=is_resumable(history, state),
         checkpoint=_checkpoint(history, history.end, liveness),
@@ -267,7 +267,7 @@ def _attempts(
     )
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
     if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
-        current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
+        current = judged_by_ranks(current, typed.whole(created, "world_size"), history.stopping)
         attempts = tuple(current if each.number == current.number else each for each in attempts)
     return attempts, current
 
@@ -286,7 +286,7 @@ def _whole_attempt(
     if first is None:
         return attempt
     created = history.created.fields if history.created else {}
-    first = _with_own_paths(first, read.text(created, "run_id"), read.text(created, "code_folder"))
+    first = _with_own_paths(first, typed.text(created, "run_id"), typed.text(created, "code_folder"))
     attempt = dataclasses.replace(attempt, first_failure=first)
     if len(history.agents) < 2:
         return attempt
@@ -294,7 +294,7 @@ def _whole_attempt(
     told += [
         node
         for node, beat in heartbeats.items()
-        if read.whole(beat, "attempt") == attempt.number and str(first.rank) in read.mapping(beat, "ranks")
+        if typed.whole(beat, "attempt") == attempt.number and str(first.rank) in typed.mapping(beat, "ranks")
     ]
     node = told[0] if told else ""
     return dataclasses.replace(attempt, first_failure=dataclasses.replace(first, node=node))
@@ -327,7 +327,7 @@ def _agent_error(history: RunHistory, current: AttemptView | None, liveness: Liv
         for node, event in history.agent_errors.items()
         if event.time - node_ahead(node, liveness) >= since
     }
-    return reasons.agent_failed({node: read.text(event.fields, "error") for node, event in found.items()})
+    return reasons.agent_failed({node: typed.text(event.fields, "error") for node, event in found.items()})
 
 
 def _created(history: RunHistory, started: float | None) -> float | None:
@@ -339,7 +339,7 @@ def _created(history: RunHistory, started: float | None) -> float | None:
 
 def _checkpoint(history: RunHistory, finished: Event | None, liveness: Liveness) -> CheckpointSeen | None:
     seen = history.checkpoints.newest
-    path = read.text(finished.fields, "checkpoint") if finished else ""
+    path = typed.text(finished.fields, "checkpoint") if finished else ""
     if path and (seen is None or seen.path != path):
         known = [each for each in history.checkpoints.of_script.values() if each.path == path]
         seen = known[-1] if known else CheckpointSeen(None, path)
@@ -359,13 +359,13 @@ def _warnings(
     found = [each.text for each in damage]
     if agent_error and state not in (RunState.FAILED, RunState.LOST):
         found.append(agent_error)
-    found += read.absent(history.created.fields) if history.created is not None else ()
+    found += typed.absent(history.created.fields) if history.created is not None else ()
     found += [reasons.damaged(path, why) for path, why in history.reports.damaged.items()]
     if history.reports.numbers_left_out:
         found.append(reasons.numbers_left_out(sorted(history.reports.numbers_left_out)))
     created = history.created.fields if history.created is not None else {}
     for event in history.reports.results.values():
-        found += reasons.results(event.fields, read.text(created, "code_folder"))
+        found += reasons.results(event.fields, typed.text(created, "code_folder"))
     if history.reports.strangers is not None:
         found.append(reasons.strangers(history.reports.strangers.fields))
     if state.is_terminal:

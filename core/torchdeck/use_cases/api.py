@@ -60,10 +60,10 @@ def resume(
     run: str, *, arguments: Sequence[str], home: str | os.PathLike[str] | None, ask: Ask | None
 ) -> Run:
     """Implement `torchdeck.resume`, which documents arguments and errors."""
-    from torchdeck.use_cases import resume as verb
+    from torchdeck.use_cases.resume import resume as resume_run
 
     layout = _find(run, home)
-    controller = verb.resume(layout, "api", _ui(ask), arguments)
+    controller = resume_run(layout, "api", _ui(ask), arguments)
     return Run(layout, controller)
 
 

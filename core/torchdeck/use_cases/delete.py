@@ -29,8 +29,10 @@ __all__ = [
     "delete_from_nodes",
     "delete_runs",
     "finish_deletions",
+    "move_to_trash",
     "only_here",
     "remove_deleted",
+    "restore",
 ]
 NODES_LIMIT = REACH_LIMIT + LIMIT
 """Seconds for all nodes, without the time that a person takes to answer."""
@@ -50,19 +52,45 @@ def delete(
     Raises:
         Refusal: something of it lives, or it cannot be removed.
     """
-    from torchdeck.runs.folders.deletion import remove, set_aside
+    from torchdeck.runs.folders.deletion import remove
 
     names = remote_nodes(layout) if on_nodes else ()
     if not results and (found := only_here(layout)):
         raise Refusal(found, fix="copy what you need; --yes deletes them, too")
     try:
         # noted before the nodes are asked: `nodes clean` continues if this is cut short
-        remove(set_aside(layout, on_nodes=on_nodes))
-    except Refusal:
-        raise
+        remove(move_to_trash(layout, on_nodes=on_nodes))
     except OSError as error:
-        raise Refusal(f"{layout.root} cannot be removed: {error.strerror}") from error
+        raise Refusal(f"{layout.root} cannot be removed", error.strerror) from error
     return _on_nodes(layout.root.name, names, layout.home.root, ui)
+
+
+def move_to_trash(layout: RunLayout, *, on_nodes: bool = True) -> Path:
+    """Delete a run so that `restore` undoes it until `remove_deleted`; return its folder in the trash.
+
+    Args:
+        layout: of the run.
+        on_nodes: whether `remove_deleted` removes what nodes have of it, too.
+
+    Raises:
+        Refusal: something of it lives, or it cannot be moved.
+    """
+    from torchdeck.runs.folders.deletion import set_aside
+
+    try:
+        return set_aside(layout, on_nodes=on_nodes)
+    except OSError as error:
+        raise Refusal(f"{layout.root} cannot be removed", error.strerror) from error
+
+
+def restore(trashed: Path) -> RunLayout:
+    """Undo `move_to_trash`. Raises Refusal if that fails."""
+    from torchdeck.runs.folders.deletion import put_back
+
+    try:
+        return put_back(trashed)
+    except OSError as error:
+        raise Refusal(f"{trashed} cannot be renamed", error.strerror) from error
 
 
 def only_here(layout: RunLayout) -> str:
@@ -109,14 +137,14 @@ def remove_deleted(folder: Path, run_id: str, ui: Ui) -> tuple[NodeDeletion, ...
     return _on_nodes(run_id, names, home, ui)
 
 
-def finish_deletions(home: Path, ui: Ui) -> dict[Path, tuple[str, ...]]:
-    """Continue deletions that were cut short, here and on nodes; folder → nodes that may still have some."""
+def finish_deletions(home: Path, ui: Ui) -> dict[str, tuple[str, ...]]:
+    """Continue deletions that were cut short, here and on nodes; run id → nodes that may still have some."""
     from torchdeck.launching.node_deletion import delete_noted
     from torchdeck.runs.folders.deletion import remove_forgotten
 
     removed = remove_forgotten(home)
     delete_noted(ui.connector(home))
-    return removed
+    return {run_of(folder.name): nodes for folder, nodes in removed.items() if nodes}
 
 
 def _on_nodes(run_id: str, names: Sequence[str], home: Path, ui: Ui) -> tuple[NodeDeletion, ...]:
@@ -158,7 +186,7 @@ class Found(NamedTuple):
     """(node, run) noted for deletion that no longer exist, or that another name of the host reports."""
 
 
-class _Said(NamedTuple):
+class _Folders(NamedTuple):
     """One node's report on its folder of runs."""
 
     place: str
@@ -166,19 +194,21 @@ class _Said(NamedTuple):
     others: frozenset[str]
 
 
-def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
+def find_leftovers(names: Sequence[str], connector: Connector) -> Found:
     """Return data on nodes of runs that are not in this home, each folder once under any number of names.
 
     Runs that were started on a node itself are excluded.
 
     Args:
         names: names of nodes.
-        reach: connector for the nodes.
+        connector: connector for the nodes.
     """
-    known = _known(reach.home)
-    asked = dict(zip(names, on_each(names, lambda name: _ask(name, known, reach), "folders"), strict=True))
-    noted = left_on_nodes(reach.home)
-    said = {name: answer for name, answer in asked.items() if isinstance(answer, _Said)}
+    known = _known(connector.home)
+    asked = dict(
+        zip(names, on_each(names, lambda name: _ask(name, known, connector), "folders"), strict=True)
+    )
+    noted = left_on_nodes(connector.home)
+    said = {name: answer for name, answer in asked.items() if isinstance(answer, _Folders)}
     problems = [answer for answer in asked.values() if isinstance(answer, str)]
     folders: dict[tuple[str, str], Leftover] = {}
     for name, (place, sizes, _) in said.items():
@@ -202,13 +232,15 @@ def _known(home: Path) -> set[str]:
     return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
+def _ask(name: str, known: Collection[str], connector: Connector) -> _Folders | str:
     try:
-        with reach.open_probe_session(name, REACH_LIMIT) as talk:
-            home = reach.node_inventory().nodes[name].home
-            said = talk.ask(ProbeRequest.RUN_FOLDERS, LEFTOVERS_LIMIT, known=sorted(known), home=home)
+        with connector.open_probe_session(name, REACH_LIMIT) as probe_session:
+            home = connector.node_inventory().nodes[name].home
+            said = probe_session.ask(
+                ProbeRequest.RUN_FOLDERS, LEFTOVERS_LIMIT, known=sorted(known), home=home
+            )
         sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
-        return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))
+        return _Folders(str(said["place"]), sizes, frozenset(map(str, said["others"])))
     except Refusal as error:
         return str(error)
     except (LookupError, TypeError, ValueError):

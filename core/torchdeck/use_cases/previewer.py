@@ -50,12 +50,12 @@ class Previewer:
 
     Args:
         home: TORCHDECK_HOME, with profiles of models and the trust list.
-        reach: connects to nodes of the node inventory; None: without prompting for logins.
+        connector: connects to nodes of the node inventory; None: without prompting for logins.
     """
 
-    def __init__(self, home: Path, reach: Connector | None = None) -> None:
+    def __init__(self, home: Path, connector: Connector | None = None) -> None:
         self._home = home
-        self._looks = CachedFactSources(home=home, reach=reach)
+        self._looks = CachedFactSources(home=home, connector=connector)
         self._profiles = RememberedProfiles(home)
 
     def preview(self, loaded: LoadedConfig, check: Callable[[], None] = lambda: None) -> Previewed:

@@ -59,9 +59,8 @@ def pull(
     """
     from torchdeck.contract.atomic import read_json
     from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.launching.pull.fetching import NotWholeError
     from torchdeck.launching.pull.result_files import sources_of
-    from torchdeck.nodes.probe.probe_session import ProbeError
-    from torchdeck.nodes.ssh.errors import SshError
     from torchdeck.runs.follower import read_run
     from torchdeck.runs.view import IMPORTED
 
@@ -79,10 +78,10 @@ def pull(
                 for found in _pulls(request, plan, sources, told):
                     pulled.append(found)
                     each(found)
-    except (SshError, ProbeError, OSError) as error:
-        problems.append(f"{error}; `torchdeck runs pull {layout.root.name}` continues from here")
-    except Refusal as error:
+    except NotWholeError as error:  # pulling again may not help; it says what does
         problems.append(str(error))
+    except (Refusal, OSError) as error:
+        problems.append(f"{error}; `torchdeck runs pull {layout.root.name}` continues from here")
     return Pull(tuple(pulled), tuple(problems))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import on_each
 from torchdeck.runs.folders.node_parts import remote_nodes
 
@@ -135,7 +136,7 @@ LIMIT = 30.0
 AT_ONCE = 16
 
 
-def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
+def gather_logins(layout: RunLayout, connector: Connector) -> Mapping[str, Any]:
     """Connect to each node of the run once, so that all prompts appear now.
 
     Unreachable nodes are ignored here: the run's links report them.
@@ -146,13 +147,10 @@ def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
     names = remote_nodes(layout)
     if not names:
         return {}
-    on_each(names, lambda name: _try(reach, name), "logins", AT_ONCE)
-    return reach.credentials.to_json()
+    on_each(names, lambda name: _try(connector, name), "logins", AT_ONCE)
+    return connector.credentials.to_json()
 
 
-def _try(reach: Connector, name: str) -> None:
-    from torchdeck.config.problems import ConfigError
-    from torchdeck.nodes.ssh.errors import SshError, TargetError
-
-    with contextlib.suppress(ConfigError, SshError, TargetError):
-        reach.connect(name, LIMIT).close()
+def _try(connector: Connector, name: str) -> None:
+    with contextlib.suppress(Refusal):
+        connector.connect(name, LIMIT).close()

@@ -15,7 +15,7 @@ from torchdeck.agent.doctor.evidence import from_answer, from_faulthandler, from
 from torchdeck.agent.doctor.evidence_limit import fitting, plain
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.node.nccl_ras import read_state
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.leader.channel import LINE_LIMIT
 from torchdeck.agent.leader.gang_messages import to_json
 from torchdeck.contract.atomic import read_json, write_json
@@ -60,7 +60,7 @@ def judged(fields: dict[str, Any], place: Path) -> None:
     found = rank(0, of=2)._replace(**fields)
     write_json(place / "0.json", plain(found), durable=False)
     (cut,) = fitting((found,))
-    line = json.dumps(to_json(on.Examined("node", 1, "1", (cut,))), allow_nan=False).encode()
+    line = json.dumps(to_json(events.Examined("node", 1, "1", (cut,))), allow_nan=False).encode()
     assert len(line) < LINE_LIMIT
     verdict = judge({0: cut, 1: waits(1, of=2)}, {0: "a", 1: "b"})
     assert verdict.sentence.encode()

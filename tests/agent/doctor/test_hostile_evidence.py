@@ -21,7 +21,7 @@ from torchdeck.agent.doctor.evidence_limit import fitting
 from torchdeck.agent.doctor.judge import judge
 from torchdeck.agent.doctor.py_spy import PySpy
 from torchdeck.agent.doctor.sentences import place_of
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.leader.channel import LINE_LIMIT
 from torchdeck.agent.leader.gang_messages import to_json
 
@@ -53,7 +53,7 @@ def test_evidence_of_a_node_fits_into_one_message(count: int) -> None:
         for found in (elsewhere(at, of=count) if at == 3 else waits(at, of=count) for at in range(count))
     )
     cut = fitting(ranks)
-    line = json.dumps(to_json(on.Examined("node", 1, "1", cut)), separators=(",", ":"))
+    line = json.dumps(to_json(events.Examined("node", 1, "1", cut)), separators=(",", ":"))
     assert len(line) < LINE_LIMIT - 1024
     places = dict.fromkeys(range(count), "node")
     assert judge(dict(enumerate(cut)), places) == judge(dict(enumerate(ranks)), places)
@@ -93,7 +93,7 @@ def test_groups_of_many_ranks_fit_into_one_message() -> None:
     ranks = tuple(waits(number, of=60000) for number in range(8))
     cut = fitting(ranks)
     assert [len(found.groups) for found in cut] == [1, 0, 0, 0, 0, 0, 0, 0]
-    assert len(json.dumps(to_json(on.Examined("node", 1, "1", cut)))) < LINE_LIMIT
+    assert len(json.dumps(to_json(events.Examined("node", 1, "1", cut)))) < LINE_LIMIT
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from torchdeck.agent.doctor.stragglers import (
     differences,
     sentence,
 )
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.attempt_state import Stragglers
 from torchdeck.agent.leader.gang_messages import event_from_json, to_json
 from torchdeck.agent.leader.leader import Offset, on_our_clock
@@ -161,14 +160,14 @@ def test_the_leader_judges_all_nodes_by_its_own_clock() -> None:
                 for report in reports(number, 2)
                 if report.facts.rank in ranks
             )
-            event = event_from_json(to_json(on.Arrived(node, 1, own)))
-            assert isinstance(event, on.Arrived)
+            event = event_from_json(to_json(events.Arrived(node, 1, own)))
+            assert isinstance(event, events.Arrived)
             if node == "b":
                 assert not on_our_clock(event, None).reports
                 event = on_our_clock(event, Offset(3.0, 0.001))
             told += gang_view.arrived(event, ("a", "a", "b"))
     assert len(told) == 1
-    assert isinstance(told[0], do.AnnounceStraggler)
+    assert isinstance(told[0], commands.AnnounceStraggler)
     assert told[0].ranks == (2,)
     assert told[0].detail.startswith("Rank 2 on b makes the others wait 51 % of each step since step 0; ")
     assert told[0].differs == ("its CPU is 40 % stolen by other processes (others: 1 %)",)

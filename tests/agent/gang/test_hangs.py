@@ -9,8 +9,7 @@ import pytest
 from support.agents.gang_story import RECIPE, Story
 from support.doctor.evidence import elsewhere, waits
 from torchdeck.agent.doctor.evidence import RankEvidence
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.hangs import ANSWER_LIMIT, LATEST
 from torchdeck.agent.gang.recovered_state import replay
 from torchdeck.contract.journal import Event
@@ -23,35 +22,35 @@ class TwoNodes(Story):
         super().__init__(dataclasses.replace(RECIPE, **policy), ("a", "b"))  # type: ignore[arg-type] # its fields
         self.train()
 
-    def late(self, node: str, *ranks: int) -> list[do.Command]:
-        return self.tell(on.RanksLate(node, 1, ranks))
+    def late(self, node: str, *ranks: int) -> list[commands.Command]:
+        return self.tell(events.RanksLate(node, 1, ranks))
 
-    def examined(self, node: str, *evidence: RankEvidence, name: str = "1") -> list[do.Command]:
-        return self.tell(on.Examined(node, 1, name, evidence))
+    def examined(self, node: str, *evidence: RankEvidence, name: str = "1") -> list[commands.Command]:
+        return self.tell(events.Examined(node, 1, name, evidence))
 
 
 WAITS, ELSEWHERE = waits(0, of=2), elsewhere(1, of=2)
 
 
-def announced(commands: list[do.Command]) -> do.AnnounceHang:
-    (found,) = [command for command in commands if isinstance(command, do.AnnounceHang)]
+def announced(orders: list[commands.Command]) -> commands.AnnounceHang:
+    (found,) = [command for command in orders if isinstance(command, commands.AnnounceHang)]
     return found
 
 
 def test_one_verdict_for_all_nodes() -> None:
     """The node whose rank waits is late first; the other's rank is blamed, with its node, once."""
     story = TwoNodes()
-    assert story.late("a", 0) == [do.Examine("a", 1, "1"), do.Examine("b", 1, "1")]
+    assert story.late("a", 0) == [commands.Examine("a", 1, "1"), commands.Examine("b", 1, "1")]
     assert story.late("b", 1) == []
     assert story.examined("a", WAITS) == []
     found = announced(story.examined("b", ELSEWHERE))
     assert (found.rank, found.kind, found.examination) == (1, "elsewhere", "1")
     assert found.place == "train.py:84 save_model"
     assert found.detail.startswith("Rank 1 on b is in train.py:84 save_model; rank 0 waits for it in all_red")
-    assert story.tell(on.Tick(), after=500.0) == []
+    assert story.tell(events.Tick(), after=500.0) == []
     assert story.late("a") == []
-    assert story.late("b") == [do.AnnounceHangOver((1,))]
-    again = [do.Examine("a", 1, "2"), do.Examine("b", 1, "2")]
+    assert story.late("b") == [commands.AnnounceHangOver((1,))]
+    again = [commands.Examine("a", 1, "2"), commands.Examine("b", 1, "2")]
     assert story.late("a", 0) == again, "another one is seen, too"
 
 
@@ -61,18 +60,18 @@ def test_evidence_comes_before_anything_is_ended() -> None:
     story.late("a", 0)
     assert story.examined("a", WAITS) == []
     told, stopping, *ended = story.examined("b", ELSEWHERE)
-    assert isinstance(told, do.AnnounceHang)
-    assert isinstance(stopping, do.AnnounceStopping)
+    assert isinstance(told, commands.AnnounceHang)
+    assert isinstance(stopping, commands.AnnounceStopping)
     assert stopping.detail == told.detail
-    assert ended == [do.Terminate("a"), do.Terminate("b")]
+    assert ended == [commands.Terminate("a"), commands.Terminate("b")]
 
 
 def test_a_node_that_does_not_answer_is_blamed_after_a_while() -> None:
     story = TwoNodes()
     story.late("a", 0)
     story.examined("a", WAITS)
-    assert story.tell(on.Tick(), after=ANSWER_LIMIT / 2) == []
-    found = announced(story.tell(on.Tick(), after=ANSWER_LIMIT))
+    assert story.tell(events.Tick(), after=ANSWER_LIMIT / 2) == []
+    found = announced(story.tell(events.Tick(), after=ANSWER_LIMIT))
     assert (found.rank, found.kind) == (1, "machine")
 
 
@@ -88,9 +87,9 @@ def test_a_rank_at_work_is_examined_again_later() -> None:
         story.late("a", 0)
         story.examined("a", first)
         assert story.examined("b", second) == []
-        assert story.tell(on.Tick(), after=0.5) == []
-        again = [do.Examine("a", 1, "1"), do.Examine("b", 1, "1")]
-        assert story.tell(on.Tick(), after=LATEST) == again, "files of what was no hang are replaced"
+        assert story.tell(events.Tick(), after=0.5) == []
+        again = [commands.Examine("a", 1, "1"), commands.Examine("b", 1, "1")]
+        assert story.tell(events.Tick(), after=LATEST) == again, "files of what was no hang are replaced"
 
 
 def test_answers_to_an_earlier_question_are_ignored() -> None:
@@ -104,29 +103,29 @@ def test_answers_to_an_earlier_question_are_ignored() -> None:
 def test_a_run_that_is_being_stopped_is_not_examined() -> None:
     story = TwoNodes()
     story.exit(1, "b")
-    assert not [command for command in story.late("a", 0) if isinstance(command, do.Examine)]
+    assert not [command for command in story.late("a", 0) if isinstance(command, commands.Examine)]
 
 
 def test_stacks_are_written_on_request() -> None:
     """Of a run that makes progress; nothing is ended, whatever the policy."""
     story = TwoNodes(on_hang="stop")
-    story.tell(on.StacksAsked("r7"))
-    assert story.tell(on.Tick()) == [do.Examine("a", 1, "1"), do.Examine("b", 1, "1")]
+    story.tell(events.StacksAsked("r7"))
+    assert story.tell(events.Tick()) == [commands.Examine("a", 1, "1"), commands.Examine("b", 1, "1")]
     moving = WAITS._replace(still=0.1, moved=True)
     assert story.examined("a", moving) == []
     (found,) = story.examined("b", ELSEWHERE._replace(still=0.1, moved=True))
-    assert isinstance(found, do.AnnounceExamined)
+    assert isinstance(found, commands.AnnounceExamined)
     assert (found.request, found.ranks, found.detail) == ("r7", (0, 1), "The ranks make progress.")
-    assert story.tell(on.Tick(), after=500.0) == []
+    assert story.tell(events.Tick(), after=500.0) == []
 
 
 def test_profiles_are_recorded_on_request() -> None:
     """On all nodes, as each knows which ranks it has; not of ranks that are being ended."""
     story = TwoNodes()
-    asked = on.ProfileAsked("1-profile-a", (0, 3), 5.0)
+    asked = events.ProfileAsked("1-profile-a", (0, 3), 5.0)
     assert story.tell(asked) == [
-        do.Profile("a", 1, "1-profile-a", (0, 3), 5.0),
-        do.Profile("b", 1, "1-profile-a", (0, 3), 5.0),
+        commands.Profile("a", 1, "1-profile-a", (0, 3), 5.0),
+        commands.Profile("b", 1, "1-profile-a", (0, 3), 5.0),
     ]
     story.exit(1, "b")
     assert story.tell(asked) == []
@@ -137,10 +136,10 @@ def test_stacks_of_a_known_hang_say_it_again() -> None:
     story.late("a", 0)
     story.examined("a", WAITS)
     told = announced(story.examined("b", ELSEWHERE))
-    story.tell(on.StacksAsked("r7"), on.Tick())
+    story.tell(events.StacksAsked("r7"), events.Tick())
     story.examined("a", WAITS, name="2")
     (found,) = story.examined("b", ELSEWHERE, name="2")
-    assert isinstance(found, do.AnnounceExamined)
+    assert isinstance(found, commands.AnnounceExamined)
     assert found.detail == told.detail
 
 
@@ -153,7 +152,7 @@ def test_another_agent_keeps_the_evidence_of_the_one_before(event: str) -> None:
     ]
     story = Story(RECIPE)
     story.gang.resume(replay(journal, 0), 0.0)
-    story.tell(on.NodeReady("a"), on.RanksUp("a", 1), on.RankProgress(1, 0, 1))
-    assert story.tell(on.RanksLate("a", 1, (0,))) == [do.Examine("a", 1, "3")]
+    story.tell(events.NodeReady("a"), events.RanksUp("a", 1), events.RankProgress(1, 0, 1))
+    assert story.tell(events.RanksLate("a", 1, (0,))) == [commands.Examine("a", 1, "3")]
     again = [*journal, Event("attempt_started", 3.0, 0.0, {"attempt": 2})]
     assert replay(again, 0).examination == 0

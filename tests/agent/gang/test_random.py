@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.doctor.evidence import elsewhere
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
@@ -81,23 +80,23 @@ class World:
         self.left_out: tuple[Place, ...] = ()
         self.policy = policy
         self.now = 0.0
-        self.orders: list[do.Command] = []
-        self.events: list[on.Event] = []
+        self.orders: list[commands.Command] = []
+        self.events: list[events.Event] = []
 
-    def tell(self, event: on.Event) -> None:
-        stopping = any(isinstance(order, do.AnnounceStopping) for order in self.orders)
-        ended = any(isinstance(order, do.Finish) for order in self.orders)
-        commands = self.gang.handle(event, self.now)
-        assert not (ended and commands), "nothing is ordered after the end"
-        launches = [command for command in commands if isinstance(command, do.LaunchAttempt)]
+    def tell(self, event: events.Event) -> None:
+        stopping = any(isinstance(order, commands.AnnounceStopping) for order in self.orders)
+        ended = any(isinstance(order, commands.Finish) for order in self.orders)
+        orders = self.gang.handle(event, self.now)
+        assert not (ended and orders), "nothing is ordered after the end"
+        launches = [command for command in orders if isinstance(command, commands.LaunchAttempt)]
         assert not (stopping and launches), "nothing is launched after a stop"
-        self.orders += commands
+        self.orders += orders
         for launch in launches:
             assert launch.left_out[: len(self.left_out)] == self.left_out, "who is given up stays out"
             assert self.roster(launch).places, "someone takes part"
             self.left_out = launch.left_out
 
-    def roster(self, launch: do.LaunchAttempt) -> Roster:
+    def roster(self, launch: commands.LaunchAttempt) -> Roster:
         found = self.elastic.without(launch.left_out)
         assert found is not None, "never below the minimum"
         assert not set(found.places) & set(launch.left_out), "and not who is given up"
@@ -108,41 +107,41 @@ class World:
         node = self.nodes[what[1] % len(self.nodes)] if what[1:] and isinstance(what[1], int) else ""
         if what[0] == "time":
             self.now += what[1]
-            self.tell(on.Tick())
+            self.tell(events.Tick())
             return
         if what[0] == "again":
             if self.events:
                 self.tell(self.events[-1 - what[1] % len(self.events)])
             return
         held = ({"device": "g", "run_id": "r", "name": "n"},)
-        events: dict[str, Any] = {
-            "ready": lambda: on.NodeReady(node),
-            "leases": lambda: on.LeasesGranted(node) if what[2] else on.LeasesHeld(node, held),
-            "launched": lambda: on.AttemptLaunched(node, number),
-            "launch_failed": lambda: on.LaunchFailed(node, number, "no"),
-            "up": lambda: on.RanksUp(node, number),
-            "progress": lambda: on.RankProgress(number, what[1], 1),
-            "saves": lambda: on.SavesOnStop(number, what[1]),
-            "exit": lambda: on.TorchrunExited(node, number, what[2], what[3]),
-            "port": lambda: on.PortLost(node, number),
-            "clean": lambda: on.NodeClean(node, number, 0, 0, None),
-            "killed": lambda: on.NodeClean(
-                node, number, 0, 0, on.Failure(what[2], 137, 9, "killed", None, self.now)
+        happened: dict[str, Any] = {
+            "ready": lambda: events.NodeReady(node),
+            "leases": lambda: events.LeasesGranted(node) if what[2] else events.LeasesHeld(node, held),
+            "launched": lambda: events.AttemptLaunched(node, number),
+            "launch_failed": lambda: events.LaunchFailed(node, number, "no"),
+            "up": lambda: events.RanksUp(node, number),
+            "progress": lambda: events.RankProgress(number, what[1], 1),
+            "saves": lambda: events.SavesOnStop(number, what[1]),
+            "exit": lambda: events.TorchrunExited(node, number, what[2], what[3]),
+            "port": lambda: events.PortLost(node, number),
+            "clean": lambda: events.NodeClean(node, number, 0, 0, None),
+            "killed": lambda: events.NodeClean(
+                node, number, 0, 0, events.Failure(what[2], 137, 9, "killed", None, self.now)
             ),
-            "gone": lambda: on.LaunchFailed(node, number, "gone", Place(node, what[2])),
-            "saved": lambda: on.CheckpointSaved(1),
-            "holder": lambda: on.HolderLost(node, number),
-            "stop": lambda: on.StopRequested(what[1], what[2]),
-            "hang": lambda: on.HangFlagged(number, 0, "stands"),
-            "profile": lambda: on.ProfileAsked("1-profile-a", (0,), 1.0),
-            "stacks": lambda: on.StacksAsked("r"),
-            "late": lambda: on.RanksLate(node, number, tuple(range(what[2]))),
-            "examined": lambda: on.Examined(node, number, str(what[2]), (elsewhere(what[1]),)),
-            "silent": lambda: on.NodeSilent(node, 15.0, self.now),
-            "back": lambda: on.NodeBack(node),
-            "lost": lambda: on.NodeLost(node, 120.0, self.now),
+            "gone": lambda: events.LaunchFailed(node, number, "gone", Place(node, what[2])),
+            "saved": lambda: events.CheckpointSaved(1),
+            "holder": lambda: events.HolderLost(node, number),
+            "stop": lambda: events.StopRequested(what[1], what[2]),
+            "hang": lambda: events.HangFlagged(number, 0, "stands"),
+            "profile": lambda: events.ProfileAsked("1-profile-a", (0,), 1.0),
+            "stacks": lambda: events.StacksAsked("r"),
+            "late": lambda: events.RanksLate(node, number, tuple(range(what[2]))),
+            "examined": lambda: events.Examined(node, number, str(what[2]), (elsewhere(what[1]),)),
+            "silent": lambda: events.NodeSilent(node, 15.0, self.now),
+            "back": lambda: events.NodeBack(node),
+            "lost": lambda: events.NodeLost(node, 120.0, self.now),
         }
-        event = events[what[0]]()
+        event = happened[what[0]]()
         self.events.append(event)
         self.tell(event)
 
@@ -165,9 +164,9 @@ def test_no_history_breaks_the_rules(
         world.happen(what)
     shrinks = NPROC * (nodes + spares) if least is not None or spares else 0
     tries = (1 + policy.max_restarts) * (1 + shrinks) + PORT_RETRIES
-    assert world.count(do.LaunchAttempt) <= tries * (1 + NEVER_RAN_RETRIES)
-    assert world.count(do.EndAttempt) <= world.count(do.LaunchAttempt)
-    assert world.count(do.Finish) <= 1
+    assert world.count(commands.LaunchAttempt) <= tries * (1 + NEVER_RAN_RETRIES)
+    assert world.count(commands.EndAttempt) <= world.count(commands.LaunchAttempt)
+    assert world.count(commands.Finish) <= 1
 
 
 @settings(deadline=None)
@@ -213,5 +212,5 @@ def test_a_stop_ends_every_history_though_nothing_obeys(
         world.happen(("time", 40.0))
     assert world.gang.phase == "finished"
     later = world.orders[before:]
-    terminated = {order.node for order in later if isinstance(order, do.Terminate)}
-    assert terminated <= {order.node for order in later if isinstance(order, do.Kill)}
+    terminated = {order.node for order in later if isinstance(order, commands.Terminate)}
+    assert terminated <= {order.node for order in later if isinstance(order, commands.Kill)}

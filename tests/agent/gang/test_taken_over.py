@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from support.agents.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopKind
 
@@ -16,21 +15,21 @@ def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
     stopped again."""
     story = Story(RECIPE)
     assert story.gang.resume(RecoveredState(attempt=4, open=True, running=True), 0.0) == []
-    assert story.tell(GRACEFUL)[1:] == [do.TouchStop(4)]
+    assert story.tell(GRACEFUL)[1:] == [commands.TouchStop(4)]
     story = Story(RECIPE)
     recovered = RecoveredState(
         attempt=4, open=True, running=True, stop=(StopKind.GRACEFUL, StopCause.USER, "")
     )
-    assert story.gang.resume(recovered, 0.0) == [do.TouchStop(4)]
+    assert story.gang.resume(recovered, 0.0) == [commands.TouchStop(4)]
     story = Story(RECIPE)
-    assert story.gang.resume(recovered._replace(signalled=True), 0.0) == [do.Terminate("a")]
+    assert story.gang.resume(recovered._replace(signalled=True), 0.0) == [commands.Terminate("a")]
 
 
 def test_an_adopted_script_keeps_its_long_grace() -> None:
     """It was running before the take-over, so it may save on SIGTERM."""
     story = Story()
     story.gang.resume(RecoveredState(attempt=1, open=True, running=True), 0.0)
-    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+    assert story.tell(GRACEFUL)[1:] == [commands.Terminate("a")]
     assert story.gang.deadline == POLICY.stop_grace
 
 
@@ -39,7 +38,7 @@ def test_a_gang_taken_over_between_attempts_goes_on() -> None:
     due = RecoveredState(attempt=1, outcome=Outcome.FAILED, restart_reason=StartReason.RESTART, restarts=1)
     story = Story(dataclasses.replace(POLICY, max_restarts=1))
     assert story.gang.resume(due, 0.0) == []
-    assert story.tell(on.Tick(), after=2.0) == [do.LaunchAttempt(2, StartReason.RESTART)]
+    assert story.tell(events.Tick(), after=2.0) == [commands.LaunchAttempt(2, StartReason.RESTART)]
     story = Story(dataclasses.replace(POLICY, max_restarts=1))
     assert (
         finish(story.gang.resume(due._replace(stop=(StopKind.NOW, StopCause.USER, "")), 0.0)).state
@@ -58,7 +57,7 @@ def test_a_gang_taken_over_remembers_that_a_script_saves_on_stop() -> None:
     story = Story()
     saves = RecoveredState(attempt=1, open=True, running=True, saves_on_stop=True)
     story.gang.resume(saves, 0.0)
-    assert story.tell(GRACEFUL)[1:] == [do.TouchStop(1)]
+    assert story.tell(GRACEFUL)[1:] == [commands.TouchStop(1)]
     story = Story()
     asked = RecoveredState(
         attempt=1,
@@ -67,7 +66,7 @@ def test_a_gang_taken_over_remembers_that_a_script_saves_on_stop() -> None:
         asked_to_save=True,
         stop=(StopKind.GRACEFUL, StopCause.USER, ""),
     )
-    assert story.gang.resume(asked, 0.0) == [do.TouchStop(1)]
+    assert story.gang.resume(asked, 0.0) == [commands.TouchStop(1)]
     story.exit(0)
     assert finish(story.clean()).state == "CANCELLED"
 
@@ -76,7 +75,7 @@ def test_a_crash_loop_is_noticed_by_a_gang_taken_over() -> None:
     """Before the attempt ends, and between its end and the verdict; a long attempt without steps is none."""
     known = RecoveredState(attempt=3, open=True, running=True, fruitless=2, reached=8, traceback="T")
     policy = dataclasses.replace(POLICY, max_restarts=100)
-    failed = on.Failure(0, 1, None, "ValueError: no", "T", 5.0)
+    failed = events.Failure(0, 1, None, "ValueError: no", "T", 5.0)
     story = Story(policy)
     story.gang.resume(known, 0.0)
     story.exit(1)

@@ -60,36 +60,36 @@ class ProbeSession:
 @given(STEPS)
 def test_nothing_is_lost_doubled_or_turned_round(steps: list[tuple[str]]) -> None:
     """Cuts at any point, repeated lines, and a hearer that is started again."""
-    talk = ProbeSession()
+    probe_session = ProbeSession()
     for (what,) in steps:
         if what == "tell":
-            talk.tell()
+            probe_session.tell()
         elif what == "arrive":
-            talk.arrive()
+            probe_session.arrive()
         elif what == "break":
-            talk.connect()
+            probe_session.connect()
         elif what == "again":
-            talk.new_hearer()
-        elif talk.line:
-            talk.line.insert(0, talk.line[0])
-        assert talk.heard == talk.told[: len(talk.heard)]
-    while talk.line:
-        talk.arrive()
-    assert talk.heard == talk.told
+            probe_session.new_hearer()
+        elif probe_session.line:
+            probe_session.line.insert(0, probe_session.line[0])
+        assert probe_session.heard == probe_session.told[: len(probe_session.heard)]
+    while probe_session.line:
+        probe_session.arrive()
+    assert probe_session.heard == probe_session.told
 
 
 def test_it_is_settled_once_all_was_heard() -> None:
     """An acknowledgement of more than was told counts as of all, and no more."""
-    talk = ProbeSession()
-    settled = [talk.teller.settled]
-    talk.tell()
-    settled.append(talk.teller.settled)
-    talk.arrive()
-    talk.teller.acknowledged(talk.hearer.acknowledgement()["ack"])
-    settled.append(talk.teller.settled)
-    talk.teller.acknowledged(10**6)
-    talk.tell()
-    settled.append(talk.teller.settled)
+    probe_session = ProbeSession()
+    settled = [probe_session.teller.settled]
+    probe_session.tell()
+    settled.append(probe_session.teller.settled)
+    probe_session.arrive()
+    probe_session.teller.acknowledged(probe_session.hearer.acknowledgement()["ack"])
+    settled.append(probe_session.teller.settled)
+    probe_session.teller.acknowledged(10**6)
+    probe_session.tell()
+    settled.append(probe_session.teller.settled)
     assert settled == [True, False, True, False]
 
 

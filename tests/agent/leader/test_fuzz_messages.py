@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from support.fuzz import hostile
 from support.fuzz.fuzzing import read_all
 from support.values.machines import config, node, plan
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.leader.channel import FOLLOWER, LEADER, LINE_LIMIT, Channel
 from torchdeck.agent.leader.follower import Follower
 from torchdeck.agent.leader.leader import Leader
@@ -87,17 +86,17 @@ def lead_a_hostile_node(case: bytes, place: Path) -> None:
     journal = JournalWriter(place / "journal.jsonl")
     with contextlib.closing(other), contextlib.closing(listening), contextlib.closing(journal):
         leader = Leader(PLAN, "n1", journal, listener, 0.0)
-        leader.handle(on.NodeReady("n1"), 0.0)
+        leader.handle(events.NodeReady("n1"), 0.0)
         rest, now = other.sealed(case), 0.0
         while rest and listener.channels:
             rest, now = other.send(rest), now + 1.0
             leader.exchange(now)
-        leader.handle(on.Tick(), now + 1e6)
+        leader.handle(events.Tick(), now + 1e6)
 
 
 def test_messages_of_nodes() -> None:
     answers = ({"who": "x", "peer": "", "heard": 0}, {"ack": 3}, {"pong": 1.0, "wall": 1e9, "time": 1e9})
-    read_all(lead_a_hostile_node, lines(get_args(on.Event), *answers))
+    read_all(lead_a_hostile_node, lines(get_args(events.Event), *answers))
 
 
 def follow_a_hostile_leader(case: bytes, place: Path) -> None:
@@ -114,4 +113,4 @@ def follow_a_hostile_leader(case: bytes, place: Path) -> None:
 
 def test_messages_of_leaders() -> None:
     asked = ({"who": "x", "peer": "", "heard": 0}, {"ack": 3}, {"ping": 1.0, "wall": 1e9})
-    read_all(follow_a_hostile_leader, lines(get_args(do.Command), *asked))
+    read_all(follow_a_hostile_leader, lines(get_args(commands.Command), *asked))

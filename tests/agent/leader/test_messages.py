@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.few_examples import cases
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.leader.gang_messages import (
     MessageError,
     command_from_json,
@@ -48,14 +47,14 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     return OBJECTS
 
 
-@given(st.one_of([values(kind) for kind in get_args(on.Event)]))
-def test_every_event_comes_back(event: on.Event) -> None:
+@given(st.one_of([values(kind) for kind in get_args(events.Event)]))
+def test_every_event_comes_back(event: events.Event) -> None:
     """With its types: tuples of tuples, failures, places."""
     assert event_from_json(json.loads(json.dumps(to_json(event)))) == event
 
 
-@given(st.one_of([values(kind) for kind in get_args(do.Command)]))
-def test_every_command_comes_back(command: do.Command) -> None:
+@given(st.one_of([values(kind) for kind in get_args(commands.Command)]))
+def test_every_command_comes_back(command: commands.Command) -> None:
     """As events."""
     assert command_from_json(json.loads(json.dumps(to_json(command)))) == command
 
@@ -86,7 +85,7 @@ def test_what_is_no_event_is_refused(value: Any) -> None:
 
 def test_a_time_that_is_none_is_refused() -> None:
     """json takes NaN; a failure's time is a number."""
-    clean = on.NodeClean("a", 1, 0, 0, on.Failure(1, 1, None, "", None, float("nan")))
+    clean = events.NodeClean("a", 1, 0, 0, events.Failure(1, 1, None, "", None, float("nan")))
     with pytest.raises(MessageError, match="time"):
         event_from_json(json.loads(json.dumps(to_json(clean))))
 
@@ -103,7 +102,7 @@ NESTED = st.recursive(
 @given(st.data())
 def test_whatever_a_hostile_node_sends_is_an_event_or_refused(data: st.DataObject) -> None:
     """Any value in any field: numbers without bounds, nesting, other types."""
-    kind = data.draw(st.sampled_from(get_args(on.Event)))
+    kind = data.draw(st.sampled_from(get_args(events.Event)))
     fields = {name: data.draw(NESTED) for name in kind._fields if data.draw(st.booleans())}
     try:
         event = event_from_json({"is": kind.__name__, **fields})

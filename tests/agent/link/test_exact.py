@@ -272,7 +272,7 @@ def test_links_are_not_followed_on_the_node(tmp_path: Path) -> None:
     append(pair.files[0], b"line\n", 0)
     pair.settle()
     assert [path.name for path in pair.here.root.rglob("*") if path.is_file()] == ["journal.jsonl"]
-    assert "stdout.log" in " ".join(pair.sources.take_said())
+    assert "stdout.log" in " ".join(pair.sources.take_messages())
 
 
 def test_a_file_that_becomes_a_link_is_not_read_any_further(tmp_path: Path) -> None:
@@ -287,4 +287,4 @@ def test_a_file_that_becomes_a_link_is_not_read_any_further(tmp_path: Path) -> N
     log.symlink_to(secret)
     pair.settle()
     assert (pair.here.attempt(1).rank(0).stdout).read_bytes() == b"before\n"
-    assert "is a link" in " ".join(pair.sources.take_said())
+    assert "is a link" in " ".join(pair.sources.take_messages())

@@ -13,7 +13,7 @@ from support.links.code_transfer import code_of, written
 from support.values.machines import plan
 from support.waiting import wait_until
 from torchdeck.agent import execution
-from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import commands
 from torchdeck.agent.snapshots import written_files
 from torchdeck.agent.snapshots.written_files import Bringing, Written, bring, written_beside
 from torchdeck.contract.inventory import LOCALHOST
@@ -141,7 +141,7 @@ def test_an_agent_gives_heartbeats_while_results_are_copied(
     hands = made(
         layout, plan(code=code_of(work, tmp_path / "home")), LOCALHOST, Journal(), None, Leader(), None, beat
     )
-    hands.carry_out(do.Depart("over", False))
+    hands.carry_out(commands.Leave("over", False))
     assert (beats[:3], events, hands.finished) == ([[], [], []], ["results", "node_finished"], True)
 
 

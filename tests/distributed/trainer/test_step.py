@@ -31,9 +31,7 @@ def single() -> Iterator[DistributedStrategy]:
 
 def stepper(strategy: DistributedStrategy, model: nn.Module, loss: Loss) -> Stepper:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    return Stepper(
-        TrainingParts(strategy, model, model, optimizer, strategy.precision.make_scaler(), loss), None
-    )
+    return Stepper(TrainingParts(strategy, model, model, optimizer, loss), None)
 
 
 def test_metrics_may_not_change_from_step_to_step(single: DistributedStrategy) -> None:

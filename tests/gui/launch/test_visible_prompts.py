@@ -16,7 +16,7 @@ def test_nobody_is_asked_for_what_nobody_looks_at(tmp_path: Path) -> None:
     """It is tried again, once, when it comes into sight."""
     person = Person(passwords=["one", "two"], trusts=True)
     asked = AskedInSight(make_logins(tmp_path, person))
-    assert asked.reach.asker is asked
+    assert asked.connector.asker is asked
     assert asked.password(NODE, again=False) is None
     assert not asked.trust(NODE, "ssh-ed25519", "SHA256:x")
     assert person.asked == []

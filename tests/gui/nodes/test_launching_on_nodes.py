@@ -54,11 +54,11 @@ def test_a_changed_host_key_is_said_in_preview_and_checks_with_the_command_that_
     file = tmp_path / "run.toml"
     file.write_text('[run]\nscript = "t.py"\n[distributed]\nnodes = ["node1"]\nnproc = 1\ndevices = "cpu"\n')
     person = Person(trusts=True)
-    reach = make_logins(torchdeck_home, person).asking
+    connector = make_logins(torchdeck_home, person).asking
     loaded = load_config(file)
-    (problem,) = Previewer(torchdeck_home, reach).preview(loaded).problems
+    (problem,) = Previewer(torchdeck_home, connector).preview(loaded).problems
     rows = check_everything(
-        CheckRequest(loaded, home=torchdeck_home), tmp_path, WorkerUi(reach, lambda _what: None, Cancel())
+        CheckRequest(loaded, home=torchdeck_home), tmp_path, WorkerUi(connector, lambda _what: None, Cancel())
     )
     refused = [row for row in rows if row.status == "failed"]
     for wrong, right in [(problem.wrong, problem.right), *((row.what, row.fix) for row in refused)]:

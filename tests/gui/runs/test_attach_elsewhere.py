@@ -101,10 +101,10 @@ def test_a_run_of_a_node_comes_here_and_is_followed(
     dialog.run.setText("20200101")
     QTest.mouseClick(dialog.start_button, Qt.MouseButton.LeftButton)
     assert not dialog.start_button.isEnabled()
-    qtbot.waitUntil(lambda: "there is no run '20200101'" in dialog.told.lower(), timeout=SLOW)
+    qtbot.waitUntil(lambda: "there is no run '20200101'" in dialog.message.lower(), timeout=SLOW)
     dialog.run.setText("latest")
     QTest.mouseClick(dialog.start_button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: "the leader of the run" in dialog.told, timeout=SLOW)
+    qtbot.waitUntil(lambda: "the leader of the run" in dialog.message, timeout=SLOW)
     dialog.reject()
     qtbot.waitUntil(lambda: not operations.running, timeout=SLOW)
     assert list((home / "runs").glob("*")) == [], "what was cancelled half way is no run here"

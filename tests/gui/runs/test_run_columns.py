@@ -35,7 +35,7 @@ def test_a_run_that_goes_on() -> None:
         "state": "● running",
         "name": "gpt",
         "loss": "2.3142",
-        "heldout": "2.5000",
+        "validation": "2.5000",
         "step": "1,240 / 2,000",
         "epoch": "1.25",
         "throughput": "12.3k tok/s",

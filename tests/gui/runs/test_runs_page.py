@@ -87,7 +87,7 @@ def test_a_run_that_could_not_be_read_is_shown_once_it_can(
     layout.root.mkdir()
     place = opened(tmp_path)
     place.open_run(run_id(1))
-    qtbot.waitUntil(lambda: "cannot be read" in place.shown.said)
+    qtbot.waitUntil(lambda: "cannot be read" in place.shown.empty_text)
     layout.root.rmdir()
     gone.rename(layout.root)
     qtbot.waitUntil(lambda: shown_run(place) == run_id(1), timeout=20_000)
@@ -294,7 +294,7 @@ def test_the_last_run_deleted_leaves_what_teaches(qtbot: QtBot, opened: Opened, 
     place.actions_of_runs[RunCommand.DELETE].trigger()
     qtbot.waitUntil(place.undo_bar.isVisible)
     assert place.page is None
-    assert "No run is selected" in place.shown.said
+    assert "No run is selected" in place.shown.empty_text
     place.undo_bar.expire()
     (button,) = [each for each in place.findChildren(QPushButton) if each.text() == "Go to Launch"]
     qtbot.waitUntil(button.isVisible)
@@ -328,7 +328,7 @@ def test_what_cannot_be_read_is_shown_with_the_reason(qtbot: QtBot, opened: Open
     layout.journal.write_text(line(event("created"), version=99))
     place = opened(tmp_path)
     place.open_run(run_id(1))
-    qtbot.waitUntil(lambda: "newer Torchdeck" in place.shown.said)
+    qtbot.waitUntil(lambda: "newer Torchdeck" in place.shown.empty_text)
     assert place.page is None
 
 

@@ -76,6 +76,6 @@ def test_a_folder_that_is_not_there_is_said_in_the_dialog(
     dialog = asked(qtbot, place)
     dialog.folder.setText(str(tmp_path / "absent"))
     press(dialog.start_button)
-    qtbot.waitUntil(lambda: "There is no folder" in dialog.told)
+    qtbot.waitUntil(lambda: "There is no folder" in dialog.message)
     assert dialog.start_button.isEnabled()
     dialog.reject()

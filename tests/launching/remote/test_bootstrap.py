@@ -251,7 +251,7 @@ def test_an_order_that_leads_elsewhere_ends_the_link(node: Node) -> None:
     node.begin(run_id="../../elsewhere")
     assert node.streams[-1].read(10, LIMIT) == b""
     assert node.streams[-1].process.wait(LIMIT) == 1
-    assert "no name of a run" in node.streams[-1].said
+    assert "no name of a run" in node.streams[-1].stderr
 
 
 def test_python_310_serves(node: Node) -> None:

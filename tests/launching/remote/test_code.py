@@ -47,8 +47,8 @@ class HeldStream:
         return self._stream.exit_code
 
     @property
-    def said(self) -> str:
-        return self._stream.said
+    def stderr(self) -> str:
+        return self._stream.stderr
 
     def close(self) -> None:
         self.let_go.set()
@@ -69,7 +69,7 @@ def test_how_far_the_code_is_stands_in_links_json(run: LinkedRun, tmp_path: Path
     run.bundle_there()
     run.up()
     sending = CodeSending(run.here, run.link)
-    file = LinkFile(run.here, [run.link], sending.told)
+    file = LinkFile(run.here, [run.link], sending.with_progress)
 
     def told() -> LinkState:
         file.look(at_once=True)

@@ -40,7 +40,7 @@ def test_logs_stay_on_the_node_until_there_is_room(tmp_path: Path) -> None:
         filling = home / "filling"
         filling.write_bytes(b"x" * (_free(home) - 2 * 1024 * 1024))
         wait_until(lambda: link.state.held == "logs", 20, "logs to be held back")
-        assert any("logs stay on the node" in text for text in link.take_said())
+        assert any("logs stay on the node" in text for text in link.take_messages())
         _append(run, "two\n" * 1000)
         write_rows(run.there.root, [(1, {"loss": 2.5})])
         held = {path.split(":")[0] for path in _different(run, LOG)}

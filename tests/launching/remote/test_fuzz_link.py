@@ -57,7 +57,7 @@ def frames(draw: st.DrawFn, *heads: object) -> bytes:
 class _Silent:
     """A stream that takes everything and says nothing."""
 
-    said = ""
+    stderr = ""
     exit_code: int | None = None
 
     def read(self, _size: int, _limit: float) -> bytes:

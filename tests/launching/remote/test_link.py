@@ -90,7 +90,7 @@ def test_everything_comes_over(run: LinkedRun) -> None:
         wait_until(lambda: mirrored_bytes(run) > 200_000, 60, "bytes here")
     settle(run)
     assert run.differences() == []
-    assert run.link.take_said() == []
+    assert run.link.take_messages() == []
     wait_until(lambda: run.link.state.behind == 0, 10, "nothing to be left")
 
 
@@ -268,7 +268,7 @@ def test_what_a_node_says_is_printable(run: LinkedRun) -> None:
     run.make_node()
     run.there.attempt(1).rank(0).stdout.symlink_to("/etc/passwd")
     run.up()
-    said = wait_until(run.link.take_said, 20, "a word of the node")
+    said = wait_until(run.link.take_messages, 20, "a word of the node")
     assert said == ["attempts/1/ranks/0/stdout.log is no plain file and is not mirrored"]
     assert not run.here.attempt(1).rank(0).stdout.exists()
 

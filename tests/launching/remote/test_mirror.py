@@ -12,7 +12,7 @@ from support.agents.agent_run import make_plan
 from torchdeck.agent.link.names import Level
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import RankPlacement, SmallerSize
-from torchdeck.launching.control.reached_nodes import own_files
+from torchdeck.launching.control.connected_nodes import own_files
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
 
 LOG = "attempts/1/ranks/0/stdout.log"

@@ -20,7 +20,7 @@ from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.agent_keeper import AgentKeeper
+from torchdeck.launching.control.agent_watchdog import AgentWatchdog
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
 from torchdeck.launching.requests import STOP_NOW, Request
@@ -92,7 +92,7 @@ def transport(run: NodeRun) -> SshTransport:
 def test_an_agent_is_asked_for_once(node_run: NodeRun, tmp_path: Path) -> None:
     """The node says at once that one is starting, before the keeper would ask for another."""
     node_run.plan(SLEEPS, tmp_path)
-    keeper = AgentKeeper(transport(node_run))
+    keeper = AgentWatchdog(transport(node_run))
     looks: list[bool] = []
 
     def begun() -> bool:

@@ -65,9 +65,9 @@ def test_the_oldest_python_of_nodes_answers() -> None:
 def test_torch_is_imported_only_when_asked() -> None:
     """`deep` says what torch says; without it nothing of torch runs."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        talk = ProbeSession(process, "here")
-        assert facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).python.deep is None
-        deep = facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT, deep=True)).python.deep
+        probe_session = ProbeSession(process, "here")
+        assert facts_from("here", probe_session.ask(ProbeRequest.FACTS, LIMIT)).python.deep is None
+        deep = facts_from("here", probe_session.ask(ProbeRequest.FACTS, LIMIT, deep=True)).python.deep
     assert deep is not None
     assert not deep.error
     assert deep.gloo
@@ -101,12 +101,12 @@ def test_the_clock_is_compared() -> None:
 def test_samples_follow_each_other() -> None:
     """Rates are over the time in between."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        talk = ProbeSession(process, "here")
-        talk.ask(ProbeRequest.SAMPLE, LIMIT)
+        probe_session = ProbeSession(process, "here")
+        probe_session.ask(ProbeRequest.SAMPLE, LIMIT)
         until = time.monotonic() + 0.2
         while time.monotonic() < until:
             pass
-        second = talk.ask(ProbeRequest.SAMPLE, LIMIT, runs=True)
+        second = probe_session.ask(ProbeRequest.SAMPLE, LIMIT, runs=True)
     assert second["values"]["cpu_percent"] > 0
     assert isinstance(second["runs"], list)
 
@@ -129,11 +129,14 @@ def test_orphans_are_found_and_ended(tmp_path: Path) -> None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         lock.write_text(f'{{"pid": {agent.pid}, "start_ticks": {ticks}, "boot": "{boot}"}}')
         with piped_process([sys.executable, *ARGUMENTS]) as process:
-            talk = ProbeSession(process, "here")
-            runs = {run.run_id: run for run in facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).runs}
+            probe_session = ProbeSession(process, "here")
+            runs = {
+                run.run_id: run
+                for run in facts_from("here", probe_session.ask(ProbeRequest.FACTS, LIMIT)).runs
+            }
             assert (runs[dead].supervised, runs[alive].supervised) == (False, True)
             assert runs[dead].ranks == (3,)
-            answer = talk.ask(ProbeRequest.CLEAN, LIMIT, run_ids=[dead, alive, "never was"])
+            answer = probe_session.ask(ProbeRequest.CLEAN, LIMIT, run_ids=[dead, alive, "never was"])
         assert (answer["ended"], answer["kept"], answer["left"]) == ({dead: 1, "never was": 0}, [alive], 0)
         wait_until(lambda: processes[dead].poll() is not None, 10, "the orphan's end")
         assert processes[alive].poll() is None

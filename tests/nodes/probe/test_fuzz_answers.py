@@ -96,14 +96,14 @@ QUESTIONS = (
 def read_answer(case: bytes, _place: Path) -> None:
     """Asked for everything; it may only raise what is documented."""
     asked: tuple[Callable[[ProbeSession], object], ...] = (
-        lambda talk: facts_from("n", talk.ask(ProbeRequest.FACTS, 1.0)),
-        lambda talk: sample_from("n", talk.ask(ProbeRequest.SAMPLE, 1.0)),
-        lambda talk: talk.clock(1.0).seconds,
-        lambda talk: RemoteFiles(talk, "n").runs(None),
-        lambda talk: RemoteFiles(talk, "n").tree("/x"),
-        lambda talk: RemoteFiles(talk, "n").content("/x", 10),
-        lambda talk: RemoteFiles(talk, "n").digest("/x"),
-        lambda talk: RemoteFiles(talk, "n").checkpoint_problems("/x"),
+        lambda probe_session: facts_from("n", probe_session.ask(ProbeRequest.FACTS, 1.0)),
+        lambda probe_session: sample_from("n", probe_session.ask(ProbeRequest.SAMPLE, 1.0)),
+        lambda probe_session: probe_session.clock(1.0).seconds,
+        lambda probe_session: RemoteFiles(probe_session, "n").runs(None),
+        lambda probe_session: RemoteFiles(probe_session, "n").tree("/x"),
+        lambda probe_session: RemoteFiles(probe_session, "n").content("/x", 10),
+        lambda probe_session: RemoteFiles(probe_session, "n").digest("/x"),
+        lambda probe_session: RemoteFiles(probe_session, "n").checkpoint_problems("/x"),
     )
     said: list[str] = []
     for ask in asked:

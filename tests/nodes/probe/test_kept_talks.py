@@ -27,9 +27,9 @@ LIMIT = 20.0
 class Counted:
     """A way to nodes that knows the connections it has made."""
 
-    def __init__(self, reach: Connector) -> None:
+    def __init__(self, connector: Connector) -> None:
         self.made: list[Connection] = []
-        self._reach = reach
+        self._reach = connector
 
     def __call__(self, name: str, limit: float) -> Connection:
         self.made.append(self._reach.connect(name, limit))
@@ -37,7 +37,7 @@ class Counted:
 
 
 @pytest.fixture
-def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Connector:
+def connector(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Connector:
     """To `n1`, one real host."""
     import tomlkit
 
@@ -47,11 +47,11 @@ def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Connector:
     return Connector(torchdeck_home)
 
 
-def test_who_asks_again_logs_in_once(reach: Connector) -> None:
+def test_who_asks_again_logs_in_once(connector: Connector) -> None:
     """The survey's Python answers the checks too; two at a time need one each, and the end closes both."""
-    entry = reach.node_inventory().nodes["n1"]
-    connect = Counted(reach)
-    with reach.keeping_probe_sessions() as kept:
+    entry = connector.node_inventory().nodes["n1"]
+    connect = Counted(connector)
+    with connector.keeping_probe_sessions() as kept:
         talking = kept.talking
         assert talking is not None
         (probed,) = probe_nodes({"n1": entry}, connect, Question(), talking)
@@ -67,10 +67,10 @@ def test_who_asks_again_logs_in_once(reach: Connector) -> None:
     wait_until(lambda: not any(each.alive for each in connect.made), LIMIT, "the connections to be closed")
 
 
-def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> None:
-    entry = reach.node_inventory().nodes["n1"]
-    connect = Counted(reach)
-    with reach.keeping_probe_sessions() as kept:
+def test_what_came_to_harm_or_was_edited_is_not_used_again(connector: Connector) -> None:
+    entry = connector.node_inventory().nodes["n1"]
+    connect = Counted(connector)
+    with connector.keeping_probe_sessions() as kept:
         talking = kept.talking
         assert talking is not None
         with (
@@ -87,60 +87,63 @@ def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> 
     assert len(connect.made) == 3
 
 
-def test_without_it_each_conversation_is_closed(reach: Connector) -> None:
-    connect = Counted(reach)
-    with open_probe_session("n1", reach.node_inventory().nodes["n1"], connect, LIMIT) as probe_session:
+def test_without_it_each_conversation_is_closed(connector: Connector) -> None:
+    connect = Counted(connector)
+    with open_probe_session("n1", connector.node_inventory().nodes["n1"], connect, LIMIT) as probe_session:
         assert probe_session.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert not connect.made[0].alive
 
 
-def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> None:
+def test_one_that_was_begun_beforehand_is_the_first_asked(connector: Connector) -> None:
     """Who looks at the nodes gets it, though it may still be on its way; no one logs in twice."""
-    entry = reach.node_inventory().nodes["n1"]
-    connect = Counted(reach)
-    talks = SessionPool()
-    talks.begin({"n1": entry}, connect)
-    with talks("n1", entry, connect, LIMIT) as asked:
+    entry = connector.node_inventory().nodes["n1"]
+    connect = Counted(connector)
+    probe_sessions = SessionPool()
+    probe_sessions.begin({"n1": entry}, connect)
+    with probe_sessions("n1", entry, connect, LIMIT) as asked:
         assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
-    with talks("n1", entry, connect, LIMIT) as again:
+    with probe_sessions("n1", entry, connect, LIMIT) as again:
         assert again is asked
     assert len(connect.made) == 1
-    talks.close()
+    probe_sessions.close()
     wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
 
 
-def test_one_that_was_begun_and_never_asked_is_closed(reach: Connector) -> None:
-    entry = reach.node_inventory().nodes["n1"]
-    connect = Counted(reach)
-    talks = SessionPool()
-    talks.begin({"n1": entry}, connect)
-    talks.close()
+def test_one_that_was_begun_and_never_asked_is_closed(connector: Connector) -> None:
+    entry = connector.node_inventory().nodes["n1"]
+    connect = Counted(connector)
+    probe_sessions = SessionPool()
+    probe_sessions.begin({"n1": entry}, connect)
+    probe_sessions.close()
     wait_until(lambda: connect.made, LIMIT, "the connection")
     wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
 
 
-def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reach: Connector) -> None:
-    entry = reach.node_inventory().nodes["n1"]
-    connect = Counted(reach)
+def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(connector: Connector) -> None:
+    entry = connector.node_inventory().nodes["n1"]
+    connect = Counted(connector)
 
     def refused(name: str, limit: float) -> Connection:
         raise UnreachableError(name, f"no one at home for {limit:.0f} s")
 
-    talks = SessionPool()
-    talks.begin({"n1": entry}, refused, 7.0)
-    with pytest.raises(UnreachableError, match="no one at home for 7 s"), talks("n1", entry, connect, LIMIT):
+    probe_sessions = SessionPool()
+    probe_sessions.begin({"n1": entry}, refused, 7.0)
+    with (
+        pytest.raises(UnreachableError, match="no one at home for 7 s"),
+        probe_sessions("n1", entry, connect, LIMIT),
+    ):
         pass
-    with talks("n1", entry, connect, LIMIT) as asked:
+    with probe_sessions("n1", entry, connect, LIMIT) as asked:
         assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
-    talks.close()
+    probe_sessions.close()
 
 
-def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) -> None:
+def test_a_launch_begins_with_the_nodes_that_its_config_names(connector: Connector) -> None:
     """Those in the node inventory; the rest, and a damaged book, is for the survey to say."""
     config = config_from_dict(
-        {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, reach.home, ()
+        {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, connector.home, ()
     )
-    with pre_connected(config, reach) as kept:
+    with pre_connected(config, connector) as kept:
         assert kept is not None
         assert kept.talking is not None
         with kept.open_probe_session("n1", LIMIT) as asked:
@@ -149,8 +152,8 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) 
             assert again is asked
         with kept.open_probe_session("n1", LIMIT) as again:
             assert again is asked
-    inventory_path(reach.home).write_text("no = book")
-    with pre_connected(config, reach) as kept:
+    inventory_path(connector.home).write_text("no = book")
+    with pre_connected(config, connector) as kept:
         assert kept is not None
     with pre_connected(config, None) as nothing:
         assert nothing is None
@@ -174,14 +177,14 @@ class Person:
         return False
 
 
-def test_nobody_is_asked_before_an_answer_is_waited_for(reach: Connector) -> None:
+def test_nobody_is_asked_before_an_answer_is_waited_for(connector: Connector) -> None:
     """A refusal of the config may come first: no prompt stands behind it."""
-    (reach.home / "known_hosts").write_text("")
+    (connector.home / "known_hosts").write_text("")
     person = Person()
-    with replace(reach, asker=person).keeping_probe_sessions(["n1"]) as kept:
-        talks = kept.talking
-        assert isinstance(talks, SessionPool)
-        (coming,) = talks._coming.values()
+    with replace(connector, asker=person).keeping_probe_sessions(["n1"]) as kept:
+        probe_sessions = kept.talking
+        assert isinstance(probe_sessions, SessionPool)
+        (coming,) = probe_sessions._coming.values()
         assert isinstance(coming.exception(LIMIT), HostKeyUnknownError)
         assert not person.asked.is_set()
         with pytest.raises(HostKeyUnknownError), kept.open_probe_session("n1", LIMIT):

@@ -1,5 +1,6 @@
 """One limit for all of a look at a node: who answers SSH and hangs then is not waited for three times."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_an_answer_is_waited_for_as_long_as_is_left(spent: float, least: float, 
 def test_a_node_whose_python_hangs_is_given_up_in_time(
     hosts: Callable[..., TestHosts], torchdeck_home: Path, tmp_path: Path
 ) -> None:
-    """A real host lets in slowly, as it says itself, and its Python never answers."""
+    """A real host lets in slowly, as it says itself, and its Python never answers: it gets the time left."""
     made = hosts(1)
     made.trust(torchdeck_home)
     python = tmp_path / "python"
@@ -72,17 +73,14 @@ def test_a_node_whose_python_hangs_is_given_up_in_time(
     python.chmod(0o755)
     given: dict[str, Any] = {**made.entry(1), "python": str(python)}
     entry = NodeEntry.model_validate(given)
-    reach = Connector(torchdeck_home)
-    took: list[float] = []
+    connector = Connector(torchdeck_home)
 
     def connect(name: str, limit: float) -> Connection:
-        connection = reach.connect(name, limit)
-        assert 0.0 < connection.seconds < limit
-        took.append(connection.seconds)
+        connection = connector.connect(name, limit)
+        assert connection.seconds > 0.0
         connection.seconds = Short.limit - 1.0
         return connection
 
     inventory_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": given}}))
     found = probe_node("n1", entry, connect, Short())
-    assert "did not answer" in found.error
-    assert found.seconds < took[0] + Short.limit / 2  # the login itself, and the second that is left
+    assert re.search(r"did not answer 'facts' within (0|0\.\d|1) s", found.error), found.error

@@ -53,7 +53,7 @@ class LocalStream:
         return self.process.poll()
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         assert self.process.stderr is not None
         if not self.process.stderr.closed:
             self._said += self.process.stderr.read() or b""

@@ -60,8 +60,8 @@ class SlowStream:
         return self._stream.exit_code
 
     @property
-    def said(self) -> str:
-        return self._stream.said
+    def stderr(self) -> str:
+        return self._stream.stderr
 
     def close(self) -> None:
         self._closed.set()

@@ -13,6 +13,13 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import Origin, ScriptState, read_script_state
 
 TEXT_ALONE = "[telemetry]\ninside = false\n"
+NOTHING_INSIDE = """
+import transformers.trainer
+assert transformers.trainer.DEFAULT_CALLBACKS == [transformers.trainer.DefaultFlowCallback]
+assert not any("inside" in entry for entry in [*sys.path, os.environ["PYTHONPATH"]])
+assert not any("torchdeck" in name for name in sys.modules)
+"""
+"""Put at the end of a script of the Hugging Face Trainer."""
 LIGHTNING = """
     import json, torch, lightning
     from lightning.pytorch.callbacks import TQDMProgressBar
@@ -125,8 +132,15 @@ def state_of(layout: RunLayout) -> ScriptState:
 
 @pytest.mark.processes
 def test_hugging_face_prints_its_log_history(script: ScriptRun) -> None:
-    """Loss and steps of 2 ranks' Trainer, with evaluations between: equal to 4 digits; total by the bar."""
-    layout = script.run(script.config(HUGGING_FACE, "12", "0.02", "0", more=TEXT_ALONE))
+    """Loss and steps of a Trainer, with evaluations between: equal to 4 digits; total by the bar.
+
+    Nothing of Torchdeck's callbacks is in it.
+    """
+    program = HUGGING_FACE + NOTHING_INSIDE
+    layout = script.run(script.config(program, "12", "0.02", "0", ranks=1, more=TEXT_ALONE))
+    files = layout.attempt(1).rank(0)
+    assert not files.inside.exists()
+    assert not files.progress.exists()
     _, history = json.loads((script.folder / "log_history.json").read_text())
     for name in ("loss", "grad_norm", "learning_rate", "eval_loss", "train_loss"):
         expected = [(row["step"], row[name]) for row in history if name in row]

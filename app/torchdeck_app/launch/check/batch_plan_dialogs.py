@@ -142,7 +142,7 @@ class BatchPlanDialog(QDialog):
         self._show_command()
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """Return the progress, or why it was not built."""
         return self._told.text()
 

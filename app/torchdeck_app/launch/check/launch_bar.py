@@ -67,7 +67,7 @@ class LaunchControl(QWidget):
         self._checked_text: str | None = None
         self.dialog: QMessageBox | None = None
         """The question that was asked last."""
-        self.launching = Launching(document, service, operations, home, source, self, reach=logins.asking)
+        self.launching = Launching(document, service, operations, home, source, self, connector=logins.asking)
         self.panel = CheckPanel(theme)
         self.wait = WaitLine()
         self.check_button = QPushButton("&Check")
@@ -106,13 +106,13 @@ class LaunchControl(QWidget):
             self._refused(problem_rows(checked.problems))
             return
         request, folder = CheckRequest(checked.loaded, measure=measure, home=self._home), checked.folder
-        reach = self._logins.asking
+        connector = self._logins.asking
         self._logins.ask_again()
         self._checked_text = checked.text
         self.wait.wait_for("checking")
         operation = self._operations.run(
             "checking the run",
-            lambda progress, cancel: check_everything(request, folder, WorkerUi(reach, progress, cancel)),
+            lambda progress, cancel: check_everything(request, folder, WorkerUi(connector, progress, cancel)),
             done=self._show_checks,
             failed=self._check_failed,
         )

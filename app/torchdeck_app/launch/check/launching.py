@@ -72,7 +72,7 @@ class Launching(QObject):
         source: Callable[[], str],
         parent: QObject | None = None,
         *,
-        reach: Connector | None = None,
+        connector: Connector | None = None,
     ) -> None:
         """Args:
         document: the edited document.
@@ -81,10 +81,10 @@ class Launching(QObject):
         home: TORCHDECK_HOME.
         source: returns the file of the text; empty if there is none.
         parent: Qt parent.
-        reach: connects to nodes; None: without prompting for logins.
+        connector: connects to nodes; None: without prompting for logins.
         """
         super().__init__(parent)
-        self._connector = Connector(home) if reach is None else reach
+        self._connector = Connector(home) if connector is None else connector
         self._document, self._preview, self._operations = document, preview, operations
         self._home, self._source = home, source
         self._phase = LaunchPhase.IDLE

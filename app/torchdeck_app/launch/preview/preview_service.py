@@ -44,18 +44,18 @@ class PreviewService(QObject):
         parent: QObject | None = None,
         *,
         previewer: Previewer | None = None,
-        reach: Connector | None = None,
+        connector: Connector | None = None,
     ) -> None:
         """Args:
         operations: runs blocking work.
         home: TORCHDECK_HOME.
         parent: Qt parent.
         previewer: replaces the one for `home`.
-        reach: connects to nodes of the node inventory; None: without prompting for logins.
+        connector: connects to nodes of the node inventory; None: without prompting for logins.
         """
         super().__init__(parent)
         self._operations = operations
-        self._previewer = Previewer(home, reach) if previewer is None else previewer
+        self._previewer = Previewer(home, connector) if previewer is None else previewer
         self._state = PreviewState()
         self._newest: Checked | None = None
         self._planning: Operation[tuple[Previewed, RankGridModel | None]] | None = None

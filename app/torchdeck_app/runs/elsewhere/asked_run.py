@@ -74,7 +74,7 @@ class RunDialog(QDialog):
         column.addWidget(buttons)
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """Return the progress, or why the run is not here."""
         return self._told.text()
 

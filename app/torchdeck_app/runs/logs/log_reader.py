@@ -27,7 +27,7 @@ _SECONDS_A_STRETCH = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
+class OrderResult:
     """Result of an order, in words."""
 
     text: str
@@ -54,7 +54,7 @@ class Marked:
     row: int | None
 
 
-Answer = LogPage | Found | Said | Copied | GoTo | Marked
+Answer = LogPage | Found | OrderResult | Copied | GoTo | Marked
 Order = tuple[Callable[["LogReader", Any], None], Any]
 """A method of the reader, and what it is called with."""
 
@@ -165,7 +165,7 @@ class LogReader:
         try:
             self._copy(*rows)
         except OSError as error:
-            self._answers.append(Said(f"nothing copied: {error.strerror or error}"))
+            self._answers.append(OrderResult(f"nothing copied: {error.strerror or error}"))
 
     # answers
 
@@ -183,7 +183,7 @@ class LogReader:
         self._answers.append(Copied("".join(parts)))
         left = last + 1 - row
         more = f"; {left:,} more are too many" if left > 0 else ""
-        self._answers.append(Said(f"{row - first:,} lines copied{more}"))
+        self._answers.append(OrderResult(f"{row - first:,} lines copied{more}"))
 
     def _go_on(self) -> None:
         """Answer a pending order if its result is available now."""
@@ -200,18 +200,18 @@ class LogReader:
                 if found:
                     self._errors = None
                     self._answers.append(GoTo(self._matches.row(found[0])))
-                    self._answers.append(Said(""))
+                    self._answers.append(OrderResult(""))
                     return
         except (OSError, Refusal) as error:
             self._errors = None
             why = error.strerror or error if isinstance(error, OSError) else error
-            self._answers.append(Said(f"the logs cannot be searched: {why}"))
+            self._answers.append(OrderResult(f"the logs cannot be searched: {why}"))
             return
         if seeking.is_over and not self._counting:
             self._errors = None
-            self._answers.append(Said("no error found"))
+            self._answers.append(OrderResult("no error found"))
         else:
-            self._answers.append(Said(f"no error in {seeking.at:,} lines yet…"))
+            self._answers.append(OrderResult(f"no error in {seeking.at:,} lines yet…"))
 
     @property
     def _total(self) -> int:

@@ -16,7 +16,7 @@ from torchdeck.runs.logs.line_pattern import LinePattern, PatternError
 from torchdeck_app.bridge.background_loop import to_beat
 from torchdeck_app.runs.logs.log_bar import LogBar
 from torchdeck_app.runs.logs.log_lines import LogArea
-from torchdeck_app.runs.logs.log_reader import Answer, Copied, GoTo, LogReader, Marked, Order, Said
+from torchdeck_app.runs.logs.log_reader import Answer, Copied, GoTo, LogReader, Marked, Order, OrderResult
 from torchdeck_app.runs.logs.messages import Choice, Found, LogPage, Search
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
@@ -274,5 +274,5 @@ class LogWorker(QObject):
                 self.marked.emit(at)
             case Copied(text):
                 self.copied.emit(text)
-            case Said(text):
+            case OrderResult(text):
                 self.said.emit(text)

@@ -105,7 +105,7 @@ class ConfigurationView(RunPanel):
             self._read(self._layout, self._take_own)
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Return the text above the table."""
         return self._said.text()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchdeck.agent.attempt.handover import NOTHING, Handover
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.processes.shim import start_shim
 from torchdeck.agent.ranks.failures import read_tail
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, StoreStrangers, key_of
@@ -132,19 +132,19 @@ class LocalAttempt:
         self._started = self._clock() - LAUNCH_LIMIT
         self._read_holder_file()
 
-    def poll(self, node: str) -> list[on.Event]:
+    def poll(self, node: str) -> list[events.Event]:
         """Return the events since the last call."""
         self._holder_code()  # it is reaped
         if self._ended:
             return []
         if not self._launched:
             return self._poll_launch(node)
-        events: list[on.Event] = []
+        happened: list[events.Event] = []
         if self._holder_is_gone():
-            events.append(on.HolderLost(node, self.number))
+            happened.append(events.HolderLost(node, self.number))
         if self.torchrun is None or not self.torchrun.is_alive():
-            events += self._torchrun_gone(node)
-        return events
+            happened += self._torchrun_gone(node)
+        return happened
 
     @property
     def is_plain(self) -> bool:
@@ -188,22 +188,22 @@ class LocalAttempt:
             os.close(descriptor)
         self._descriptors.clear()
 
-    def _poll_launch(self, node: str) -> list[on.Event]:
+    def _poll_launch(self, node: str) -> list[events.Event]:
         exited = read_json(self.files.exit)
         why = exited.get("why") if isinstance(exited, dict) else None
         if isinstance(why, str):
             return self._failed(node, why)
         if self._read_holder_file():
-            return [on.AttemptLaunched(node, self.number)]
+            return [events.AttemptLaunched(node, self.number)]
         if self._holder_code() not in (None, 1):
             return self._failed(node, f"the shim ended before torchrun started (code {self._holder_code()})")
         if self._clock() - self._started > LAUNCH_LIMIT:
             return self._failed(node, f"the shim did not start torchrun within {LAUNCH_LIMIT:.0f} s")
         return []
 
-    def _failed(self, node: str, why: str) -> list[on.Event]:
+    def _failed(self, node: str, why: str) -> list[events.Event]:
         self._ended = True
-        return [on.LaunchFailed(node, self.number, f"{why}; see {self.files.root}")]
+        return [events.LaunchFailed(node, self.number, f"{why}; see {self.files.root}")]
 
     def _read_holder_file(self) -> bool:
         content = read_json(self.files.holder)
@@ -227,7 +227,7 @@ class LocalAttempt:
         os.close(self._descriptors.pop("holder"))
         return True
 
-    def _torchrun_gone(self, node: str) -> list[on.Event]:
+    def _torchrun_gone(self, node: str) -> list[events.Event]:
         now = self._clock()
         if self._gone_since is None:
             self._gone_since = now
@@ -247,9 +247,9 @@ class LocalAttempt:
             and not self._any_rank()
             and _PORT_LOST.search(read_tail(self.files.torchrun_log))
         )
-        found: list[on.Event] = [on.PortLost(node, self.number)] if lost else []
+        found: list[events.Event] = [events.PortLost(node, self.number)] if lost else []
         # whether the ranks did all their steps is for the agent to add: it reads their files
-        return [*found, on.TorchrunExited(node, self.number, self.code, completed=False)]
+        return [*found, events.TorchrunExited(node, self.number, self.code, completed=False)]
 
     def _any_rank(self) -> bool:
         return any(self.attempt.rank(rank).root.exists() for rank in self.ranks)

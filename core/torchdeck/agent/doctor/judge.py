@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from torchdeck.agent.doctor import sentences as say
+from torchdeck.agent.doctor import sentences
 from torchdeck.agent.doctor.case import Case, activity, is_in
 from torchdeck.agent.doctor.collectives import Mismatch
 from torchdeck.agent.doctor.evidence import Kind, RankEvidence, Verdict
@@ -30,7 +30,7 @@ def judge(ranks: Mapping[int, RankEvidence], nodes: Mapping[int, str]) -> Verdic
     if not living:
         return Verdict(Kind.WORKING, None, "all ranks have ended")
     if all(_is_frozen(ranks[rank]) for rank in living) and len(living) == len(ranks):
-        return Verdict(Kind.FROZEN, None, say.frozen(len(living)), tuple(living))
+        return Verdict(Kind.FROZEN, None, sentences.frozen(len(living)), tuple(living))
     for kind, is_it in _STATES:
         found = [rank for rank in living if is_it(ranks[rank], case)]
         if found:
@@ -67,13 +67,13 @@ def _by_waiting(case: Case, living: list[int]) -> Verdict:
             return _verdict(_kind_of(ranks[ends[0]]), ends, case)
         cycle = _cycle(case)
         if cycle:
-            return Verdict(Kind.MISMATCH, _odd_one(cycle, case), say.cycle(cycle, case), tuple(cycle))
-        return Verdict(Kind.COLLECTIVE, None, say.same_collective(living, case), tuple(living))
+            return Verdict(Kind.MISMATCH, _odd_one(cycle, case), sentences.cycle(cycle, case), tuple(cycle))
+        return Verdict(Kind.COLLECTIVE, None, sentences.same_collective(living, case), tuple(living))
     late = [rank for rank in free if ranks[rank].still >= ranks[rank].limit / 2]
     to_blame = [rank for rank in free if rank in awaited] or late or free
     working = [rank for rank in to_blame if ranks[rank].working or _has_time(ranks[rank])]
     if working and all(ranks[rank].still < WORKING_LIMIT * ranks[rank].limit for rank in working):
-        return Verdict(Kind.WORKING, working[0], say.working(working, case), tuple(working))
+        return Verdict(Kind.WORKING, working[0], sentences.working(working, case), tuple(working))
     to_blame = [rank for rank in to_blame if rank not in working] or to_blame
     return _verdict(_kind_of(ranks[to_blame[0]]), to_blame, case)
 
@@ -97,9 +97,9 @@ def _kind_of(found: RankEvidence) -> Kind:
 
 def _verdict(kind: Kind, blamed: list[int], case: Case) -> Verdict:
     first = blamed[0]
-    place = say.place_of(case.ranks[first])
-    alike = [rank for rank in blamed if say.place_of(case.ranks[rank]) == place]
-    return Verdict(kind, first, say.sentence(kind, alike, case), tuple(blamed), place)
+    place = sentences.place_of(case.ranks[first])
+    alike = [rank for rank in blamed if sentences.place_of(case.ranks[rank]) == place]
+    return Verdict(kind, first, sentences.sentence(kind, alike, case), tuple(blamed), place)
 
 
 def _mismatch(found: Mismatch, case: Case) -> Verdict:
@@ -108,8 +108,8 @@ def _mismatch(found: Mismatch, case: Case) -> Verdict:
         by_call.setdefault((call.operation, call.shapes, call.types), []).append(rank)
     fewest = min(by_call.values(), key=lambda ranks: (len(ranks), -ranks[0]))
     first = case.ranks[fewest[0]]
-    place = say.place_of(first) if is_in(first, dict(found.calls)[first.rank]) else ""
-    return Verdict(Kind.MISMATCH, first.rank, say.mismatch(found, case), tuple(fewest), place)
+    place = sentences.place_of(first) if is_in(first, dict(found.calls)[first.rank]) else ""
+    return Verdict(Kind.MISMATCH, first.rank, sentences.mismatch(found, case), tuple(fewest), place)
 
 
 def _cycle(case: Case) -> list[int]:

@@ -7,8 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from torchdeck.agent.doctor.stragglers import StragglerWatch, sentence
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.events import (
     CRASHES,
     EXIT_DELAY,
@@ -72,7 +71,7 @@ class AttemptState:
 
     def asked(
         self, event: StacksAsked | ProfileAsked, nodes: Sequence[str], silent: Container[str]
-    ) -> list[do.Command]:
+    ) -> list[commands.Command]:
         """A person asks for the stacks of all ranks, with the next examination, or for a profile of some.
 
         Nodes that answer profile their ranks; none while no attempt runs.
@@ -81,7 +80,7 @@ class AttemptState:
             self.hangs.ask(event.request)
             return []
         answering = [node for node in self.alive(nodes) if node in self.launched and node not in silent]
-        return [] if self.ending else [do.Profile(node, self.number, *event) for node in answering]
+        return [] if self.ending else [commands.Profile(node, self.number, *event) for node in answering]
 
     def is_running(self, nodes: Sequence[str], *, cooperative: bool) -> bool:
         """Ranks make progress; of a script, which need not say so, all are up."""
@@ -210,7 +209,7 @@ KILL_LIMIT = 15.0
 class Step(NamedTuple):
     """Current action, and its deadline."""
 
-    orders: list[do.Command]
+    orders: list[commands.Command]
     deadline: float | None
     """Monotonic seconds."""
 
@@ -240,7 +239,7 @@ class Escalation:
         polls = attempt.progressed if self._policy.cooperative_stop else saves
         if kind is StopKind.GRACEFUL and polls and attempt.ending is None:
             attempt.ending, attempt.asked_to_save = Ending.STOP_FILE, True
-            return Step([do.TouchStop(attempt.number)], now + self._policy.stop_grace)
+            return Step([commands.TouchStop(attempt.number)], now + self._policy.stop_grace)
         # a script that is asked to stop may save on SIGTERM, so it has the long grace, once
         may_save = not self._policy.cooperative_stop and not attempt.asked_to_save
         saving = kind is StopKind.GRACEFUL and may_save and attempt.announced
@@ -248,12 +247,12 @@ class Escalation:
         if attempt.ending is Ending.TERM:
             return Step([], until if deadline is None else min(until, deadline))
         attempt.ending = Ending.TERM
-        return Step([do.Terminate(node) for node in alive if node in attempt.launched], until)
+        return Step([commands.Terminate(node) for node in alive if node in attempt.launched], until)
 
     def kill(self, attempt: AttemptState, nodes: Sequence[str], now: float) -> Step:
         """SIGKILL to all that is left of it."""
         attempt.ending = Ending.KILL
-        return Step([do.Kill(node) for node in attempt.alive(nodes)], now + KILL_LIMIT)
+        return Step([commands.Kill(node) for node in attempt.alive(nodes)], now + KILL_LIMIT)
 
 
 # Which nodes are ready and hold their devices, before a run's first attempt. Pure.
@@ -308,7 +307,7 @@ class Stragglers:
         self._nodes: dict[int, str] = {}
         self._errors: dict[str, float] = {}
 
-    def arrived(self, event: on.Arrived, places: Sequence[str]) -> list[do.Command]:
+    def arrived(self, event: events.Arrived, places: Sequence[str]) -> list[commands.Command]:
         """Take in a node's reports; returns what is to be journaled.
 
         Args:
@@ -322,15 +321,15 @@ class Stragglers:
         if not self._watch.take(event.reports, len(places), 2 * max(self._errors.values())):
             return []
         now = self._watch.announced
-        told: list[do.Command] = []
+        told: list[commands.Command] = []
         if before is not None and (now is None or now.ranks != before.ranks):
-            told.append(do.AnnounceStragglerOver(event.attempt, before.ranks))
+            told.append(commands.AnnounceStragglerOver(event.attempt, before.ranks))
         if now is not None:
             nodes = self._nodes if len(set(self._nodes.values())) > 1 else {}
             differs = tuple(difference.sentence for difference in now.differences)
             share, since = round(now.share, 3), round(now.since, 3)
             detail = sentence(now, nodes)
             told.append(
-                do.AnnounceStraggler(event.attempt, now.ranks, share, since, now.step, detail, differs)
+                commands.AnnounceStraggler(event.attempt, now.ranks, share, since, now.step, detail, differs)
             )
         return told

@@ -98,7 +98,7 @@ class CloseAttempt(NamedTuple):
     outcome: Outcome
 
 
-class Depart(NamedTuple):
+class Leave(NamedTuple):
     """The run is over for this node."""
 
     why: str
@@ -294,7 +294,7 @@ Command = (
     | GoAlone
     | GoTogether
     | CloseAttempt
-    | Depart
+    | Leave
     | AnnounceRunning
     | Examine
     | Profile

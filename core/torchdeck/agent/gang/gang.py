@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.attempt_state import AttemptState, Ending, Escalation, ReadyBarrier, refusal_text
 from torchdeck.agent.gang.events import StopRequested
 from torchdeck.agent.gang.recovered_state import RecoveredState
@@ -57,30 +56,30 @@ class Gang:
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes that do not answer → when they were heard last: monotonic seconds, and since the epoch."""
 
-    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+    def handle(self, event: events.Event, now: float) -> list[commands.Command]:
         """Take in one event; `now` in monotonic seconds. Those of earlier attempts do nothing."""
         if self.phase is GangPhase.FINISHED:
             return []
-        if isinstance(event, on.StopRequested):
+        if isinstance(event, events.StopRequested):
             return self._stop(event, now)
-        if isinstance(event, on.Tick):
+        if isinstance(event, events.Tick):
             return [*self._tick(now), *self._examine(now)]
-        if isinstance(event, (on.NodeReady, on.LeasesGranted, on.LeasesHeld)):
+        if isinstance(event, (events.NodeReady, events.LeasesGranted, events.LeasesHeld)):
             return self._prepare(event, now)
-        if isinstance(event, on.CheckpointSaved):
+        if isinstance(event, events.CheckpointSaved):
             self._recovery.checkpoint_saved()
             return []
-        if isinstance(event, (on.NodeSilent, on.NodeBack, on.NodeLost)):
+        if isinstance(event, (events.NodeSilent, events.NodeBack, events.NodeLost)):
             return self._silence(event, now)
-        if isinstance(event, (on.StacksAsked, on.ProfileAsked)):
+        if isinstance(event, (events.StacksAsked, events.ProfileAsked)):
             return self._attempt.asked(event, self._nodes, self._silent)
-        if isinstance(event, on.Offered):
+        if isinstance(event, events.Offered):
             return []
         if event.attempt != self.number or not self.phase.has_attempt:
             return []
         return self._attempt_event(event, now)
 
-    def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
+    def resume(self, recovered: RecoveredState, now: float) -> list[commands.Command]:
         """Continue after the journal of an earlier agent of this run."""
         self.number = recovered.attempt
         self._began = now - recovered.seconds
@@ -103,7 +102,7 @@ class Gang:
             return (
                 []
                 if recovered.hang is None
-                else self._hang(on.HangFlagged(self.number, *recovered.hang), now)
+                else self._hang(events.HangFlagged(self.number, *recovered.hang), now)
             )
         if recovered.attempt == 0 or recovered.outcome is None:
             if self.intent is not None:
@@ -118,91 +117,91 @@ class Gang:
     # before an attempt
 
     def _prepare(
-        self, event: on.NodeReady | on.LeasesGranted | on.LeasesHeld, now: float
-    ) -> list[do.Command]:
-        if isinstance(event, on.NodeReady):
+        self, event: events.NodeReady | events.LeasesGranted | events.LeasesHeld, now: float
+    ) -> list[commands.Command]:
+        if isinstance(event, events.NodeReady):
             self._recovery.heard(event.node, there=True)
             if not self._ready_barrier.ready(event.node) or self.phase is not GangPhase.PREPARING:
                 return []
             self.phase = GangPhase.LEASING
-            return [do.AcquireLeases(node) for node in self._nodes]
+            return [commands.AcquireLeases(node) for node in self._nodes]
         if self.phase not in (GangPhase.LEASING, GangPhase.QUEUED):
             return []
-        if isinstance(event, on.LeasesHeld):
+        if isinstance(event, events.LeasesHeld):
             return self._leases_held(event, now)
         return self._launch(StartReason.FIRST) if self._ready_barrier.granted(event.node) else []
 
-    def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
+    def _leases_held(self, event: events.LeasesHeld, now: float) -> list[commands.Command]:
         holding, news = self._ready_barrier.refused(event)
-        given_back: list[do.Command] = [do.ReleaseLeases(node) for node in holding]
+        given_back: list[commands.Command] = [commands.ReleaseLeases(node) for node in holding]
         if not self._policy.queue:
-            refused = do.AnnounceRefused(event.held_by)
+            refused = commands.AnnounceRefused(event.held_by)
             return [*given_back, refused, *self._finish(FinalState.FAILED, refusal_text(event))]
         self.phase, self.deadline = GangPhase.QUEUED, now + QUEUE_RETRY
-        return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
+        return [*given_back, commands.AnnounceQueued(event.held_by)] if news else given_back
 
-    def _begin_without(self, node: str, why: str) -> list[do.Command]:
+    def _begin_without(self, node: str, why: str) -> list[commands.Command]:
         """A node is lost before the first attempt: a spare, or fewer nodes, begin it."""
         change = self._recovery.lost_early(node, why)
         if change is None:
             return self._finish(FinalState.FAILED, why)
         self._nodes = self._recovery.roster.nodes
-        told = do.AnnounceLeftOut(*change)
+        told = commands.AnnounceLeftOut(*change)
         self.phase, self.deadline = GangPhase.PREPARING, None
         if not self._ready_barrier.change(self._nodes):
             return [told]
         self.phase = GangPhase.LEASING
-        return [told, *(do.AcquireLeases(node) for node in self._nodes)]
+        return [told, *(commands.AcquireLeases(node) for node in self._nodes)]
 
-    def _launch(self, reason: StartReason) -> list[do.Command]:
+    def _launch(self, reason: StartReason) -> list[commands.Command]:
         self.number += 1
         self.phase, self.deadline = GangPhase.STARTING, None
         self._attempt = AttemptState(self.number)
-        return [do.LaunchAttempt(self.number, reason, self._recovery.left_out)]
+        return [commands.LaunchAttempt(self.number, reason, self._recovery.left_out)]
 
     # while an attempt lives
 
-    def _attempt_event(self, event: on.Event, now: float) -> list[do.Command]:
+    def _attempt_event(self, event: events.Event, now: float) -> list[commands.Command]:
         attempt = self._attempt
-        if isinstance(event, on.AttemptLaunched):
+        if isinstance(event, events.AttemptLaunched):
             return self._launched(event, now)
-        if isinstance(event, (on.RanksUp, on.RankProgress)):
+        if isinstance(event, (events.RanksUp, events.RankProgress)):
             return self._progress(event)
-        if isinstance(event, on.HolderLost):
-            return [do.RetakeLeases(event.node)]
-        if isinstance(event, on.SavesOnStop):
+        if isinstance(event, events.HolderLost):
+            return [commands.RetakeLeases(event.node)]
+        if isinstance(event, events.SavesOnStop):
             known, attempt.saves_on_stop = attempt.saves_on_stop, event.saves
-            return [] if known is event.saves else [do.AnnounceSavesOnStop(self.number, event.saves)]
-        if isinstance(event, on.PortLost):
+            return [] if known is event.saves else [commands.AnnounceSavesOnStop(self.number, event.saves)]
+        if isinstance(event, events.PortLost):
             attempt.port_lost = True
-        elif isinstance(event, on.Arrived):
+        elif isinstance(event, events.Arrived):
             return attempt.stragglers.arrived(event, self._recovery.places)
-        elif isinstance(event, (on.RanksLate, on.Examined)):
+        elif isinstance(event, (events.RanksLate, events.Examined)):
             return self._suspicion(event, now)
-        elif isinstance(event, on.HangFlagged):
+        elif isinstance(event, events.HangFlagged):
             return self._hang(event, now)
-        elif isinstance(event, on.LaunchFailed):
+        elif isinstance(event, events.LaunchFailed):
             attempt.place_gone(event.gone, event.why)
             return self._torchrun_gone(event.node, None, completed=False, now=now)
-        elif isinstance(event, on.TorchrunExited):
+        elif isinstance(event, events.TorchrunExited):
             return self._torchrun_gone(event.node, event.code, completed=event.completed, now=now)
-        elif isinstance(event, on.NodeClean):
+        elif isinstance(event, events.NodeClean):
             return self._node_clean(event, now)
         return []
 
-    def _launched(self, event: on.AttemptLaunched, now: float) -> list[do.Command]:
+    def _launched(self, event: events.AttemptLaunched, now: float) -> list[commands.Command]:
         attempt = self._attempt
         if not attempt.launched:
             self._began = now
         attempt.launched.add(event.node)
         # a stop that came while the node was starting could not reach it then
         if attempt.ending is Ending.TERM:
-            return [do.Terminate(event.node)]
-        return [do.Kill(event.node)] if attempt.ending is Ending.KILL else []
+            return [commands.Terminate(event.node)]
+        return [commands.Kill(event.node)] if attempt.ending is Ending.KILL else []
 
-    def _progress(self, event: on.RanksUp | on.RankProgress) -> list[do.Command]:
+    def _progress(self, event: events.RanksUp | events.RankProgress) -> list[commands.Command]:
         attempt = self._attempt
-        if isinstance(event, on.RanksUp):
+        if isinstance(event, events.RanksUp):
             attempt.up.add(event.node)
         else:
             attempt.progressed = True
@@ -214,17 +213,17 @@ class Gang:
         attempt.announced = True
         self.phase = GangPhase.RUNNING
         self._recovery.running()
-        return [do.AnnounceRunning(self.number)]
+        return [commands.AnnounceRunning(self.number)]
 
-    def _suspicion(self, event: on.RanksLate | on.Examined, now: float) -> list[do.Command]:
+    def _suspicion(self, event: events.RanksLate | events.Examined, now: float) -> list[commands.Command]:
         hangs = self._attempt.hangs
-        if isinstance(event, on.Examined):
+        if isinstance(event, events.Examined):
             hangs.examined(event.node, event.examination, event.ranks)
             return self._examine(now)
         over = hangs.late(event.node, event.ranks)
-        return [do.AnnounceHangOver(over)] if over else self._examine(now)
+        return [commands.AnnounceHangOver(over)] if over else self._examine(now)
 
-    def _examine(self, now: float) -> list[do.Command]:
+    def _examine(self, now: float) -> list[commands.Command]:
         """Begin an examination if ranks are late; make the verdict once the evidence is there."""
         attempt = self._attempt
         if attempt.ending is not None or not self.phase.has_attempt:
@@ -235,46 +234,49 @@ class Gang:
             return [*judged.announced(self.number), *(self._hang(flagged, now) if flagged else ())]
         alive = [node for node in attempt.alive(self._nodes) if node not in self._silent]
         name = attempt.hangs.examine(alive, now)
-        return [do.Examine(node, self.number, name) for node in alive] if name else []
+        return [commands.Examine(node, self.number, name) for node in alive] if name else []
 
-    def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
+    def _hang(self, event: events.HangFlagged, now: float) -> list[commands.Command]:
         if self._policy.on_hang == "stop":
-            return self._stop(on.StopRequested(StopKind.NOW, StopCause.HANG, None, event.detail), now)
+            return self._stop(events.StopRequested(StopKind.NOW, StopCause.HANG, None, event.detail), now)
         if self._policy.on_hang not in ("restart", "exclude") or self._attempt.ending is not None:
             return []
         self._attempt.hang, self._attempt.hung = event.detail, event.rank
         return self._end_attempt(StopKind.NOW, now)
 
-    def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
+    def _torchrun_gone(
+        self, node: str, code: int | None, *, completed: bool, now: float
+    ) -> list[commands.Command]:
         attempt = self._attempt
         if not attempt.torchrun_gone(node, code, completed=completed):
             return []
         grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
-        orders: list[do.Command] = [do.CleanUp(node, self.number, grace)]
+        orders: list[commands.Command] = [commands.CleanUp(node, self.number, grace)]
         if not attempt.alive(self._nodes):
             self.deadline = now + grace + SWEEP_SLACK
         elif attempt.ending is None and code != 0:
-            orders += self._end_attempt(
-                StopKind.NOW, now
-            )  # static rendezvous: the others would wait for ever
+            # static rendezvous: the others would wait for ever
+            orders += self._end_attempt(StopKind.NOW, now)
         elif attempt.ending is None and self.deadline is None:
             self.deadline = now + NODE_GRACE
         return orders
 
-    def _node_clean(self, event: on.NodeClean, now: float) -> list[do.Command]:
+    def _node_clean(self, event: events.NodeClean, now: float) -> list[commands.Command]:
         news = self._attempt.node_clean(event)
         return self._judge(now) if news and self._attempt.clean == set(self._nodes) else []
 
-    def _silence(self, event: on.NodeSilent | on.NodeBack | on.NodeLost, now: float) -> list[do.Command]:
-        if isinstance(event, on.NodeBack):
+    def _silence(
+        self, event: events.NodeSilent | events.NodeBack | events.NodeLost, now: float
+    ) -> list[commands.Command]:
+        if isinstance(event, events.NodeBack):
             self._silent.pop(event.node, None)
             self._recovery.heard(event.node, there=True)
             return []
         # a new attempt gives a node another grace; the time since its last answer still counts
         self._silent.setdefault(event.node, (now - event.seconds, event.heard))
-        return self._node_lost(event.node, now) if isinstance(event, on.NodeLost) else []
+        return self._node_lost(event.node, now) if isinstance(event, events.NodeLost) else []
 
-    def _node_lost(self, node: str, now: float) -> list[do.Command]:
+    def _node_lost(self, node: str, now: float) -> list[commands.Command]:
         """Continue as if its torchrun were gone, and nothing left there."""
         attempt = self._attempt
         self._recovery.heard(node, there=False)
@@ -286,7 +288,7 @@ class Gang:
             return []
         self._blame_silent(node, now)
         orders = self._torchrun_gone(node, None, completed=False, now=now)
-        return orders + self._node_clean(on.NodeClean(node, self.number, 0, 0, None), now)
+        return orders + self._node_clean(events.NodeClean(node, self.number, 0, 0, None), now)
 
     def _blame_silent(self, node: str, now: float) -> None:
         """The attempt fails because this node does not answer."""
@@ -296,7 +298,7 @@ class Gang:
 
     # stopping
 
-    def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
+    def _stop(self, event: events.StopRequested, now: float) -> list[commands.Command]:
         before, self.intent = self.intent, StopIntent.after(self.intent, event)
         if self.intent is before:
             again = (
@@ -306,33 +308,33 @@ class Gang:
             )
             return self._kill(now) if again else []
         kind, why, detail = self.intent
-        orders: list[do.Command] = [do.AnnounceStopping(kind, why, event.request, detail)]
+        orders: list[commands.Command] = [commands.AnnounceStopping(kind, why, event.request, detail)]
         if self.phase.has_attempt:
             return orders + self._end_attempt(kind, now)
         return orders + self._finish(*final_state(why, detail, None))
 
-    def _end_attempt(self, kind: StopKind, now: float) -> list[do.Command]:
+    def _end_attempt(self, kind: StopKind, now: float) -> list[commands.Command]:
         self.phase = GangPhase.STOPPING
         orders, self.deadline = self._escalation.end(self._attempt, self._nodes, kind, now, self.deadline)
         return orders
 
-    def _kill(self, now: float) -> list[do.Command]:
+    def _kill(self, now: float) -> list[commands.Command]:
         orders, self.deadline = self._escalation.kill(self._attempt, self._nodes, now)
         return orders
 
-    def _tick(self, now: float) -> list[do.Command]:
+    def _tick(self, now: float) -> list[commands.Command]:
         if self.deadline is None or now < self.deadline:
             return []
         self.deadline = None
         if self.phase is GangPhase.QUEUED:
-            return [do.AcquireLeases(node) for node in self._nodes]
+            return [commands.AcquireLeases(node) for node in self._nodes]
         if self.phase is GangPhase.WAITING:
             return self._launch(self._reason)
         if not self.phase.has_attempt:
             return []
         return self._overdue(now)
 
-    def _overdue(self, now: float) -> list[do.Command]:
+    def _overdue(self, now: float) -> list[commands.Command]:
         attempt = self._attempt
         alive = attempt.alive(self._nodes)
         if alive and attempt.ending is not Ending.KILL:
@@ -346,16 +348,16 @@ class Gang:
 
     # after an attempt
 
-    def _judge(self, now: float) -> list[do.Command]:
+    def _judge(self, now: float) -> list[commands.Command]:
         attempt = self._attempt
         self.deadline = None
         cooperative = self._policy.cooperative_stop or attempt.asked_to_save
         outcome = attempt.outcome(stopped=self.intent is not None, cooperative=cooperative)
         failure = attempt.failure_of(outcome)
-        ended = do.EndAttempt(self.number, outcome, failure, attempt.killed, *self._recovery.progress)
+        ended = commands.EndAttempt(self.number, outcome, failure, attempt.killed, *self._recovery.progress)
         return [ended, *self._go_on(outcome, failure, now)]
 
-    def _go_on(self, outcome: Outcome, failure: on.Failure | None, now: float) -> list[do.Command]:
+    def _go_on(self, outcome: Outcome, failure: events.Failure | None, now: float) -> list[commands.Command]:
         attempt = self._attempt
         if outcome is Outcome.SUCCEEDED:
             return self._finish(FinalState.SUCCEEDED, self._recovery.finished)
@@ -368,19 +370,19 @@ class Gang:
             return self._finish(FinalState.FAILED, f"{why}{again}{self._recovery.at_least}")
         return self._restart(restart, now)
 
-    def _restart(self, restart: Restart, now: float) -> list[do.Command]:
+    def _restart(self, restart: Restart, now: float) -> list[commands.Command]:
         delay = self._policy.restart_delay
         self.phase, self.deadline, self._reason = GangPhase.WAITING, now + delay, restart.reason
         self._nodes = self._recovery.roster.nodes
-        return [do.AnnounceRestart(self.number, delay, *restart)]
+        return [commands.AnnounceRestart(self.number, delay, *restart)]
 
-    def _finish(self, state: FinalState, why: str) -> list[do.Command]:
+    def _finish(self, state: FinalState, why: str) -> list[commands.Command]:
         self.phase, self.deadline = GangPhase.FINISHED, None
-        return [do.Finish(state, why)]
+        return [commands.Finish(state, why)]
 
 
 class StopIntent(NamedTuple):
-    """A wish to stop. It never goes away, it only gets more urgent."""
+    """A stop request. It is never withdrawn, it only gets more urgent."""
 
     kind: StopKind
     why: StopCause
@@ -388,10 +390,7 @@ class StopIntent(NamedTuple):
 
     @classmethod
     def after(cls, before: StopIntent | None, event: StopRequested) -> StopIntent:
-        """The wish with `event` heard too; `before` itself where that is as urgent.
-
-        Who wished first stays named.
-        """
+        """Return the request after `event`: the more urgent kind, with the origin of the first."""
         if before is None:
             return cls(event.kind, event.why, event.detail)
         if before.kind is StopKind.NOW or event.kind is not StopKind.NOW:

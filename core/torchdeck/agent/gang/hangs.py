@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.doctor.evidence import RankEvidence, Verdict
 from torchdeck.agent.doctor.judge import UNREACHABLE, judge
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.recovered_state import RecoveredState
 
 ANSWER_LIMIT = 15.0
@@ -29,28 +28,28 @@ class Judged(NamedTuple):
     evidence: RankEvidence | None
     """If the ranks hang: on the rank to blame, else on the rank that is stalled for longest."""
 
-    def announced(self, attempt: int) -> list[do.Command]:
+    def announced(self, attempt: int) -> list[commands.Command]:
         """Return the commands that journal it."""
         verdict, found = self.verdict, self.evidence
-        told: list[do.Command] = [
-            do.AnnounceExamined(
+        told: list[commands.Command] = [
+            commands.AnnounceExamined(
                 attempt, self.examination, request, verdict.sentence, verdict.kind, self.ranks
             )
             for request in self.requests
         ]
         if found is not None:
-            hang = do.AnnounceHang(
+            hang = commands.AnnounceHang(
                 *(attempt, found.rank, found.phase, found.step, found.still, found.limit),
                 *(verdict.sentence, verdict.kind, verdict.ranks, verdict.place, self.examination),
             )
             told.append(hang)
         return told
 
-    def flagged(self, attempt: int) -> on.HangFlagged | None:
+    def flagged(self, attempt: int) -> events.HangFlagged | None:
         """Return the event for the gang; None if the ranks do not hang."""
         if self.evidence is None:
             return None
-        return on.HangFlagged(attempt, self.verdict.rank, self.verdict.sentence)
+        return events.HangFlagged(attempt, self.verdict.rank, self.verdict.sentence)
 
 
 class Hangs:

@@ -10,8 +10,7 @@ import time
 from typing import Any
 
 from torchdeck.agent.attempt.attempt_plan import family_of
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.leader.channel import FOLLOWER, Channel, ChannelError, Entry, Exchange
 from torchdeck.agent.leader.gang_messages import MessageError, command_from_json, to_json
@@ -29,7 +28,13 @@ then.
 CONNECT_LIMIT = 10.0
 STALE = 8.0
 """Seconds without a message after which the connection is renewed; the leader asks every two."""
-_ANY_TIME = (do.AcquireLeases, do.ReleaseLeases, do.RetakeLeases, do.Gather, do.Depart)
+_ANY_TIME = (
+    commands.AcquireLeases,
+    commands.ReleaseLeases,
+    commands.RetakeLeases,
+    commands.Gather,
+    commands.Leave,
+)
 LEADER_NAME = "lead"
 
 
@@ -64,8 +69,8 @@ class Follower:
         self._last_delay = min(LAST_DELAY, plan.policy.node_grace / 4)
         self._leaderless: Leaderless | None = None
         self._running = False
-        self._exited: on.TorchrunExited | None = None
-        self._asked: on.StopRequested | None = None
+        self._exited: events.TorchrunExited | None = None
+        self._asked: events.StopRequested | None = None
         """The last stop request: the leader may be lost before it receives it."""
         self._connecting: socket.socket | None = None
         self._channel: Channel | None = None
@@ -88,34 +93,34 @@ class Follower:
             return [(self._connecting.fileno(), select.POLLOUT)]
         return [] if self._channel is None else [(self._channel.fileno(), self._channel.awaits)]
 
-    def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:  # noqa: ARG002 - the leader's has it
+    def resume(self, recovered: RecoveredState, now: float) -> list[commands.Command]:  # noqa: ARG002 - the leader's has it
         """Continue after an earlier agent of this node; the leader sends the commands."""
         self.number, self._running = recovered.attempt, recovered.open
         return []
 
-    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+    def handle(self, event: events.Event, now: float) -> list[commands.Command]:
         """Report to the leader; return the commands for this node if there is no leader."""
         self._now = now
-        if isinstance(event, (on.Tick, on.NodeReady)):
+        if isinstance(event, (events.Tick, events.NodeReady)):
             return []
-        if isinstance(event, on.StopRequested):
+        if isinstance(event, events.StopRequested):
             self._asked = event
-        if isinstance(event, on.AttemptLaunched):
+        if isinstance(event, events.AttemptLaunched):
             self._running, self._exited = True, None
-        elif isinstance(event, on.TorchrunExited):
+        elif isinstance(event, events.TorchrunExited):
             self._exited = event
-        elif isinstance(event, on.NodeClean):
+        elif isinstance(event, events.NodeClean):
             self._running = False
-        elif isinstance(event, on.Arrived):
+        elif isinstance(event, events.Arrived):
             self._exchange.forget("Arrived")
         value = self._exchange.tell(getattr(event, "attempt", self.number), to_json(event))
         if self.phase is GangPhase.FOLLOWING:
             self._send(value)
         return [] if self._leaderless is None else self._leaderless.handle(event, now)
 
-    def exchange(self, now: float) -> list[do.Command]:
+    def exchange(self, now: float) -> list[commands.Command]:
         """Hear the leader; returns what is to be done here."""
-        here: list[do.Command] = []
+        here: list[commands.Command] = []
         self._now = now
         self._connect(now)
         for message in self._receive():
@@ -132,7 +137,7 @@ class Follower:
         leaderless = self._leaderless
         if leaderless is not None and not self._silence.lost and not leaderless.ends_something:
             self._leaderless = None  # the leader decides again
-            here.append(do.GoTogether(self._name, self.number))
+            here.append(commands.GoTogether(self._name, self.number))
         return here + ([] if self._leaderless is None else self._leaderless.tick(now))
 
     def close(self) -> None:
@@ -228,7 +233,7 @@ class Follower:
 
     # what the leader says
 
-    def _heard(self, message: dict[str, Any], now: float) -> list[do.Command]:
+    def _heard(self, message: dict[str, Any], now: float) -> list[commands.Command]:
         for news in self._silence.heard(LEADER_NAME, now):
             self._journal.append("lead_back", seconds=round(news.seconds, 3))
         try:
@@ -252,13 +257,13 @@ class Follower:
         for entry in missing:
             self._send(entry)
 
-    def _ordered(self, entry: Entry, now: float) -> list[do.Command]:
+    def _ordered(self, entry: Entry, now: float) -> list[commands.Command]:
         command = command_from_json(entry.message)
         if getattr(command, "node", self._name) != self._name:
             raise MessageError("an order for another node")
-        if isinstance(command, do.Depart) and self._running:
+        if isinstance(command, commands.Leave) and self._running:
             return self._leave(command.why, now)
-        if isinstance(command, do.Gather):
+        if isinstance(command, commands.Gather):
             if command.attempt < self.number:
                 return []
             if command.attempt > self.number:
@@ -268,12 +273,12 @@ class Follower:
             return []
         return [command]
 
-    def _leave(self, why: str, now: float) -> list[do.Command]:
+    def _leave(self, why: str, now: float) -> list[commands.Command]:
         """End local ranks first: nothing would supervise them, and another attempt starts elsewhere."""
         self._leaderless = Leaderless(self._name, self._policy, self.number, now, running=True, leaving=why)
         return self._leaderless.begin(now, self._exited)
 
-    def _begin_leaderless(self, now: float) -> list[do.Command]:
+    def _begin_leaderless(self, now: float) -> list[commands.Command]:
         if self._leaderless is not None:
             return []
         self._leaderless = Leaderless(self._name, self._policy, self.number, now, running=self._running)

@@ -8,8 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.contract.run_states import TextEnum
 
 _UNIONS = (typing.Union, types.UnionType)
@@ -21,20 +20,20 @@ class MessageError(ValueError):
     """Invalid event or command; the message says which field is wrong."""
 
 
-def to_json(message: on.Event | do.Command) -> dict[str, Any]:
+def to_json(message: events.Event | commands.Command) -> dict[str, Any]:
     """`{"is": name, field: value, …}` of plain values."""
     return {"is": type(message).__name__, **_fields(message)}
 
 
-def event_from_json(value: object) -> on.Event:
+def event_from_json(value: object) -> events.Event:
     """The event in `value`. Raises MessageError."""
-    event: on.Event = _message(value, _EVENTS)
+    event: events.Event = _message(value, _EVENTS)
     return event
 
 
-def command_from_json(value: object) -> do.Command:
+def command_from_json(value: object) -> commands.Command:
     """The command in `value`. Raises MessageError."""
-    command: do.Command = _message(value, _COMMANDS)
+    command: commands.Command = _message(value, _COMMANDS)
     return command
 
 
@@ -135,5 +134,5 @@ def _hints(kind: Any) -> dict[str, Any]:
     return _known_hints[kind]
 
 
-_EVENTS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(on.Event)}
-_COMMANDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(do.Command)}
+_EVENTS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
+_COMMANDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(commands.Command)}

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torchdeck.agent.attempt.attempt_plan import describe_size
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.leader.channel import ChannelError, Exchange
@@ -75,10 +74,10 @@ class Leader:
     def descriptors(self) -> list[tuple[int, int]]:
         return self._listener.descriptors
 
-    def resume(self, recovered: RecoveredState, now: float) -> list[do.Command]:
+    def resume(self, recovered: RecoveredState, now: float) -> list[commands.Command]:
         """Continue after the journal of an earlier leader of this run; return the commands for this node."""
-        commands = self._gang.resume(recovered, now)
-        here: list[do.Command] = []
+        orders = self._gang.resume(recovered, now)
+        here: list[commands.Command] = []
         if recovered.launching is not None:
             roster = self._elastic.without(recovered.launching.left_out) or self._elastic.full
             self._members = roster.nodes
@@ -86,15 +85,15 @@ class Leader:
             here += self._launch(self._prepare_phase, now)
             if recovered.open:
                 here = []  # the node takes its own part over
-        return here + self._after(commands, now)
+        return here + self._after(orders, now)
 
-    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+    def handle(self, event: events.Event, now: float) -> list[commands.Command]:
         """Take in an event of this node; returns what is to be done here."""
         return self._tell(event, now)
 
-    def exchange(self, now: float) -> list[do.Command]:
+    def exchange(self, now: float) -> list[commands.Command]:
         """Hear and answer the followers; returns what is to be done here."""
-        here: list[do.Command] = []
+        here: list[commands.Command] = []
         joined, came = self._listener.look()
         for node in joined:
             self._greeted.discard(node)
@@ -113,7 +112,7 @@ class Leader:
         """The run is over: tell the followers that are there, then hang up."""
         if self._end:
             for node in self._others:
-                self._order(node, do.Depart(self._end))
+                self._order(node, commands.Leave(self._end))
         limit = time.monotonic() + FAREWELL_LIMIT
         # one that is just connecting, or was cut off a moment ago, is waited for as well
         there = self._silence.watched - self._silence.lost
@@ -128,8 +127,8 @@ class Leader:
 
     # what followers say
 
-    def _heard(self, node: str, message: dict[str, Any], now: float) -> list[do.Command]:
-        here: list[do.Command] = []
+    def _heard(self, node: str, message: dict[str, Any], now: float) -> list[commands.Command]:
+        here: list[commands.Command] = []
         for news in self._silence.heard(node, now):
             here += self._silent(news, now)
         try:
@@ -147,7 +146,9 @@ class Leader:
             self._listener.drop(node, str(error))
         return here
 
-    def _acknowledge(self, node: str, message: dict[str, Any], now: float | None = None) -> list[do.Command]:
+    def _acknowledge(
+        self, node: str, message: dict[str, Any], now: float | None = None
+    ) -> list[commands.Command]:
         exchange = self._exchanges[node]
         if "ack" in message:
             exchange.acknowledged(message["ack"])
@@ -161,9 +162,9 @@ class Leader:
             return []
         self._ping(node, now)
         self._journal.append("node_joined", node=node)
-        return self._tell(on.NodeReady(node), now)
+        return self._tell(events.NodeReady(node), now)
 
-    def _own(self, node: str, event: on.Event) -> on.Event:
+    def _own(self, node: str, event: events.Event) -> events.Event:
         """The event, if it is of the node that says it; its time of a failure by our clock.
 
         Raises:
@@ -171,9 +172,9 @@ class Leader:
         """
         if getattr(event, "node", node) != node:
             raise MessageError(f"node {node} speaks for another")
-        if isinstance(event, on.Arrived):
+        if isinstance(event, events.Arrived):
             return on_our_clock(event, self._clocks[node].best)
-        if isinstance(event, on.NodeClean) and event.failure is not None and event.failure.time:
+        if isinstance(event, events.NodeClean) and event.failure is not None and event.failure.time:
             offset = self._clocks[node].best
             if offset is not None:
                 said = event.failure
@@ -190,7 +191,7 @@ class Leader:
         if news is not None:
             self._journal.append("clock", node=node, offset=news.seconds, error=news.error)
 
-    def _silent(self, news: Silence, now: float) -> list[do.Command]:
+    def _silent(self, news: Silence, now: float) -> list[commands.Command]:
         self._journal.append(
             f"node_{news.what}",
             node=news.node,
@@ -198,26 +199,26 @@ class Leader:
             grace=self._plan.policy.node_grace,
         )
         if news.what is NodeNews.BACK:
-            return self._tell(on.NodeBack(news.node), now)
-        kind = on.NodeLost if news.what is NodeNews.LOST else on.NodeSilent
+            return self._tell(events.NodeBack(news.node), now)
+        kind = events.NodeLost if news.what is NodeNews.LOST else events.NodeSilent
         return self._tell(kind(news.node, news.seconds, time.time() - news.seconds), now)
 
     # what the gang decides
 
-    def _tell(self, event: on.Event, now: float) -> list[do.Command]:
+    def _tell(self, event: events.Event, now: float) -> list[commands.Command]:
         prepare_phase = self._prepare_phase
-        if not isinstance(event, on.Offered):
+        if not isinstance(event, events.Offered):
             return self._after(self._gang.handle(event, now), now)
         if prepare_phase is None or prepare_phase.chosen:
             return []
-        here: list[do.Command] = []
+        here: list[commands.Command] = []
         for failed in prepare_phase.offered(event):
             here += self._after(self._gang.handle(failed, now), now)
         if prepare_phase.chosen and not prepare_phase.given_up and self._gang.phase is GangPhase.STARTING:
             here += self._start(prepare_phase, now)
         return here
 
-    def _start(self, prepare_phase: PreparePhase, now: float) -> list[do.Command]:
+    def _start(self, prepare_phase: PreparePhase, now: float) -> list[commands.Command]:
         launch = prepare_phase.chosen[0]
         roster = self._elastic.without(prepare_phase.left_out) or self._elastic.full
         self._journal.append(
@@ -232,12 +233,12 @@ class Leader:
         )
         return self._launch(prepare_phase, now)
 
-    def _launch(self, prepare_phase: PreparePhase, now: float) -> list[do.Command]:
+    def _launch(self, prepare_phase: PreparePhase, now: float) -> list[commands.Command]:
         # left out, it still writes the attempt's plan
         return self._route(prepare_phase.chosen, now) or [prepare_phase.chosen[0]._replace(node=self._name)]
 
-    def _after(self, commands: list[do.Command], now: float) -> list[do.Command]:
-        here = self._route(commands, now)
+    def _after(self, orders: list[commands.Command], now: float) -> list[commands.Command]:
+        here = self._route(orders, now)
         prepare_phase = self._prepare_phase
         if (
             self._gang.phase is GangPhase.STOPPING
@@ -246,22 +247,24 @@ class Leader:
         ):
             # a node that has started torchrun is ended by it; one that has not must not start
             prepare_phase.given_up = True
-            here += self._route([do.Abandon(node, prepare_phase.number) for node in prepare_phase.nodes], now)
+            here += self._route(
+                [commands.Abandon(node, prepare_phase.number) for node in prepare_phase.nodes], now
+            )
         return here
 
-    def _route(self, commands: Sequence[do.Command], now: float) -> list[do.Command]:
-        here: list[do.Command] = []
-        for command in commands:
-            if isinstance(command, do.LaunchAttempt):
+    def _route(self, orders: Sequence[commands.Command], now: float) -> list[commands.Command]:
+        here: list[commands.Command] = []
+        for command in orders:
+            if isinstance(command, commands.LaunchAttempt):
                 here += self._open(command, now)
-            elif isinstance(command, do.TouchStop):
+            elif isinstance(command, commands.TouchStop):
                 here += self._to(self._members[0], command)
-            elif isinstance(command, do.EndAttempt):
+            elif isinstance(command, commands.EndAttempt):
                 for node in self._members:
                     if node != self._name:
-                        self._order(node, do.CloseAttempt(command.attempt, command.outcome))
+                        self._order(node, commands.CloseAttempt(command.attempt, command.outcome))
                 here.append(command)
-            elif isinstance(command, do.Finish):
+            elif isinstance(command, commands.Finish):
                 self._end = f"{command.state}: {command.why}"
                 here.append(command)
             elif isinstance(target := getattr(command, "node", None), str):
@@ -270,37 +273,41 @@ class Leader:
                 here.append(command)
         return here
 
-    def _open(self, command: do.LaunchAttempt, now: float) -> list[do.Command]:
+    def _open(self, command: commands.LaunchAttempt, now: float) -> list[commands.Command]:
         roster = self._elastic.without(command.left_out) or self._elastic.full
         gone = [node for node in self._members if node not in roster.nodes]
         self._members = roster.nodes
         self._prepare_phase = PreparePhase(command, roster.nodes, self._plan.checkpoint.resume)
-        here: list[do.Command] = []
+        here: list[commands.Command] = []
         for exchange in self._exchanges.values():
             exchange.forget_before(command.attempt)
         for node in gone:
             self._silence.forget(node)
-            here += self._to(node, do.Depart("the run continues without this node"), do.ReleaseLeases(node))
+            here += self._to(
+                node, commands.Leave("the run continues without this node"), commands.ReleaseLeases(node)
+            )
         self._silence.again(now)
         return here + self._route(self._prepare_phase.orders, now)
 
-    def _to(self, node: str, command: do.Command, here: do.Command | None = None) -> list[do.Command]:
+    def _to(
+        self, node: str, command: commands.Command, here: commands.Command | None = None
+    ) -> list[commands.Command]:
         """Order it on a node; returns what is to be done here, `here` if that is another thing."""
         if node == self._name:
             return [here or command]
         self._order(node, command)
         return []
 
-    def _order(self, node: str, command: do.Command) -> None:
+    def _order(self, node: str, command: commands.Command) -> None:
         exchange = self._exchanges[node]
-        if isinstance(command, (do.AcquireLeases, do.ReleaseLeases)):
+        if isinstance(command, (commands.AcquireLeases, commands.ReleaseLeases)):
             exchange.forget("AcquireLeases", "ReleaseLeases")
         message = exchange.tell(self._gang.number, to_json(command))
         if node in self._greeted:
             self._listener.send(node, message)
 
 
-def on_our_clock(event: on.Arrived, offset: Offset | None) -> on.Arrived:
+def on_our_clock(event: events.Arrived, offset: Offset | None) -> events.Arrived:
     """Return arrivals by our clock; without reports as long as the other clock is not known."""
     if offset is None:
         return event._replace(reports=())

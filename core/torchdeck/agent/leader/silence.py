@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from torchdeck.agent.gang import commands as do
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import commands, events
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
@@ -141,47 +140,49 @@ class Leaderless:
         """Whether ranks are being ended, or the node leaves: that continues even if the leader is back."""
         return self._leaves or (self._depart_at is None and self._policy.unattended == "stop")
 
-    def begin(self, now: float, exited: on.TorchrunExited | None = None) -> list[do.Command]:
+    def begin(self, now: float, exited: events.TorchrunExited | None = None) -> list[commands.Command]:
         """Return the commands to run at once; `exited` is the known exit of torchrun, if any."""
         if not self._running:
-            return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
-        commands = self._gang.resume(RecoveredState(attempt=self._number, open=True, running=True), now)
+            return self._lease([commands.Abandon(self._node, self._number)] if self._number else [])
+        orders = self._gang.resume(RecoveredState(attempt=self._number, open=True, running=True), now)
         if self._policy.unattended == "stop":
-            stop = on.StopRequested(StopKind.NOW, StopCause.LEADER, None, self._why)
-            commands += self._gang.handle(stop, now)
+            stop = events.StopRequested(StopKind.NOW, StopCause.LEADER, None, self._why)
+            orders += self._gang.handle(stop, now)
         else:
-            commands.append(do.GoAlone(self._node, self._number))
+            orders.append(commands.GoAlone(self._node, self._number))
         if exited is not None:
-            commands += self._gang.handle(exited, now)
-        return self._translated(commands, now)
+            orders += self._gang.handle(exited, now)
+        return self._translated(orders, now)
 
-    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+    def handle(self, event: events.Event, now: float) -> list[commands.Command]:
         """Take in what happens on this node."""
-        if isinstance(event, on.StopRequested):
+        if isinstance(event, events.StopRequested):
             self._asked = True
             if self._depart_at is not None:
                 self._depart_at = now
         return self._translated(self._gang.handle(event, now), now) if self._running else []
 
-    def tick(self, now: float) -> list[do.Command]:
+    def tick(self, now: float) -> list[commands.Command]:
         """Return the commands that are due by time alone."""
         if self._depart_at is not None:
             may_return = not self._leaves and not self._asked
-            return [do.Depart(self._why, may_return)] if now >= self._depart_at else []
-        return self._translated(self._gang.handle(on.Tick(), now), now)
+            return [commands.Leave(self._why, may_return)] if now >= self._depart_at else []
+        return self._translated(self._gang.handle(events.Tick(), now), now)
 
-    def _translated(self, commands: list[do.Command], now: float) -> list[do.Command]:
-        found: list[do.Command] = []
-        for command in commands:
-            if isinstance(command, do.EndAttempt):
-                found.append(do.CloseAttempt(command.attempt, command.outcome))
-            elif isinstance(command, do.Finish):
+    def _translated(self, orders: list[commands.Command], now: float) -> list[commands.Command]:
+        found: list[commands.Command] = []
+        for command in orders:
+            if isinstance(command, commands.EndAttempt):
+                found.append(commands.CloseAttempt(command.attempt, command.outcome))
+            elif isinstance(command, commands.Finish):
                 self._depart_at = now + self._patience * (not self._asked)
                 found += self._lease([])
-            elif not isinstance(command, (do.AnnounceStopping, do.AnnounceRunning, do.AnnounceSavesOnStop)):
+            elif not isinstance(
+                command, (commands.AnnounceStopping, commands.AnnounceRunning, commands.AnnounceSavesOnStop)
+            ):
                 found.append(command)
         return found
 
-    def _lease(self, commands: list[do.Command]) -> list[do.Command]:
+    def _lease(self, orders: list[commands.Command]) -> list[commands.Command]:
         """Nothing runs here: the devices are free for others."""
-        return [*commands, do.ReleaseLeases(self._node)]
+        return [*orders, commands.ReleaseLeases(self._node)]

@@ -254,7 +254,7 @@ class Sources:
                 return message
         return None
 
-    def take_said(self) -> list[str]:
+    def take_messages(self) -> list[str]:
         """Return the messages for people; each once."""
         said, self._to_say = self._to_say, []
         return said

@@ -31,11 +31,11 @@ class LoaderError(Exception):
     """The node cannot be used; the message says why and what would help."""
 
 
-def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
+def main(given: Mapping[str, Any], reading: int, writing: int) -> int:
     """Serve a link; what went wrong before that goes to the controller as a line of JSON.
 
     Args:
-        told: `home` and `hash`.
+        given: `home` and `hash`.
         reading: descriptor of what the controller sends: the link's order, the archive if it is needed,
             and then frames.
         writing: descriptor to it.
@@ -43,12 +43,12 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
     os.environ.setdefault("TORCHDECK_UMASK", f"{os.umask(0o077):04o}")  # contract.processes.make_private
     try:
         order = _order(reading)
-        home = _home(str(told["home"]))
-        folder = home / "shipped" / str(told["hash"])
+        home = _home(str(given["home"]))
+        folder = home / "shipped" / str(given["hash"])
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder_hash(folder) != told["hash"]:
-            _say(writing, {"need": told["hash"]})
-            install(folder, _archive(reading), str(told["hash"]))
+        if folder_hash(folder) != given["hash"]:
+            _say(writing, {"need": given["hash"]})
+            install(folder, _archive(reading), str(given["hash"]))
         _say(writing, {"ready": True})
         _entitle(folder, f"torchdeck link: {order.get('run_id')}")
     except (LoaderError, OSError) as error:

@@ -175,7 +175,7 @@ class LinkServer:
             self._window.wants()
         for number, answer, line in self._asking.take(time.monotonic()):
             self._send("reply", line, **answer, id=number)
-        for text in self._sources.take_said():
+        for text in self._sources.take_messages():
             self._send("say", text=text)
         if self._catching and (self._shared or self._sources.all_sent):
             for number in self._catching:

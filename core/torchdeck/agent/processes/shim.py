@@ -39,7 +39,7 @@ GIVE_UP = 20
 """Agents that may die young in a row once torchrun is gone; nothing is left to be watched then."""
 
 
-class AgentKeeper:
+class AgentWatchdog:
     """Sees to it that there is an agent until the run is finished."""
 
     def __init__(
@@ -246,12 +246,12 @@ def main(arguments: list[str], order: dict[str, Any]) -> int:
     # not synced: a power cut ends the processes it names
     write_json(mine.holder, identity, durable=False)
     handover = str(order.get("handover", "")).encode()
-    keeper = AgentKeeper(node, options.agent, options.agent_pid, options.leases, handover)
+    keeper = AgentWatchdog(node, options.agent, options.agent_pid, options.leases, handover)
     _hold(torchrun, keeper, mine.exit)
     return _keep_until_finished(keeper, node.journal)
 
 
-def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path) -> None:
+def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentWatchdog, exit_file: Path) -> None:
     ended = os.pidfd_open(torchrun.pid)
     told = False
     while not _wait(keeper, ended):
@@ -277,7 +277,7 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
         print(f"shim: {exit_file} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
-def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
+def _keep_until_finished(keeper: AgentWatchdog, journal: Path) -> int:
     while last_event(journal) not in ("finished", "node_finished"):
         if keeper.failures > GIVE_UP or not keeper.has_directory:
             return 1
@@ -285,7 +285,7 @@ def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
     return 0
 
 
-def _wait(keeper: AgentKeeper, torchrun: int) -> bool:
+def _wait(keeper: AgentWatchdog, torchrun: int) -> bool:
     """Until torchrun ends (True), or the keeper has something to do."""
     seconds = keeper.look()  # first: it may watch another descriptor afterwards
     poll = select.poll()

@@ -10,7 +10,7 @@ from time import monotonic
 
 from torchdeck.agent.doctor.arrival_watch import gpus_of_ranks
 from torchdeck.agent.doctor.node_doctor import NodeDoctor
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.gang.recovered_state import RecoveredState
 from torchdeck.agent.housekeeping import Housekeeping, Syncer
 from torchdeck.agent.own_clock import OwnClock
@@ -154,7 +154,7 @@ class Observation:
         self._house.watch(layout.ranks)
         self._trainer_checkpoints.begin(attempt, plan)
 
-    def look(self, node: str) -> list[on.Event]:
+    def look(self, node: str) -> list[events.Event]:
         """Return the events of the ranks' reports; cheap, several times per second."""
         watch = self._watch
         if watch is None:
@@ -169,29 +169,29 @@ class Observation:
         if self._files is not None:
             self._files.pids = watch.pids
             self._files.report(watch.scripts)
-        events: list[on.Event] = []
+        happened: list[events.Event] = []
         if watch.all_up and not self._up_told:
             self._up_told = True
-            events.append(on.RanksUp(node, self._attempt))
+            happened.append(events.RanksUp(node, self._attempt))
         for rank, step in watch.trained.items():
             if rank not in self._trained:
                 self._trained.add(rank)
-                events.append(on.RankProgress(self._attempt, rank, step))
+                happened.append(events.RankProgress(self._attempt, rank, step))
         if 0 in watch.inside and watch.inside[0].state.saves_on_stop != self._saves_told:
             self._saves_told = not self._saves_told
-            events.append(on.SavesOnStop(self._attempt, self._saves_told))
+            happened.append(events.SavesOnStop(self._attempt, self._saves_told))
         examined = None if self.doctor is None else self.doctor.poll(watch.exits)
         if examined is not None:
-            events.append(on.Examined(self._node, self._attempt, *examined))
-        return events
+            happened.append(events.Examined(self._node, self._attempt, *examined))
+        return happened
 
-    def reached(self) -> list[on.Event]:
+    def reached(self) -> list[events.Event]:
         """Return the step of the rank that got furthest."""
         trained = {} if self._watch is None else self._watch.trained
         rank = max(trained, key=trained.__getitem__, default=None)
-        return [] if rank is None else [on.RankProgress(self._attempt, rank, trained[rank])]
+        return [] if rank is None else [events.RankProgress(self._attempt, rank, trained[rank])]
 
-    def look_closely(self) -> list[on.Event]:
+    def look_closely(self) -> list[events.Event]:
         """Once a second: hangs, checkpoints, disk."""
         self._note_log_times()
         return [*self.look_at_checkpoints(), *self._look_at_ranks(), *self._look_at_disk()]
@@ -205,7 +205,7 @@ class Observation:
         if ranks:
             self._journal.append("numbers_left_out", attempt=self._attempt, ranks=ranks)
 
-    def end(self) -> list[on.Event]:
+    def end(self) -> list[events.Event]:
         """The attempt is over: journal the last of it and watch no more. Twice is as good as once."""
         if self._watch is None:
             return []
@@ -219,13 +219,13 @@ class Observation:
         self.look("")  # progress by the last lines and rows
         for book in self._watch.scripts.values():
             book.write(now=True)
-        events = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
+        happened = [*self.look_at_checkpoints(), *self._trainer_checkpoints.end(self.states.values())]
         self._watch = None
         if self.doctor is not None:
             self.doctor.close()
             self.doctor = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
-        return events
+        return happened
 
     def close(self) -> None:
         self._trainer_checkpoints.close()
@@ -233,14 +233,14 @@ class Observation:
             self._files.close()
         self._house.stop(STOP_THREADS)
 
-    def look_at_checkpoints(self) -> list[on.Event]:
+    def look_at_checkpoints(self) -> list[events.Event]:
         """Journal those that are complete now and were not before."""
         found = self._checkpoints.look()
         for seen in found:
             self._journal.append("checkpoint", **seen._asdict())
         of_trainer = self._trainer_checkpoints.look(self.states.values())
         self._house.last_checkpoint = max(self._checkpoints.last_size, self._trainer_checkpoints.last_size)
-        return [*(on.CheckpointSaved(seen.step) for seen in found), *of_trainer]
+        return [*(events.CheckpointSaved(seen.step) for seen in found), *of_trainer]
 
     def _note_log_times(self) -> None:
         """Note log times. A full disk is reported by its own check, and log times are not worth a run: logged
@@ -256,17 +256,19 @@ class Observation:
         else:
             self._times_fail = False
 
-    def _look_at_ranks(self) -> list[on.Event]:
+    def _look_at_ranks(self) -> list[events.Event]:
         """Return what ranks report on their collectives, and which make no progress."""
         if self._watch is None or self.doctor is None:
             return []
         standings = self._watch.standings()
         late = self.doctor.look(standings)
         arrived = self.doctor.arrived(standings, self._house.gpus)
-        found: list[on.Event] = [] if late is None else [on.RanksLate(self._node, self._attempt, late)]
-        return [*found, on.Arrived(self._node, self._attempt, arrived)] if arrived else found
+        found: list[events.Event] = (
+            [] if late is None else [events.RanksLate(self._node, self._attempt, late)]
+        )
+        return [*found, events.Arrived(self._node, self._attempt, arrived)] if arrived else found
 
-    def _look_at_disk(self) -> list[on.Event]:
+    def _look_at_disk(self) -> list[events.Event]:
         low = self._house.low
         if low is None or self._disk_told:
             self._disk_told = self._disk_told and low is not None
@@ -277,7 +279,7 @@ class Observation:
         except OSError as error:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
         cause = StopCause.INODES if low.inodes else StopCause.DISK
-        return [on.StopRequested(StopKind.GRACEFUL, cause, None, low.text)]
+        return [events.StopRequested(StopKind.GRACEFUL, cause, None, low.text)]
 
 
 def _watched_ranks(plan: LaunchPlan) -> dict[int, int]:

@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang import events
 from torchdeck.agent.housekeeping import Every
 from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.journal import JournalWriter, read_journal
@@ -30,7 +31,7 @@ SEARCH_INTERVAL = 0.5
 STOP_LIMIT = 2.0
 """Seconds for a search to end."""
 LAST_LIMIT = 10.0
-"""Seconds for the search after an attempt; a file system that does not answer holds the agent no longer."""
+"""Seconds for a look between attempts; a file system that does not answer holds the agent no longer."""
 
 
 class TrainerCheckpoints:
@@ -45,14 +46,20 @@ class TrainerCheckpoints:
 
     @property
     def newest(self) -> str:
-        """Path of the one that was saved last; empty if there is none."""
-        if self._watch is None:  # no attempt has begun in this session of the run
-            known = journaled_checkpoints(read_journal(self._layout.node(self._node).journal)).values()
-            there = [saved for saved in known if Path(saved.path).exists()]
-            found = max(there, key=lambda saved: saved.changed, default=None)
-        else:
-            found = self._watch.newest
+        """Path of the one that was saved last; empty if there is none. Takes `LAST_LIMIT` at most."""
+        found = self._newest_journaled() if self._watch is None else self._watch.newest
         return "" if found is None else found.path
+
+    def _newest_journaled(self) -> JournaledCheckpoint | None:
+        """Return the newest of earlier sessions of the run: no attempt has begun in this one."""
+        known = list(journaled_checkpoints(read_journal(self._layout.node(self._node).journal)).values())
+        there = list[JournaledCheckpoint]()
+
+        def look() -> None:
+            there.extend(saved for saved in known if Path(saved.path).exists())
+
+        has_looked = _within_limit("looking for earlier checkpoints", look)
+        return max(there if has_looked else known, key=lambda saved: saved.changed, default=None)
 
     @property
     def last_size(self) -> int:
@@ -77,7 +84,7 @@ class TrainerCheckpoints:
         written = [path for path in (layout.node(self._node).plan, layout.plan) if path.exists()]
         return written[0].stat().st_mtime if written else time.time()
 
-    def look(self, states: Iterable[RankState]) -> list[on.Event]:
+    def look(self, states: Iterable[RankState]) -> list[events.Event]:
         """Journal those that are complete now and were not before, and those that were deleted."""
         if self._watch is None:
             return []
@@ -93,7 +100,7 @@ class TrainerCheckpoints:
             self._journal.append(SAVED, **fields)
         for path in gone:
             self._journal.append(GONE, path=path)
-        return [on.CheckpointSaved(each.step or 0) for each in saved]
+        return [events.CheckpointSaved(each.step or 0) for each in saved]
 
     def _other_run(self, path: str) -> str:
         """A run that works in the same folder, unless an argument says that this checkpoint is ours."""
@@ -102,20 +109,12 @@ class TrainerCheckpoints:
             return ""
         return run_in(folder, self._layout.root.name)
 
-    def end(self, states: Iterable[RankState]) -> list[on.Event]:
+    def end(self, states: Iterable[RankState]) -> list[events.Event]:
         """The attempt is over: as `look`, with what was written last; takes 12 s at most."""
         self._stop()
         if self._watch is not None:
-            self._search_last(self._watch)
+            _within_limit("last look for checkpoints", partial(self._watch.search, last=True))
         return self.look(states)
-
-    def _search_last(self, watch: TrainerCheckpointWatch) -> None:
-        name = "last look for checkpoints"
-        search = threading.Thread(target=watch.search, kwargs={"last": True}, name=name, daemon=True)
-        search.start()
-        search.join(LAST_LIMIT)
-        if search.is_alive():
-            print(f"{name}: no end after {LAST_LIMIT:g} s; continuing without", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         self._stop()
@@ -124,6 +123,16 @@ class TrainerCheckpoints:
         if self._searches is not None:
             self._searches.stop(STOP_LIMIT)
             self._searches = None
+
+
+def _within_limit(what: str, look: Callable[[], None]) -> bool:
+    """Call `look` in a thread; return whether it has ended within `LAST_LIMIT`."""
+    thread = threading.Thread(target=look, name=what, daemon=True)
+    thread.start()
+    thread.join(LAST_LIMIT)
+    if thread.is_alive():
+        print(f"{what}: no end after {LAST_LIMIT:g} s; continuing without", file=sys.stderr, flush=True)
+    return not thread.is_alive()
 
 
 def run_in(folder: Path, without: str) -> str:
@@ -212,8 +221,9 @@ class TrainerCheckpointWatch:
 
     @property
     def newest(self) -> JournaledCheckpoint | None:
-        """The one that was saved last and is still there."""
-        there = [saved for saved in self._copy_known().values() if Path(saved.path).exists()]
+        """The one that was saved last of those that the last search found. No file system is asked."""
+        with self._lock:
+            there = [saved for path, saved in self._known.items() if path not in self._missing]
         return max(there, key=lambda saved: saved.changed, default=None)
 
     @property

@@ -76,7 +76,7 @@ def _add_info(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "info", help="show a plan, and what each rank does", description="Nothing is hashed."
     )
-    parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder")
+    _add_plan(parser, "a batch plan's folder")
     parser.add_argument("-w", "--world-size", metavar="W", type=int, help="number of ranks to share it among")
     parser.add_argument("-r", "--rank", metavar="R", type=int, help="show this rank; needs --world-size")
     _add_balance(parser)
@@ -90,7 +90,7 @@ def _add_shard(commands: argparse._SubParsersAction[Any]) -> None:
         help="write each rank's part as a plan of its own",
         description="Writes DIR/rank_0, DIR/rank_1, …: each is a batch plan that load_batch_plan opens.",
     )
-    parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder")
+    _add_plan(parser, "a batch plan's folder")
     parser.add_argument("-w", "--world-size", metavar="W", type=int, required=True, help="number of ranks")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
     _add_balance(parser)
@@ -104,7 +104,7 @@ def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
         help="hash a plan and check every sample, optionally against a data set",
         description="Exits with 1 if the plan is damaged, or stale for the given data.",
     )
-    parser.add_argument("plan", metavar="PLAN", help="a batch plan's folder, or one that `shard` wrote")
+    _add_plan(parser, "a batch plan's folder, or one that `shard` wrote")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)
     source.add_argument("--dataset", metavar="PATH", help=_DATASET_HELP)
@@ -112,6 +112,14 @@ def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--tokenizer", metavar="PATH", help="file or folder with which it was built")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=_later("verify"))
+
+
+def _add_plan(parser: argparse.ArgumentParser, what: str) -> None:
+    """The plan as an argument, or as the option -p; one of them is required."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    # without a default: it would replace what -p has set
+    group.add_argument("plan", metavar="PLAN", nargs="?", default=argparse.SUPPRESS, help=what)
+    group.add_argument("-p", "--plan", dest="plan", metavar="PLAN", help="the same, as an option")
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Look, show, ask, end and remove; 3 when something is left undone."""
     from torchdeck.use_cases.nodes.chosen import choose_nodes

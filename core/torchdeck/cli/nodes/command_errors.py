@@ -25,7 +25,7 @@ def nodes_home() -> Path:
         raise NodesUsageError(error.what, error.why, error.fix, page=error.page) from error
 
 
-def says_what_is_wrong(handler: Handler) -> Handler:
+def reports_refusals(handler: Handler) -> Handler:
     """Wrap a handler to print errors; exit code 2 if inventory or command line is wrong, else 3."""
 
     @wraps(handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     remove.set_defaults(handler=run_remove)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run_add(args: argparse.Namespace) -> int:
     """Add a node; 2 when its name is taken or a value is not valid."""
     from torchdeck.use_cases.nodes.inventory import add_node
@@ -52,7 +52,7 @@ def run_add(args: argparse.Namespace) -> int:
     return _tell(args, "added", args.name, add_node(nodes_home(), args.name, _given(args)))
 
 
-@says_what_is_wrong
+@reports_refusals
 def run_edit(args: argparse.Namespace) -> int:
     """Change nodes, all or none; 2 if there is none of that name or a value is not valid."""
     from torchdeck.use_cases.nodes.inventory import edit_nodes
@@ -66,7 +66,7 @@ def run_edit(args: argparse.Namespace) -> int:
     return 0
 
 
-@says_what_is_wrong
+@reports_refusals
 def run_group(args: argparse.Namespace) -> int:
     """Make or replace a group; 2 when a name leads to no node."""
     from torchdeck.use_cases.nodes.inventory import group_nodes
@@ -79,7 +79,7 @@ def run_group(args: argparse.Namespace) -> int:
     return 0
 
 
-@says_what_is_wrong
+@reports_refusals
 def run_remove(args: argparse.Namespace) -> int:
     """Remove nodes and groups, nodes out of their groups too; 2 when one is not there."""
     from torchdeck.use_cases.nodes.inventory import remove_nodes

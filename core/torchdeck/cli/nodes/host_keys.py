@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.terminal_ui import TerminalUi
 
@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Connect to each; 3 when one of them cannot be connected to."""
     from torchdeck.use_cases.nodes.host_keys import TrustHostsRequest, forget_logins, trust_hosts

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """Show or import; 2 when a host is not in the file. Nodes that are in the book stay as they are."""
+    """Show or import; 2 when a host is not in the file. Nodes of the inventory stay as they are."""
     from torchdeck.use_cases.nodes.chosen import NodesUsageError
     from torchdeck.use_cases.nodes.import_hosts import find_hosts, import_hosts
     from torchdeck.use_cases.nodes.inventory import list_nodes

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.console import bare_table, fitting, print_table, room, told
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.console import bare_table, filled_columns, fitting, print_table, room
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import json_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """Print the nodes and groups; 2 when a name leads to no node or the book is wrong."""
+    """Print the nodes and groups; 2 when a name leads to no node or the inventory is damaged."""
     from torchdeck.use_cases.nodes.inventory import list_nodes
 
     found = list_nodes(nodes_home(), args.nodes)
@@ -63,7 +63,7 @@ def _print_table(nodes: Mapping[str, NodeEntry]) -> None:
     for row in rows:
         table.add_row(*(Text(row[at], style="" if at else "bold") for at in kept))
     print_table(console, table)
-    left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
+    left = [HEADINGS[at] for at in filled_columns(HEADINGS, rows) if at not in kept]
     if left:
         hint = f"no room for {', '.join(left)}: `torchdeck nodes list --json` has all keys"
         console.print(hint, style="dim", soft_wrap=True)

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.console import bare_table, fitting, told, width_of
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.console import bare_table, filled_columns, fitting, width_of
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import SUCCEEDED, json_text
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Show until Ctrl-C; 2 when there is no such node."""
     from torchdeck.use_cases.nodes.chosen import choose_nodes
@@ -150,7 +150,7 @@ class MonitorTable:
             table.add_row(
                 *(Text(row[at], style=styles[at] if at < 2 else rest) for at in kept if at < len(row))
             )
-        left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
+        left = [HEADINGS[at] for at in filled_columns(HEADINGS, rows) if at not in kept]
         below = [Text(f"no room for {', '.join(left)}", style="dim")] if left else []
         below += [Text(node.why, style="red") for node in nodes.values() if node.is_lost and node.why]
         return Group(table, *below)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.console import bare_table, fitting, room, told
-from torchdeck.cli.nodes.command_errors import nodes_home, says_what_is_wrong
+from torchdeck.cli.console import bare_table, filled_columns, fitting, room
+from torchdeck.cli.nodes.command_errors import nodes_home, reports_refusals
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.inventory import LOCALHOST
@@ -52,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Probe the nodes and print; 3 if a node is unreachable, 2 if there is no such node."""
     from torchdeck.use_cases.nodes.probe import Question
@@ -127,7 +127,7 @@ def _print_sheets(console: Console, found: Mapping[str, Probed | None]) -> None:
 def _print_left_out(console: Console, found: Mapping[str, Probed | None], width: int) -> None:
     rows = list(_rows(found))
     kept = fitting(HEADINGS, rows, BY_WEIGHT, width)
-    left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
+    left = [HEADINGS[at] for at in filled_columns(HEADINGS, rows) if at not in kept]
     if left:
         hint = f"no room for {', '.join(left)}: `torchdeck nodes probe NODE` shows one node in full"
         console.print(hint, style="dim", soft_wrap=True)

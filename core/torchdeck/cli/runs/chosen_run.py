@@ -25,7 +25,7 @@ def registry() -> RunRegistry:
 
 
 def find_run(asked: str, *, active: bool = False) -> RunLayout:
-    """Return the run that `asked` names; its errors are those that `says_what_is_wrong` handles.
+    """Return the run that `asked` names; its errors are those that `reports_refusals` handles.
 
     Args:
         asked: id, prefix of one, name or `latest`.
@@ -34,7 +34,7 @@ def find_run(asked: str, *, active: bool = False) -> RunLayout:
     return registry().find(asked, active=active)
 
 
-def says_what_is_wrong(handler: Handler) -> Handler:
+def reports_refusals(handler: Handler) -> Handler:
     """Wrap a handler: print why there is no such run, or why it cannot be read; exit code 2."""
 
     @wraps(handler)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.output import json_text
-from torchdeck.cli.runs.chosen_run import registry, says_what_is_wrong, whole_number
+from torchdeck.cli.runs.chosen_run import registry, reports_refusals, whole_number
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
@@ -67,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Print every run."""
     runs = registry()

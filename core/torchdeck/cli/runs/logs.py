@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from torchdeck.cli.output import USAGE, json_text, unguarded, write_log_line
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong, whole_number
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals, whole_number
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.logs.log_ends import LogEnds
@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Print lines of ranks; 2 if there is no such rank."""
     layout = find_run(args.id)

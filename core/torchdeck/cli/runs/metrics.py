@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import USAGE, json_text
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Show or export; 2 if there is nothing of that name, or the export cannot be made."""
     from torchdeck.metrics import RunMetrics

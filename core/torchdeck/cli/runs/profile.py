@@ -7,7 +7,7 @@ from typing import Any
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import report
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 
@@ -44,7 +44,7 @@ def _ranks(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of ranks such as 0,3") from None
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Profile the ranks, and print the paths; 0 if every rank has a trace or samples, else 3."""
     from torchdeck.use_cases.ranks.profile import profile_ranks

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.quantities import size
 
@@ -42,7 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Pull; 3 if not all could be copied, 2 if there is no such run."""
     from torchdeck.use_cases.pull import PullRequest, pull

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.nodes.command_errors import says_what_is_wrong as says_what_is_wrong_with_nodes
+from torchdeck.cli.nodes.command_errors import reports_refusals as reports_refusals_of_nodes
 from torchdeck.cli.output import REFUSED, SUCCEEDED, json_text
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import split_at_dashes
@@ -18,7 +18,7 @@ from torchdeck.cli.runs import profile as runs_profile
 from torchdeck.cli.runs import pull as runs_pull
 from torchdeck.cli.runs import show as runs_show
 from torchdeck.cli.runs import stacks as runs_stacks
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.start import start_and_watch, watch_run
 from torchdeck.cli.signals import FrontEndSignals
@@ -112,25 +112,25 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
 
-@says_what_is_wrong
+@reports_refusals
 def attach(args: argparse.Namespace) -> int:
     """Watch the run; start a controller if it has none or not all nodes are followed. Return the run's exit
     code.
     """
-    from torchdeck.use_cases import attach as verb
+    from torchdeck.use_cases.attach import attach as attach_run
 
     if args.node is not None:
         return _attach_elsewhere(args)
     layout = find_run(args.id, active=True)
     with FrontEndSignals(attached=True) as signals:
         try:
-            controller = verb.attach(layout, TerminalUi())
+            controller = attach_run(layout, TerminalUi())
         except Refusal as error:
             return report(error, as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
 
 
-@says_what_is_wrong_with_nodes
+@reports_refusals_of_nodes
 def _attach_elsewhere(args: argparse.Namespace) -> int:
     """Make the directory here of a run that another machine has started, and watch it."""
     from torchdeck.cli.nodes.command_errors import nodes_home
@@ -151,16 +151,16 @@ def _attach_elsewhere(args: argparse.Namespace) -> int:
         return watch_run(found.layout, found.controller, signals, as_json=args.json)
 
 
-@says_what_is_wrong
+@reports_refusals
 def stop(args: argparse.Namespace) -> int:
     """Request a stop; 0 once the run has stopped, and 3 if nothing was stopped."""
-    from torchdeck.use_cases import stop as verb
     from torchdeck.use_cases.stop import StopRequest
+    from torchdeck.use_cases.stop import stop as stop_run
 
     request = StopRequest(find_run(args.id, active=True), ORIGIN, now=args.now, wait=not args.no_wait)
     _say_what_is_lost(request.layout, now=args.now)
     try:
-        stopped = verb.stop(request, TerminalUi())
+        stopped = stop_run(request, TerminalUi())
     except Refusal as error:
         return refuse([str(part) for part in error.parts()], as_json=args.json)
     return _say_stopped(request.layout, stopped, as_json=args.json)
@@ -213,10 +213,10 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
             print(f"node {state.node} cannot be reached, and gets the request when it answers: {state.why}")
 
 
-@says_what_is_wrong
+@reports_refusals
 def resume(args: argparse.Namespace) -> int:
     """Continue a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.use_cases import resume as verb
+    from torchdeck.use_cases.resume import resume as resume_run
 
     layout = find_run(args.id)
     before = max(layout.attempt_numbers(), default=0)
@@ -226,7 +226,7 @@ def resume(args: argparse.Namespace) -> int:
         return _resume_elsewhere(layout, args)
     with FrontEndSignals() as signals:
         try:
-            controller = verb.resume(layout, ORIGIN, TerminalUi(), args.script_args)
+            controller = resume_run(layout, ORIGIN, TerminalUi(), args.script_args)
         except Refusal as error:
             return report(error, as_json=args.json)
         if args.detach:
@@ -235,7 +235,7 @@ def resume(args: argparse.Namespace) -> int:
         return watch_run(layout, controller, signals, as_json=args.json, after_attempt=before)
 
 
-@says_what_is_wrong
+@reports_refusals
 def clone(args: argparse.Namespace) -> int:
     """Start a new run with the run file of one, and watch it."""
     from torchdeck.use_cases.resume import cloned

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from torchdeck.cli.output import json_text
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
@@ -24,7 +24,7 @@ from torchdeck.runs.folders.origin import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.metric_damage import MetricDamage
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.run_state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.training_progress import callback_failures, origins_sentence, script_state
@@ -55,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Print all details of a run."""
     layout = find_run(args.id)
@@ -210,8 +210,8 @@ def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
     """Nodes of an active run on several nodes or over a link, and how they are connected."""
     known = {} if links is None else links.nodes
     plan = read_json(layout.plan)
-    planned = read.mappings(plan, "nodes") if isinstance(plan, dict) else []
-    names = list(dict.fromkeys((*(read.text(node, "name") for node in planned), *known)))
+    planned = typed.mappings(plan, "nodes") if isinstance(plan, dict) else []
+    names = list(dict.fromkeys((*(typed.text(node, "name") for node in planned), *known)))
     if len(names) < 2 and not known:
         return
     now = time.time()

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchdeck.cli.output import SUCCEEDED, json_text
 from torchdeck.cli.refusals import report
-from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.chosen_run import ID_HELP, find_run, reports_refusals
 from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.examination import Examination, SharedStack, shared_stacks
@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(handler=run)
 
 
-@says_what_is_wrong
+@reports_refusals
 def run(args: argparse.Namespace) -> int:
     """Examine the ranks, and print their stacks."""
     from torchdeck.use_cases.ranks.stacks import ask_for_stacks

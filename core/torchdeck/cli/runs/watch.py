@@ -318,7 +318,7 @@ EVERY = 3600.0
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Reported:
     trouble: NodeTrouble
     due: float
     """Time of the next repetition, unix seconds."""
@@ -328,7 +328,7 @@ class NodeNotes:
     """Notes about nodes while a run is watched."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, TroubleKind], _Said] = {}
+        self._said: dict[tuple[str, TroubleKind], _Reported] = {}
 
     def lines(self, troubles: Iterable[NodeTrouble], now: float) -> list[str]:
         """Return the lines to print now for all current problems (`now` in unix seconds)."""
@@ -337,7 +337,7 @@ class NodeNotes:
             before = self._said.get(place)
             if before is None or before.trouble.state != trouble.state or now >= before.due:
                 lines.append(trouble.text)
-                self._said[place] = _Said(trouble, _due(trouble, now))
+                self._said[place] = _Reported(trouble, _due(trouble, now))
         over = [place for place in self._said if place not in here]
         return lines + [self._said.pop(place).trouble.over(now) for place in over]
 

@@ -39,28 +39,20 @@ def offloaded_parameters(given: Given) -> Iterator[Finding]:
         yield Finding(("distributed", "deepspeed", "offload_parameters"), wrong, right, (_STAGE, _STRATEGY))
 
 
-def fp16(given: Given) -> Iterator[Finding]:
-    """DeepSpeed has a loss scaler of its own, which would scale again what Torchdeck's has scaled."""
-    if given.config.distributed.strategy == "deepspeed" and given.config.training.precision == "fp16":
-        wrong = "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not support"
-        right = '"bf16" or "fp32", or another distributed.strategy'
-        yield Finding(("training", "precision"), wrong, right, (_STRATEGY,))
-
-
 def ema(given: Given) -> Iterator[Finding]:
     """A rank averages the weights it computes with: they must be complete, and be the ones that train."""
     distributed, training = given.config.distributed, given.config.training
     if distributed.strategy != "deepspeed" or training.ema is None:
         return
     stage = distributed.deepspeed.zero_stage
-    if stage == _WEIGHTS_DIVIDED or training.precision != "fp32":
+    if stage == _WEIGHTS_DIVIDED or training.precision == "bf16":
         where = "zero_stage = 3" if stage == _WEIGHTS_DIVIDED else f'precision = "{training.precision}"'
         wrong = f"under DeepSpeed with {where} no rank has whole fp32 weights to average"
         right = 'no ema, or distributed.strategy = "fsdp"'
         yield Finding(("training", "ema"), wrong, right, (_STAGE, _STRATEGY, ("training", "precision")))
 
 
-DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, fp16, ema)
+DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, ema)
 
 
 # Rules on a recipe's training outside its steps: early stopping, traces.

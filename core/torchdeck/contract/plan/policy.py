@@ -61,12 +61,15 @@ class Policy:
     """Seconds after which a silent node is flagged."""
     unattended: str = "stop"
     """Fate of a node's ranks if its leader is given up: `stop` or `continue`."""
+    lost_after: float | None = None
+    """Seconds without any node after which the controller gives up the run; None: never."""
 
     def to_json(self) -> dict[str, Any]:
         """Return every field; those about several nodes only if they differ from the default.
 
         Plans older than multi-node support have none of them, but have a fingerprint.
         """
-        usual = {name: getattr(Policy, name) for name in ("node_grace", "node_silent", "unattended")}
+        several = ("node_grace", "node_silent", "unattended", "lost_after")
+        usual = {name: getattr(Policy, name) for name in several}
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in values.items() if name not in usual or usual[name] != value}

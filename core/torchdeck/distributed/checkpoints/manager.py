@@ -23,7 +23,6 @@ from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
-from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.environment import RunContext
 
 
@@ -94,6 +93,7 @@ class CheckpointManager:
         self._every = every
         self._background = background
         self._strategy = strategy
+        self._scaler: Stateful | None = None if strategy is None else strategy.scaler
         self._peers = peers_of(strategy, timeout)
         self._peers.call("CheckpointManager")
         context = RunContext.from_env()
@@ -149,7 +149,7 @@ class CheckpointManager:
             model: plain, or inside DDP, FSDP2 or torch.compile; with a strategy as given to `wrap_model`.
             optimizer: one, or several in a fixed order.
             scheduler: learning rate scheduler to save.
-            scaler: gradient scaler to save.
+            scaler: gradient scaler to save. Default: the strategy's.
             position: position in the data, as JSON values.
             extra: any other JSON values to save.
             metrics: metrics of an evaluation at this step.
@@ -167,6 +167,7 @@ class CheckpointManager:
         self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
+        scaler = scaler or self._scaler
         state.scaler_state = scaler.state_dict() if scaler is not None else {}
         state.position, state.extra = dict(position or {}), dict(extra or {})
         if self._background and not final:
@@ -197,6 +198,7 @@ class CheckpointManager:
         self.wait()
         state = train_state(model, optimizer, self._strategy)
         loaded = resume_newest(self.directory, state, self._peers)
+        scaler = scaler or self._scaler
         if loaded is not None:
             if scheduler is not None and loaded.scheduler_state:
                 scheduler.load_state_dict(loaded.scheduler_state)
@@ -252,6 +254,7 @@ def save_training(
     """See `DistributedStrategy.save`."""
     _called_by_all(strategy, "save", f"step {step}", timeout)
     state = train_state(model, optimizers, strategy)
+    state.scaler_state = strategy.scaler.state_dict()
     state.extra = dict(extra)
     with _store(strategy, folder, keep_last, TIMEOUT if timeout is None else timeout) as store:
         return store.save(state, step)
@@ -277,15 +280,14 @@ def load_training(
         raise CheckpointError(
             f"there is no checkpoint in {folder}", fix="check the folder, or save one first"
         )
+    strategy.scaler.load_state_dict(dict(loaded.scaler_state))
     return loaded
 
 
 def _called_by_all(strategy: Sharing, what: str, detail: str, timeout: float | None) -> Peers:
     """Return the ranks of `strategy`, all of which have made this call."""
     peers = peers_of(strategy, TIMEOUT if timeout is None else timeout)
-    if timeout is None and isinstance(strategy, Membership):
-        timeout = strategy.settings.timeout
-    peers.call(what, detail, timeout=timeout)
+    peers.call(what, detail, timeout=strategy.timeout if timeout is None else timeout)
     return peers
 
 

@@ -20,7 +20,6 @@ from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers, count, file_name, listed, text
 from torchdeck.distributed.checkpoints.snapshot import LoadedState, Sharing, TrainState
 from torchdeck.distributed.group import processes
-from torchdeck.distributed.strategies.membership import Membership
 
 TIMEOUT = 1800.0
 """Seconds a rank waits for the others at each step of a save or load."""
@@ -101,9 +100,7 @@ def peers_of(strategy: Sharing | None, timeout: float) -> Peers:
     """Return the ranks of `strategy`, or else those of torch.distributed or the launcher's variables."""
     if strategy is None:
         return Peers(processes.get_rank(), processes.get_world_size(), timeout)
-    joined = isinstance(strategy, Membership) and strategy.is_set_up
-    seen = strategy.group.seen_elsewhere if joined else dict  # type: ignore[attr-defined]  # a Membership
-    return Peers(strategy.rank, strategy.world_size, timeout, seen)
+    return Peers(strategy.rank, strategy.world_size, timeout, strategy.seen_elsewhere)
 
 
 class _Candidate(NamedTuple):

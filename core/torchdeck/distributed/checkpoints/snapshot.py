@@ -21,6 +21,7 @@ from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.shares import deal
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
 from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, Staging, TrainingTensors
+from torchdeck.distributed.precision import LossScaler
 
 MODEL_PREFIX = "model."
 
@@ -145,6 +146,14 @@ class Sharing(Protocol):
 
     @property
     def world_size(self) -> int: ...
+
+    @property
+    def timeout(self) -> float: ...
+
+    @property
+    def scaler(self) -> LossScaler: ...
+
+    def seen_elsewhere(self) -> Mapping[int, str]: ...
 
     def tensors(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> TrainingTensors: ...
 

@@ -17,29 +17,25 @@ from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError, nearest, shown
-from torchdeck.data.checked import whole_number
 from torchdeck.data.spellings import MAX_NORM, MaxNormSpelling
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
-from torchdeck.distributed.recipe_loading import RecipeError
-from torchdeck.distributed.strategies.collectives import Collectives
+from torchdeck.distributed.strategies.checkpoints import Checkpoints
 from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
-from torchdeck.distributed.strategies.same_strategy import check_same_strategy
+from torchdeck.distributed.strategies.replaced_parameters import check_trains
+from torchdeck.distributed.strategies.scaled_gradients import ScaledGradients
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from torchdeck.distributed.checkpoints.snapshot import LoadedState
-    from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
-
-class DistributedStrategy(Collectives, ABC):
+class DistributedStrategy(Checkpoints, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
@@ -51,7 +47,8 @@ class DistributedStrategy(Collectives, ABC):
             for microbatches in steps:
                 for index, batch in enumerate(microbatches):
                     with strategy.accumulate(wrapped, last=index == len(microbatches) - 1):
-                        loss = wrapped(strategy.to_device(batch)).mean() / len(microbatches)
+                        with strategy.autocast():
+                            loss = wrapped(strategy.to_device(batch)).mean() / len(microbatches)
                         strategy.backward(loss)
                 strategy.clip_grad_norm(model, 1.0)
                 strategy.optimizer_step(optimizer)
@@ -59,6 +56,11 @@ class DistributedStrategy(Collectives, ABC):
 
     Gradients are averaged over the ranks, for the losses passed to `backward`. Save, clip and synchronise
     `model`, as passed to `wrap_model`; call `wrapped`.
+
+    `precision` means the same under every strategy: the wrapped model computes in it, also outside of
+    `autocast`, which is for the loss function. In fp16 `backward` scales the loss by `scaler`,
+    `clip_grad_norm` or `optimizer_step` divide the gradients by it, and `optimizer_step` leaves out a step
+    whose gradients overflowed.
 
     A subclass in another package defines at least `name` and `wrap_model`, and registers itself with
     `register_strategy`. Its table `[distributed.NAME]` is available as `settings.options[NAME]`.
@@ -105,24 +107,6 @@ class DistributedStrategy(Collectives, ABC):
             settings = settings_of(strategy_table(settings, STRATEGIES), rank)
         return make_strategy(settings, Precision(precision), rank)
 
-    def setup(self) -> None:
-        """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
-
-        Raises:
-            RendezvousError: a rank did not arrive within the timeout, or has another WORLD_SIZE; the message
-                names it.
-            AgreementError: ranks have different strategies, options or precisions.
-            MissingCallError: a rank of an existing group does not set up a strategy.
-            RecipeError: there is no GPU for this rank, or the existing group is a different one.
-        """
-        if self._group is None:
-            self._group = self._join()
-            try:
-                check_same_strategy(self._group, self.name, self.settings, self.precision)
-            except RecipeError:
-                self.close()
-                raise
-
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         """Return the model to call in training, on this rank's device; `model` still holds the weights.
@@ -150,18 +134,26 @@ class DistributedStrategy(Collectives, ABC):
         """
         raise NotImplementedError
 
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        super().__init__(settings, precision, place)
+        self._gradients = ScaledGradients(self.scaler)
+
     @arguments()
-    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
+    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         """Return the optimizer to step, given one of the wrapped model's parameters. Call it once, before
         the first forward pass.
+
+        An optimizer that was made before `wrap_model` gets the parameters that replace its own.
+
+        Raises:
+            RecipeError: it has none of the model's parameters, or state of parameters that were replaced.
         """
+        check_trains(wrapped, optimizer)
         return optimizer
 
-    def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
-        """Weights and optimizer state as checkpoints store them; `model` as it was given to `wrap_model`."""
-        from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
-
-        return ModuleTensors(model, optimizers)
+    def autocast(self) -> AbstractContextManager[object]:
+        """Context of forward pass and loss function in the strategy's precision."""
+        return self.precision.autocast(self.device)
 
     @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
@@ -177,9 +169,14 @@ class DistributedStrategy(Collectives, ABC):
 
     @arguments(own_checks=True)
     def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of `loss`; in fp16 those of the scaled loss."""
+        self._scaled(loss).backward()  # type: ignore[no-untyped-call]
+
+    def _scaled(self, loss: Tensor) -> Tensor:
+        """Return the loss whose gradients `backward` computes."""
         if self._group is not None:
             self._group.step_begins()
-        loss.backward()  # type: ignore[no-untyped-call]
+        return self._gradients.scaled(loss)
 
     def sync_gradients(self, model: nn.Module) -> None:
         """Average the gradients that were accumulated under `no_sync` over the ranks.
@@ -207,12 +204,16 @@ class DistributedStrategy(Collectives, ABC):
 
         Returns:
             The norm of the scaled gradient before clipping, the same on every rank; None if it was not
-            measured. If it is not finite, the gradients are unchanged.
+            measured. If it is not finite, the gradients are unchanged, and in fp16 `optimizer_step` leaves
+            out the step.
         """
         gradients = self.local_gradients(model)
+        parameters = list(model.parameters()) if self.scaler.enabled else []
+        scale /= self._gradients.scale_of(parameters)  # a power of two: exact
         norm = None
-        if measure or max_norm is not None:
+        if measure or max_norm is not None or self.scaler.enabled:
             norm = scale * math.sqrt(self.total_square(self.local_square(gradients)))
+            self._gradients.measured(parameters, norm)
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
@@ -257,85 +258,40 @@ class DistributedStrategy(Collectives, ABC):
         return local
 
     @arguments(own_checks=True)
-    def optimizer_step(self, optimizer: Optimizer) -> None:
-        optimizer.step()
+    def optimizer_step(self, optimizer: Optimizer) -> bool:
+        """Step the optimizer; all ranks call it.
+
+        Returns:
+            Whether it stepped. In fp16 a step is left out if its gradients overflowed, and the loss scale is
+            halved.
+
+        Raises:
+            RecipeError: fp16 gradients overflow however small the scale.
+        """
+        allowed = self._gradients.may_step(self._parameters_of(optimizer), self._unscale)
+        if allowed:
+            optimizer.step()
         if self._group is not None:
             self._group.step_ends()
+        return allowed
+
+    def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:
+        """Return the model's parameters that `optimizer` steps."""
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    def _unscale(self, parameters: Sequence[Tensor]) -> float:
+        """Divide the gradients of `parameters` by the loss scale, if they are finite; return their norm."""
+        gradients = self.local_gradients(nn.ParameterList(parameters))
+        square = self.local_square(gradients) if gradients else 0.0
+        scale = self._gradients.scale_of(parameters)
+        norm = math.sqrt(self.total_square(square)) / scale
+        if math.isfinite(norm) and gradients:
+            torch._foreach_mul_(gradients, 1.0 / scale)
+        return norm
 
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
-
-    @arguments()
-    def save(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        step: int,
-        extra: Mapping[str, Any] | None = None,
-        keep_last: int = 3,
-        timeout: float | None = None,
-    ) -> Path:
-        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
-        it.
-
-        Args:
-            folder: folder for these checkpoints only, the same for all ranks.
-            model: as it was given to `wrap_model`.
-            optimizer: one, or several in a fixed order.
-            step: number of optimizer steps done.
-            extra: any other JSON values to save.
-            keep_last: number of newest checkpoints to keep.
-            timeout: seconds that a rank waits for the others to call this too, and in each phase. Default:
-                the strategy's timeout for the call, 1800 for a phase.
-
-        Returns:
-            The checkpoint, complete and on disk.
-
-        Raises:
-            CheckpointError: on every rank: it could not be saved, or a rank did not call this; the message
-                names it. Earlier checkpoints are unchanged.
-        """
-        from torchdeck.distributed.checkpoints.manager import save_training
-
-        whole_number("step", step, 0)
-        return save_training(
-            self,
-            Path(folder),
-            model,
-            optimizer,
-            step=step,
-            extra=extra or {},
-            keep_last=keep_last,
-            timeout=timeout,
-        )
-
-    @arguments()
-    def load(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        timeout: float | None = None,
-    ) -> LoadedState:
-        """Continue from a checkpoint of any strategy and world size; all ranks call it.
-
-        Args:
-            folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
-            model: model to load into, as it was given to `wrap_model`.
-            optimizer: optimizer to load into, made as for saving.
-            timeout: as in `save`.
-
-        Raises:
-            CheckpointError: on every rank: there is none, it is damaged, it is of another model or
-                optimizer, or a rank did not call this.
-        """
-        from torchdeck.distributed.checkpoints.manager import load_training
-
-        return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
 # Registry of strategies by name.

@@ -79,6 +79,7 @@ class DdpStrategy(DistributedStrategy):
         )
         settled = not options.find_unused_parameters and not has_sparse_gradients(model)
         model = model.to(self.device)
+        self.precision.compute(model, self.device)
         wrapped = with_settled_buckets(model, make) if settled else make(model)
         if options.comm_hook == "bf16":
             wrapped.register_comm_hook(None, reduce_in_bf16)
@@ -200,4 +201,5 @@ class SingleStrategy(DistributedStrategy):
 
     @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        self.precision.compute(model, self.device)
         return model.to(self.device)

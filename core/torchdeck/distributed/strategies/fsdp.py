@@ -18,13 +18,17 @@ from torch.distributed.fsdp import (
     fully_shard,
 )
 from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks, units_of
-from torchdeck.distributed.precision import DTYPES
+from torchdeck.distributed.precision import DTYPES, Precision
+from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
+from torchdeck.distributed.strategies.replaced_parameters import ReplacedParameters
 from torchdeck.distributed.strategies.same_model import begin_alike
+from torchdeck.environment import Place
 
 
 @register_strategy
@@ -33,10 +37,16 @@ class FsdpStrategy(DistributedStrategy):
 
     name = "fsdp"
 
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        super().__init__(settings, precision, place)
+        self._replaced = ReplacedParameters()
+
     @arguments()
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
         begin_alike(self.group, model)
+        self.precision.compute(model, self.device)
+        before = dict(model.named_parameters())
         shard = partial(
             fully_shard,
             mesh=self.mesh(),
@@ -51,7 +61,16 @@ class FsdpStrategy(DistributedStrategy):
         for module in model.modules():
             for name, buffer in module.named_buffers(recurse=False):
                 setattr(module, name, buffer.to(self.device))
+        self._replaced.add(before, model)
         return model
+
+    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
+        self._replaced.retarget(optimizer)
+        return super().prepare_optimizer(wrapped, optimizer)
+
+    def close(self) -> None:
+        self._replaced.close()
+        super().close()
 
     def mesh(self) -> DeviceMesh:
         """Return the mesh of ranks that shard the weights; with replicas, these are its first axis."""

@@ -10,6 +10,8 @@ import torch
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.distributed.strategies.same_strategy import check_same_strategy
 from torchdeck.environment import Place
 
 if TYPE_CHECKING:
@@ -24,12 +26,18 @@ class Membership:
         precision: number formats of the run.
         place: this rank; a DistributedConfig also gives the rendezvous, which otherwise comes from the
             variables.
+
+    Attributes:
+        scaler: scales losses in fp16, and has no effect otherwise. Its state is part of a checkpoint.
     """
+
+    name: str
 
     def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
         self.settings = settings
         self.precision = precision
         self.place = place
+        self.scaler = precision.make_scaler()
         self._group: ProcessGroup | None = None
 
     def __enter__(self) -> Self:
@@ -48,11 +56,19 @@ class Membership:
         """Join the other ranks, once; wait for them up to the timeout. An existing group is joined.
 
         Raises:
-            RendezvousError: a rank did not arrive within the timeout; the message names it.
+            RendezvousError: a rank did not arrive within the timeout, or has another WORLD_SIZE; the message
+                names it.
+            AgreementError: ranks have different strategies, options or precisions.
+            MissingCallError: a rank of an existing group does not set up a strategy.
             RecipeError: there is no GPU for this rank, or the existing group is a different one.
         """
         if self._group is None:
             self._group = self._join()
+            try:
+                check_same_strategy(self._group, self.name, self.settings, self.precision)
+            except RecipeError:
+                self.close()
+                raise
 
     def _join(self) -> ProcessGroup:
         return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
@@ -101,6 +117,15 @@ class Membership:
     @property
     def device(self) -> torch.device:
         return self.group.device
+
+    @property
+    def timeout(self) -> float:
+        """Return the seconds that a rank waits for the others."""
+        return self.settings.timeout
+
+    def seen_elsewhere(self) -> dict[int, str]:
+        """Return what other ranks can be seen to do that keeps them from coming to where this rank is."""
+        return {} if self._group is None else self._group.seen_elsewhere()
 
     def close(self) -> None:
         """Leave the other ranks, unless other code had joined them. Further calls do nothing."""

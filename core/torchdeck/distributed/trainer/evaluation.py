@@ -67,7 +67,7 @@ class Evaluation:
                     on_batch(len(ids))
                     samples = samples_of(self._data, ids or [0])
                     batch = parts.strategy.to_device(self._collate(samples))
-                    with parts.strategy.precision.autocast(parts.strategy.device):
+                    with parts.strategy.autocast():
                         returned = parts.loss(parts.wrapped, batch)
                     losses.add(checked_loss(returned, len(ids)))
         finally:

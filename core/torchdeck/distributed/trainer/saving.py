@@ -145,7 +145,7 @@ class Saving:
         loaded = self._store.load(folder, self._state(self._order.start, {}))
         self._data.check_same(loaded.extra.get("data"))
         position = self._order.restored(loaded.position)
-        self._parts.scaler.load_state_dict(dict(loaded.scaler_state))
+        self._parts.strategy.scaler.load_state_dict(dict(loaded.scaler_state))
         stepper.tokens_per_sample = loaded.extra.get("tokens_per_sample")
         counts.tokens = float(loaded.extra.get("tokens", 0.0))
         counts.samples = int(loaded.extra.get("samples", 0))
@@ -162,7 +162,7 @@ class Saving:
             optimizers=[parts.optimizer],
             # the learning rate is a pure function of the step, so this is all the state a scheduler has
             scheduler_state={"step": position.step},
-            scaler_state=parts.scaler.state_dict(),
+            scaler_state=parts.strategy.scaler.state_dict(),
             position=position.to_json(),
             extra=extra,
             tensors=parts.tensors(),

@@ -210,7 +210,6 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedS
         model=model,
         wrapped=wrapped,
         optimizer=optimizer,
-        scaler=strategy.precision.make_scaler(),
         loss=recipe.loss,
         ema=None if decay is None else Ema(model, strategy, decay),
     )

@@ -15,7 +15,6 @@ from torchdeck.data.order import Ids
 from torchdeck.distributed.batches import StepBatches
 from torchdeck.distributed.group.process_group import PendingSum
 from torchdeck.distributed.optimizers import set_lr
-from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 from torchdeck.distributed.trainer.loss_checks import (
@@ -87,7 +86,6 @@ class TrainingParts:
     wrapped: nn.Module
     """The module to call: `model` wrapped by the strategy and the compiler."""
     optimizer: Optimizer
-    scaler: LossScaler
     loss: Callable[[Any, Any], Any]
     """The recipe's loss function."""
     ema: Ema | None = None
@@ -147,15 +145,15 @@ class Stepper:
         step = batches.after.step
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
-        factor = parts.strategy.world_size / expected * parts.scaler.scale
+        factor = parts.strategy.world_size / expected
         losses, ids, pending = self._accumulate(batches, factor, wishes)
         total, *metrics, weight, stop, save, end = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses, ids, what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
         # a save may follow this step: non-finite values must not get into that checkpoint
-        correction = expected / weight / parts.scaler.scale
-        found = tensor_statistics(parts.strategy, parts.model, correction) if statistics else {}
+        correction = expected / weight
+        found = self._statistics(correction) if statistics else {}
         norm = self._update(correction, step, measure=measure or stop + save + end > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
@@ -196,7 +194,7 @@ class Stepper:
             last = index == batches.accumulation - 1
             with strategy.accumulate(self._parts.wrapped, last=last):
                 batch = strategy.to_device(microbatch.batch)
-                with strategy.precision.autocast(strategy.device):
+                with strategy.autocast():
                     returned = self._parts.loss(self._parts.wrapped, batch)
                 checked = checked_loss(returned, microbatch.samples)
                 losses.add(checked)
@@ -218,6 +216,11 @@ class Stepper:
             losses.check_names(self._parts.strategy.group)
             self._metric_names = losses.names
 
+    def _statistics(self, correction: float) -> dict[str, float]:
+        """Return statistics of gradients and weights; gradients still have the loss scale."""
+        strategy = self._parts.strategy
+        return tensor_statistics(strategy, self._parts.model, correction / strategy.scaler.scale)
+
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; return the gradient norm if it was measured."""
         parts = self._parts
@@ -225,14 +228,12 @@ class Stepper:
             parts.model,
             scale=correction,
             max_norm=self._clip,
-            measure=measure or parts.scaler.enabled,
+            measure=measure,
         )
         finite = norm is None or math.isfinite(norm)
-        if norm is not None and not finite and not parts.scaler.enabled:
+        if norm is not None and not finite and not parts.strategy.scaler.enabled:
             raise_for_bad_gradient(parts.strategy.group, parts.model, norm, step)
-        if norm is None or parts.scaler.update(norm):
-            parts.strategy.optimizer_step(parts.optimizer)
-            if parts.ema is not None:
-                parts.ema.update()
+        if parts.strategy.optimizer_step(parts.optimizer) and parts.ema is not None:
+            parts.ema.update()
         parts.optimizer.zero_grad(set_to_none=True)
         return norm if finite else None

@@ -21,19 +21,20 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
-from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity, make_private
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.waiting import wait_for
-from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError, Handovers
+from torchdeck.launching.control.agent_watchdog import AgentUnavailableError, AgentWatchdog, Handovers
+from torchdeck.launching.control.connected_nodes import ConnectedNodes, NodesNotKnownError, Streams
 from torchdeck.launching.control.gang_token import GangToken
 from torchdeck.launching.control.leader_watch import LeaderWatch
 from torchdeck.launching.control.leaderless_nodes import LeaderlessNodes
-from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes, Streams
-from torchdeck.launching.control.run_secrets import Entrusted, keep_memory_private, read_entrusted
+from torchdeck.launching.control.run_secrets import HandedOver, keep_memory_private, read_handed_over
 from torchdeck.launching.epoch import ControllerEpoch, Fence, SupersededError
 from torchdeck.launching.requests import STOP_NOW, asked_arguments, read_requests, write_request
 from torchdeck.launching.run_files import RunFiles
-from torchdeck.launching.runtime_bundle import BundleError, ship
+from torchdeck.launching.runtime_bundle import ship
 from torchdeck.launching.transport import LINGER, Transport
 from torchdeck.runs.replay.history import RunHistory
 
@@ -52,7 +53,7 @@ class Controller:
     def __init__(
         self,
         layout: RunLayout,
-        nodes: ReachedNodes,
+        nodes: ConnectedNodes,
         handovers: Handovers,
         journal: PatientJournalWriter,
         epoch: ControllerEpoch,
@@ -66,7 +67,7 @@ class Controller:
         self._lead = nodes.transports[0]
         self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
         self._keepers = {
-            transport.node: AgentKeeper(transport, partial(self._handover, transport))
+            transport.node: AgentWatchdog(transport, partial(self._handover, transport))
             for transport in nodes.transports
         }
         self._life = life_of_run(layout)
@@ -75,7 +76,7 @@ class Controller:
         self._elastic = Elastic.of_plan(plan)
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
-        self._leader = LeaderWatch(layout, nodes, names, self._elastic, patience, time.monotonic())
+        self._leader = LeaderWatch(layout, nodes, names, self._elastic, plan.policy, time.monotonic())
         self._fence = Fence(nodes, epoch, journal)
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
@@ -199,12 +200,14 @@ class Controller:
             _say(text, 1)
 
 
-def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: Streams | None = None) -> int:
+def run_controller(
+    run_dir: Path, handed_over: HandedOver | None = None, streams: Streams | None = None
+) -> int:
     """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
 
     Args:
         run_dir: the run's directory.
-        entrusted: what it was handed; default: read from standard input.
+        handed_over: what it was handed; default: read from standard input.
         streams: node → its connection, on its way.
     """
     make_private()
@@ -220,20 +223,20 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, streams: S
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
-    except (PlanFormatError, NewerFormatError, BundleError, OSError) as error:
+    except (Refusal, OSError) as error:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None:
         return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)
-    entrusted = read_entrusted() if entrusted is None else entrusted
+    handed_over = read_handed_over() if handed_over is None else handed_over
     with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
         try:
-            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins, streams)
+            nodes = ConnectedNodes(layout, plan, shipped, handed_over.logins, streams)
         except NodesNotKnownError as error:
             journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
             return _say(str(error), 3)
         nodes.start()
-        handovers = Handovers(plan, entrusted.secrets, asked_arguments(layout))
+        handovers = Handovers(plan, handed_over.secrets, asked_arguments(layout))
         controller = Controller(layout, nodes, handovers, journal, epoch, plan)
         return _control(controller, nodes, journal, files)
 
@@ -244,7 +247,7 @@ def gets_its_name(layout: RunLayout) -> bool:
 
 
 def _control(
-    controller: Controller, nodes: ReachedNodes, journal: PatientJournalWriter, files: RunFiles
+    controller: Controller, nodes: ConnectedNodes, journal: PatientJournalWriter, files: RunFiles
 ) -> int:
     try:
         while controller.step():

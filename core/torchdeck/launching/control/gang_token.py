@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from torchdeck.agent.attempt.handover import Handover, HandoverError, handover_from
-from torchdeck.launching.control.agent_keeper import AgentUnavailableError, Handovers
+from torchdeck.launching.control.agent_watchdog import AgentUnavailableError, Handovers
 from torchdeck.launching.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.policy import Policy
 from torchdeck.launching.requests import STOP_NOW, read_requests
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import RunState
@@ -54,9 +55,11 @@ class Seen(NamedTuple):
 class LostLeader:
     """Watches the leader node of an active run."""
 
-    def __init__(self, node: str, grace: float, now: float) -> None:
+    def __init__(self, node: str, grace: float, now: float, lost_after: float | None = None) -> None:
         """Begin at `now` (monotonic seconds); `grace` is launch.node_grace."""
-        self._node, self._grace = node, grace
+        self._node, self._grace, self._lost_after = node, grace, lost_after
+        self._alone_since: float | None = None
+        """Since when no node is reachable."""
         self._heard: float | None = None
         self._since = now
         self._empty_since: float | None = None
@@ -67,16 +70,20 @@ class LostLeader:
 
         Unless another node has given the leader up too, the leader may be healthy and this machine cut off
         from it. The same holds if only nodes without ranks have given it up: a spare that lost the others is
-        no proof. Then the run is given up only if a user requests its end. A follower that stays without any
+        no proof. Then the run is given up only if a user requests its end, or if no node at all was reachable
+        for launch.lost_after, if that is set. A follower that stays without any
         process is a proof: it was rebooted, and its ranks are gone, however its leader is.
         """
         if seen.reached and seen.heard != self._heard:
             self._heard, self._since = seen.heard, now
         away = now - self._since
+        is_alone = not seen.reached and all(does is Follower.AWAY for does in seen.followers.values())
+        self._alone_since = (now if self._alone_since is None else self._alone_since) if is_alone else None
         is_empty = Follower.EMPTY in seen.followers.values()
         self._empty_since = (now if self._empty_since is None else self._empty_since) if is_empty else None
         empty = 0.0 if self._empty_since is None else now - self._empty_since
-        if not self._is_given_up(seen, away, empty):
+        is_lost = self._is_lost(now)
+        if not is_lost and not self._is_given_up(seen, away, empty):
             return ""
         silent = [self._node, *(node for node, does in seen.followers.items() if does is Follower.AWAY)]
         ended = [node for node, does in seen.followers.items() if does is not Follower.AWAY]
@@ -87,7 +94,14 @@ class LostLeader:
             why += f"; no rank is left on {', '.join(ended)}"
         elif seen.stop_now:
             why += "; a stop was asked for, and what may still run there ends when it is reached"
+        elif is_lost:
+            why += f"; given up after {self._lost_after:g} s without any node (launch.lost_after)"
         return why
+
+    def _is_lost(self, now: float) -> bool:
+        """Return whether no node was reachable for launch.lost_after."""
+        limit, since = self._lost_after, self._alone_since
+        return limit is not None and since is not None and now - since >= limit
 
     def _is_given_up(self, seen: Seen, away: float, empty: float) -> bool:
         found = seen.followers.values()
@@ -105,9 +119,9 @@ class LostLeader:
 
 
 class Nodes(Protocol):
-    """The used part of the interface of `ReachedNodes`."""
+    """The used part of the interface of `ConnectedNodes`."""
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         """Return whether a message to `node` would arrive now."""
 
     def heard(self, node: str) -> float | None:
@@ -129,7 +143,7 @@ class LeaderWatch:
         nodes: Nodes,
         names: tuple[str, ...],
         elastic: Elastic,
-        grace: float,
+        policy: Policy,
         now: float,
     ) -> None:
         """Begin at `now` (monotonic seconds).
@@ -139,18 +153,18 @@ class LeaderWatch:
             nodes: its nodes as they are reached.
             names: names of all its nodes, the leader's first.
             elastic: the gangs its plan allows.
-            grace: launch.node_grace.
+            policy: its limits for silent nodes.
             now: monotonic seconds.
         """
         self._layout, self._nodes = layout, nodes
         self._lead, *self._others = names
         self._elastic = elastic
-        self._rule = LostLeader(self._lead, grace, now)
+        self._rule = LostLeader(self._lead, policy.node_grace, now, policy.lost_after)
 
     def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
         """Return the fields to journal as `lost`; None while the run continues."""
         followers = {node: self._follower(node, history) for node in self._others}
-        reached = self._nodes.reaches(self._lead)
+        reached = self._nodes.is_connected(self._lead)
         heard = self._nodes.heard(self._lead)
         stop_now = not reached and self._is_stop_asked()
         why = self._rule.look(
@@ -170,7 +184,7 @@ class LeaderWatch:
         }
 
     def _follower(self, node: str, history: RunHistory) -> Follower:
-        lives = self._nodes.lives(node, history) if self._nodes.reaches(node) else None
+        lives = self._nodes.lives(node, history) if self._nodes.is_connected(node) else None
         if lives is None:
             return Follower.AWAY
         if node in history.nodes.go_on_alone and lives:

@@ -17,11 +17,11 @@ from torchdeck.runs.replay.history import RunHistory
 
 
 class Nodes(Protocol):
-    """The used part of the interface of `ReachedNodes`."""
+    """The used part of the interface of `ConnectedNodes`."""
 
     transports: Sequence[Transport]
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         """Return whether a message to `node` would arrive now."""
 
     def lives(self, node: str, history: RunHistory) -> bool | None:
@@ -58,7 +58,7 @@ class LeaderlessNodes:
         leader, *others = self._nodes.transports or (None,)
         leaderless, away = (
             history.nodes.leaderless,
-            leader is not None and not self._nodes.reaches(leader.node),
+            leader is not None and not self._nodes.is_connected(leader.node),
         )
         asked = read_requests(self._layout.control) if leaderless or away else []
         for transport in others:
@@ -85,7 +85,7 @@ class LeaderlessNodes:
         seen = history.nodes
         undecided = seen.followers - seen.departed - seen.leaderless.keys()
         alone = [node for node in history.nodes.go_on_alone if not self._is_deserted(node, history)]
-        if any(map(self._nodes.reaches, alone)):
+        if any(map(self._nodes.is_connected, alone)):
             self._reached = now
         if self._ended is None:
             self._ended = self._reached = now

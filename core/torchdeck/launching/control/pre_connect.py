@@ -24,7 +24,7 @@ from torchdeck.launching.control.run_secrets import controller_environment
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
-    from torchdeck.launching.control.reached_nodes import Streams
+    from torchdeck.launching.control.connected_nodes import Streams
     from torchdeck.launching.control.run_secrets import RunSecrets
 
 LIMIT = 30.0
@@ -110,7 +110,7 @@ def pre_connecting_controller(config: RunConfig, home: Path) -> Iterator[PreConn
 
 def main() -> int:
     """The controller's side: connect, wait for the run, control it."""
-    from torchdeck.launching.control.run_secrets import entrusted_from, keep_memory_private
+    from torchdeck.launching.control.run_secrets import handed_over_from, keep_memory_private
 
     keep_memory_private()  # before it reads passwords and secrets
     with open(0, "rb", closefd=False) as pipe:
@@ -124,7 +124,7 @@ def main() -> int:
         return 0
     _log_to(layout.controller_log)
     set_process_title(f"torchdeck controller: {layout.root.name}", PROCESS_NAME)
-    return run_controller(layout.root, entrusted_from(order), streams)
+    return run_controller(layout.root, handed_over_from(order), streams)
 
 
 def _value(line: bytes) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class RunSecrets(NamedTuple):
         return json.dumps({"secrets": dict(self.values), "logins": logins}).encode() + b"\n"
 
 
-class Entrusted(NamedTuple):
+class HandedOver(NamedTuple):
     """Data handed over to a controller by the front end that started it."""
 
     secrets: Mapping[str, str] = {}
@@ -81,23 +81,23 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool
     return RunSecrets(names, {name: environ[name] for name in sorted(names) if name in environ})
 
 
-def read_entrusted() -> Entrusted:
+def read_handed_over() -> HandedOver:
     """Read what the front end wrote to this controller's standard input; empty if that is not a pipe."""
     try:
         if not stat.S_ISFIFO(fstat(0).st_mode) or not select.select([0], [], [], READ_LIMIT)[0]:
-            return Entrusted()
+            return HandedOver()
         value = json.loads(sys.stdin.buffer.readline() or b"{}")
     except (OSError, ValueError):
-        return Entrusted()
-    return entrusted_from(value)
+        return HandedOver()
+    return handed_over_from(value)
 
 
-def entrusted_from(value: object) -> Entrusted:
+def handed_over_from(value: object) -> HandedOver:
     """Return the data from a JSON table with `secrets` and `logins`; empty if it is not such a table."""
     if not isinstance(value, dict):
-        return Entrusted()
+        return HandedOver()
     secrets, logins = (found if isinstance(found := value.get(name), dict) else {} for name in _TABLES)
-    return Entrusted({str(name): text for name, text in secrets.items() if isinstance(text, str)}, logins)
+    return HandedOver({str(name): text for name, text in secrets.items() if isinstance(text, str)}, logins)
 
 
 _PR_SET_DUMPABLE = 4

@@ -45,17 +45,17 @@ class FactSources:
 
     Args:
         home: TORCHDECK_HOME; Default: the usual one.
-        reach: connector for nodes of the node inventory; None: no login is requested.
+        connector: connector for nodes of the node inventory; None: no login is requested.
     """
 
-    def __init__(self, home: Path | None = None, reach: Connector | None = None) -> None:
+    def __init__(self, home: Path | None = None, connector: Connector | None = None) -> None:
         self._home = usual_home() if home is None else home
-        self._reach = reach
+        self._reach = connector
         self.gate = Gate(self._home)
         """Decides what may run."""
 
     @property
-    def reach(self) -> Connector:
+    def connector(self) -> Connector:
         """Return the connector for nodes."""
         if self._reach is None:
             from torchdeck.nodes.connector import Connector
@@ -69,10 +69,10 @@ class FactSources:
         """Return facts of nodes in the inventory, of the disks of `folders` and of the route to `peers`."""
         from torchdeck.nodes.probe.probing import Question, probe_nodes
 
-        node_inventory = self.reach.node_inventory()
+        node_inventory = self.connector.node_inventory()
         entries = {name: node_inventory.nodes[name] for name in names}
         question = Question(folders=folders, peers=peers)
-        looks = probe_nodes(entries, self.reach.connect, question, self.reach.talking)
+        looks = probe_nodes(entries, self.connector.connect, question, self.connector.talking)
         return {found.node: found for found in looks}
 
     def machine(self, name: str) -> NodeInfo:
@@ -119,16 +119,16 @@ class CachedFactSources(FactSources):
     Args:
         clock: seconds.
         home: TORCHDECK_HOME; Default: the usual one.
-        reach: connector for nodes of the node inventory; None: no login is requested.
+        connector: connector for nodes of the node inventory; None: no login is requested.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         home: Path | None = None,
-        reach: Connector | None = None,
+        connector: Connector | None = None,
     ) -> None:
-        super().__init__(home, reach)
+        super().__init__(home, connector)
         self._digests = lru_cache(_KEPT)(Digests)
         self._clock = clock
         self._seen: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
@@ -164,7 +164,7 @@ class CachedFactSources(FactSources):
         """Return node facts without the disks of `folders`: only checks need them, and every typed letter
         would name another folder.
         """
-        key = ("nodes", names, peers, self.reach.stamp())
+        key = ("nodes", names, peers, self.connector.stamp())
         return self._remembered(key, A_WHILE, lambda: super(CachedFactSources, self).nodes(names, peers))
 
     def batch_plan(

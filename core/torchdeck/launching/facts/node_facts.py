@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def gather_node_facts(config: RunConfig, looks: FactSources) -> NodeReport:
     """Probe the nodes of the node inventory that `config` names; takes seconds if one does not answer."""
     try:
-        node_inventory = looks.reach.node_inventory()
+        node_inventory = looks.connector.node_inventory()
     except ConfigError as error:
         return NodeReport(problems=tuple(error.problems))
     described = frozenset(described_names(config))
@@ -73,7 +73,7 @@ def _unknown(
 def _host(looks: FactSources, name: str) -> str:
     """Return SSH's host for a node; its name if that is unknown, which the probe then reports."""
     try:
-        return looks.reach.target(name).host
+        return looks.connector.target(name).host
     except TargetError:
         return name
 
@@ -203,29 +203,29 @@ def chosen(config: RunConfig, node_inventory: NodeInventory, described: frozense
 
 
 @contextmanager
-def pre_connected(config: RunConfig, reach: Connector | None) -> Iterator[Connector | None]:
-    """`reach`, connecting to the nodes of `config` in threads while the caller plans and checks.
+def pre_connected(config: RunConfig, connector: Connector | None) -> Iterator[Connector | None]:
+    """`connector`, connecting to the nodes of `config` in threads while the caller plans and checks.
 
     The connections stay open until the block ends. A connection that fails is reported to the first caller
     that needs it.
 
     Args:
         config: of the run.
-        reach: how nodes are reached; None: there are none.
+        connector: how nodes are reached; None: there are none.
     """
-    if reach is None:
+    if connector is None:
         yield None
         return
-    with reach.keeping_probe_sessions(nodes_in_inventory(config, reach)) as kept:
+    with connector.keeping_probe_sessions(nodes_in_inventory(config, connector)) as kept:
         yield kept
 
 
-def nodes_in_inventory(config: RunConfig, reach: Connector) -> list[str]:
+def nodes_in_inventory(config: RunConfig, connector: Connector) -> list[str]:
     """Return the nodes that can be connected to. A damaged inventory is reported by the code that probes the
     nodes.
     """
     try:
-        node_inventory = reach.node_inventory()
+        node_inventory = connector.node_inventory()
     except ConfigError:
         return []
     names = chosen(config, node_inventory, frozenset(described_names(config)))

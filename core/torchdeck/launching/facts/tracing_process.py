@@ -123,7 +123,7 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
     own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
-        **Home(shipped.parents[1]).compile_cache,
+        **Home.of_bundle(shipped).compile_cache,
         **os.environ,
         **own,
         **_ONLY_RANK,

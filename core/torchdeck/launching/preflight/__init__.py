@@ -27,6 +27,7 @@ from torchdeck.launching.preflight.disk_space import (
     checkpoint_bytes,
     share_of,
 )
+from torchdeck.launching.preflight.initial_weights import check_initial_weights
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
 from torchdeck.launching.preflight.program_check import check_program
@@ -53,7 +54,7 @@ def preflight(
     plan: LaunchPlan | None,
     found: ClusterFacts,
     home: Path,
-    reach: Connector | None = None,
+    connector: Connector | None = None,
     disks: MutableMapping[str, str] | None = None,
 ) -> list[Check]:
     """Check for everything that would stop a run or make it hang, before the start.
@@ -67,7 +68,7 @@ def preflight(
         plan: the plan; None if no plan could be made, and devices are then not checked.
         found: facts about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
-        reach: connector for nodes; None: no login is requested.
+        connector: connector for nodes; None: no login is requested.
         disks: receives the nodes that keep checkpoints on one disk, for `check_model`.
     """
     names = list(found.remote.names) or node_names(config)
@@ -80,7 +81,7 @@ def preflight(
     from torchdeck.launching.preflight.remote.nodes import check_nodes
     from torchdeck.nodes.connector import Connector
 
-    looked = check_nodes(config, plan, found, reach or Connector(home))
+    looked = check_nodes(config, plan, found, connector or Connector(home))
     if disks is not None:
         disks.update(looked.disks)
     if LOCALHOST in names:
@@ -167,4 +168,5 @@ def _checks(
         config, home, node, checkpoint_bytes(config, share_of(node, disks, plan, config.checkpoint.replicas))
     )
     yield from check_data(config, node)
+    yield from check_initial_weights(config, node)
     yield from check_resume(config, node)

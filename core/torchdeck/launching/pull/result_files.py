@@ -54,11 +54,11 @@ class Sources:
 
 
 @contextmanager
-def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterator[Sources]:
+def sources_of(layout: RunLayout, plan: LaunchPlan, connector: Connector) -> Iterator[Sources]:
     """Open probe sessions with the run's other nodes for the duration of the block. Raises ConfigError,
     SshError.
     """
-    node_inventory = reach.node_inventory()
+    node_inventory = connector.node_inventory()
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     refused = {
         node.name: f"node {node.name} is not in the node inventory here"
@@ -67,12 +67,12 @@ def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterato
     }
     with ExitStack() as stack:
         asked = [node for node in remote if node.name in node_inventory.nodes]
-        talks = stack.enter_context(probe_sessions_with(asked, reach, REACH_LIMIT))
+        probe_sessions = stack.enter_context(probe_sessions_with(asked, connector, REACH_LIMIT))
         places = {}
-        for name, probe_session in talks.with_node.items():
+        for name, probe_session in probe_sessions.with_node.items():
             files = RemoteFiles(probe_session, name)
             places[name] = (files, f"{files.runs(node_inventory.nodes[name].home).folder}/{layout.root.name}")
-        yield Sources(places, {**refused, **talks.refused})
+        yield Sources(places, {**refused, **probe_sessions.refused})
 
 
 def find_checkpoints(

@@ -152,8 +152,10 @@ class _Answers:
         try:
             self._stream.write(data)
         except OSError as error:
-            if self._stream.said:  # it ended with an error message
-                raise BootstrapError(f"the node's Python ended{_said(self._stream.said.encode())}") from error
+            if self._stream.stderr:  # it ended with an error message
+                raise BootstrapError(
+                    f"the node's Python ended{_said(self._stream.stderr.encode())}"
+                ) from error
             raise
 
     def pass_over(self, marker: str) -> None:
@@ -186,7 +188,7 @@ class _Answers:
         except TimeoutError:
             raise TimeoutError(f"the node's Python did not answer in time{_said(self.rest)}") from None
         if not data:
-            said = self._stream.said.encode() or self.rest
+            said = self._stream.stderr.encode() or self.rest
             raise BootstrapError(f"the node's Python ended (exit code {self._stream.exit_code}){_said(said)}")
         self.rest += data
 
@@ -218,7 +220,7 @@ class ByteStream(Protocol):
         """Exit code of the process; None while it is alive, or if unknown."""
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         """End of its standard error, as far as it was received."""
 
     def close(self) -> None:

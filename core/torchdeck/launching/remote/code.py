@@ -46,7 +46,7 @@ class CodeSending:
         self._thread = threading.Thread(target=self._keep, name=f"code for {link.node}", daemon=True)
         self._thread.start()
 
-    def told(self, state: LinkState) -> LinkState:
+    def with_progress(self, state: LinkState) -> LinkState:
         """Return the state of its link, with the progress while code is being sent."""
         progress = self.progress
         if self.done or self.why or not progress.size:

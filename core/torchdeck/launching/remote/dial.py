@@ -11,22 +11,15 @@ from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
-from torchdeck.nodes.ssh.errors import (
-    HostKeyChangedError,
-    HostKeyUnknownError,
-    SshError,
-    TargetError,
-    UnansweredError,
-)
 from torchdeck.nodes.ssh.errors import NeedsLoginError as LoginError
-from torchdeck.nodes.ssh.login_shell import LoginShellError
+from torchdeck.nodes.ssh.errors import SshError, UnansweredError
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
 
 
-def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
+def dial_of(connector: Connector, name: str, entry: NodeEntry) -> SshDial:
     """Return a dial to a node with the inventory entry `entry`. Raises ConfigError, TargetError."""
-    return SshDial(reach.target(name), reach.credentials, reach.asker, entry)
+    return SshDial(connector.target(name), connector.credentials, connector.asker, entry)
 
 
 LEAST_SHELL_START = 10.0
@@ -59,7 +52,7 @@ class SshStream:
         return self._process.exit_code
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         """The end of the process's standard error."""
         return self._process.stderr.decode("utf-8", "replace").strip()
 
@@ -100,15 +93,15 @@ class SshDial:
             connection = connect(self._target, self._credentials, self._asker, limit)
         except LoginError as error:
             raise NeedsLoginError(str(error)) from error
-        except (HostKeyUnknownError, HostKeyChangedError, TargetError) as error:
-            raise RefusedError(str(error)) from error
         except SshError as error:
-            raise ConnectionError(str(error)) from error
+            raise _failed(error) from error
         try:
             left = max(LEAST_SHELL_START, limit - connection.seconds)
             return SshStream(connection, start_python(connection, self._entry, PYTHON_ARGUMENTS, left))
         except SshError as error:
             connection.close()
-            if isinstance(error, (LoginShellError, TargetError)):
-                raise RefusedError(str(error)) from error
-            raise ConnectionError(str(error)) from error
+            raise _failed(error) from error
+
+
+def _failed(error: SshError) -> RefusedError | ConnectionError:
+    return RefusedError(str(error)) if error.lasts else ConnectionError(str(error))

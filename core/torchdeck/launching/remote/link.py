@@ -184,7 +184,7 @@ class NodeLink:
             return False
         return True
 
-    def take_said(self) -> list[str]:
+    def take_messages(self) -> list[str]:
         """Return messages from the node's end for the user; each once."""
         said = []
         while self._said:

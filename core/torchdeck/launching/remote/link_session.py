@@ -186,7 +186,7 @@ class LinkSession:
         except OSError as error:
             raise LinkLostError(f"the connection broke: {error}") from error
         if not data and not self._closed:
-            said = shown_line(self._stream.said[-SAID_LIMIT:])
+            said = shown_line(self._stream.stderr[-SAID_LIMIT:])
             code = self._stream.exit_code
             raise LinkLostError(f"the link's process ended (exit code {code}){said and ': '}{said}")
         return data

@@ -33,12 +33,16 @@ class Connected:
 
 
 def connect_all(
-    talks: Mapping[str, ProbeSession], addresses: Mapping[str, str], *, port: int | None = None, size: int = 0
+    sessions: Mapping[str, ProbeSession],
+    addresses: Mapping[str, str],
+    *,
+    port: int | None = None,
+    size: int = 0,
 ) -> list[Connected]:
     """Connect every node to every other, all at once.
 
     Args:
-        talks: probe session with each node, by name, in the order of node ranks.
+        sessions: probe session with each node, by name, in the order of node ranks.
         addresses: address at which the others reach each node.
         port: rendezvous port on the first node, if set by the config; else all ports are ephemeral.
         size: bytes to send for bandwidth; 0 for none.
@@ -50,26 +54,20 @@ def connect_all(
         ProbeError: a node did not answer.
     """
     word = secrets.token_hex(WORD_LENGTH // 2)
-    first = next(iter(talks))
-    with ThreadPoolExecutor(max(1, len(talks)), thread_name_prefix="connections") as pool:
+    first = next(iter(sessions))
+    with ThreadPoolExecutor(max(1, len(sessions)), thread_name_prefix="connections") as pool:
 
         def listen(name: str) -> int | str:
             wanted = port if port is not None and name == first else 0
             try:
-                answer = talks[name].ask(
-                    ProbeRequest.LISTEN,
-                    ASK_LIMIT,
-                    address=addresses[name],
-                    port=wanted,
-                    word=word,
-                    seconds=ASK_LIMIT,
-                )
+                given = {"address": addresses[name], "port": wanted, "word": word, "seconds": ASK_LIMIT}
+                answer = sessions[name].ask(ProbeRequest.LISTEN, ASK_LIMIT, **given)
                 with understood(name):
                     return int(answer["port"])
             except ProbeError as error:
                 return str(error)
 
-        listening = dict(zip(talks, pool.map(listen, talks), strict=True))
+        listening = dict(zip(sessions, pool.map(listen, sessions), strict=True))
 
         def reach(name: str) -> list[Connected]:
             peers = [
@@ -77,18 +75,18 @@ def connect_all(
                 for peer, found in listening.items()
                 if peer != name and isinstance(found, int)
             ]
-            answer = talks[name].ask(
+            answer = sessions[name].ask(
                 ProbeRequest.REACH, ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size
             )
             with understood(name):
                 return [_connected(name, item, listening) for item in answer["reached"]]
 
-        found = [item for items in pool.map(reach, talks) for item in items]
+        found = [item for items in pool.map(reach, sessions) for item in items]
     deaf = [
         Connected(name, peer, 0, ok=False, latency=None, bandwidth=None, error=why)
         for peer, why in listening.items()
         if isinstance(why, str)
-        for name in talks
+        for name in sessions
         if name != peer
     ]
     return [*found, *deaf]

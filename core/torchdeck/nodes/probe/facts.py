@@ -14,13 +14,13 @@ Count = Annotated[int, Field(ge=0, le=2**63)]
 Text = Annotated[str, Field(max_length=4096)]
 
 
-class Said(BaseModel):
+class NodeData(BaseModel):
     """Data from a node; further fields, of a later version, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
-class System(Said):
+class System(NodeData):
     host: Text
     os: Text
     kernel: Text
@@ -29,7 +29,7 @@ class System(Said):
     user: Text
 
 
-class Cpu(Said):
+class Cpu(NodeData):
     cores: Count
     usable: Count
     """Cores that this user's processes may use."""
@@ -40,7 +40,7 @@ class Cpu(Said):
     """Supported bf16 instructions, by the kernel's names; None if it is not x86, or did not report them."""
 
 
-class Memory(Said):
+class Memory(NodeData):
     """Bytes."""
 
     total: Count
@@ -49,7 +49,7 @@ class Memory(Said):
     shm_free: Count
 
 
-class Disk(Said):
+class Disk(NodeData):
     path: Text
     there: bool
     """Whether `path` exists; else this is its nearest existing parent folder."""
@@ -61,12 +61,12 @@ class Disk(Said):
     """Number of files that can still be created there; None without such a limit, or if not reported."""
 
 
-class GpuUser(Said):
+class GpuUser(NodeData):
     pid: Count
     memory: Count | None
 
 
-class Gpu(Said):
+class Gpu(NodeData):
     index: Count
     uuid: Text
     name: Text
@@ -76,7 +76,7 @@ class Gpu(Said):
     users: tuple[GpuUser, ...] = ()
 
 
-class Gpus(Said):
+class Gpus(NodeData):
     devices: tuple[Gpu, ...]
     driver: Text
     cuda: Text
@@ -84,7 +84,7 @@ class Gpus(Said):
     error: Text
 
 
-class Deep(Said):
+class Deep(NodeData):
     """Facts reported by torch itself; `error` if it cannot be imported."""
 
     error: Text
@@ -95,7 +95,7 @@ class Deep(Said):
     gloo: bool = False
 
 
-class Python(Said):
+class Python(NodeData):
     executable: Text
     version: Text
     torch: Text | None
@@ -110,13 +110,13 @@ class Python(Said):
     deep: Deep | None = None
 
 
-class Uv(Said):
+class Uv(NodeData):
     path: Text | None = None
     platform: Text = ""
     made: dict[Text, tuple[Text | None, Text | None]] = Field(default={}, max_length=4096)
 
 
-class Interface(Said):
+class Interface(NodeData):
     name: Text
     addresses: tuple[Text, ...]
     up: bool
@@ -124,14 +124,14 @@ class Interface(Said):
     """Mbit/s."""
 
 
-class Route(Said):
+class Route(NodeData):
     peer: Text
     interface: Text
     address: Text
     error: Text
 
 
-class OwnName(Said):
+class OwnName(NodeData):
     name: Text
     resolves: bool
     slow: bool
@@ -139,7 +139,7 @@ class OwnName(Said):
     error: Text
 
 
-class RunHere(Said):
+class RunHere(NodeData):
     """Run that has processes on the node."""
 
     run_id: Text
@@ -151,7 +151,7 @@ class RunHere(Said):
     """Whether an agent or shim of it is alive there; else its processes are orphans."""
 
 
-class Cleaned(Said):
+class Cleaned(NodeData):
     """Result of an orphan cleanup."""
 
     ended: dict[str, Count]
@@ -162,7 +162,7 @@ class Cleaned(Said):
     """Processes that do not exit."""
 
 
-class Limit(Said):
+class Limit(NodeData):
     """Limit of a process; None: none."""
 
     soft: Count | None
@@ -170,13 +170,13 @@ class Limit(Said):
     """Up to which a process may raise `soft` itself."""
 
 
-class Limits(Said):
+class Limits(NodeData):
     open_files: Limit
     locked_memory: Limit
     """Bytes."""
 
 
-class NodeFacts(Said):
+class NodeFacts(NodeData):
     """Facts of one node at the time of the probe."""
 
     time: float

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.inventory.schema import NodeEntry
-from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said, Text, facts_from
+from torchdeck.nodes.probe.facts import NodeData, NodeFacts, RunHere, Text, facts_from
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.nodes.probe.probing import LIMIT, Connect, Question, fields_of, open_probe_session
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
@@ -49,14 +49,14 @@ class NodeState(StrEnum):
     LOST = "lost"
 
 
-class LeaseHolder(Said):
+class LeaseHolder(NodeData):
     """Run that has leased a device."""
 
     run_id: Text
     name: Text = ""
 
 
-class Sample(Said):
+class Sample(NodeData):
     """Activity of a node at one moment."""
 
     time: Number

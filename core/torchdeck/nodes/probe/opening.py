@@ -22,7 +22,7 @@ LIMIT = 12.0
 Connect = Callable[[str, float], Connection]
 """Node's name and seconds → a connection to it; raises SshError."""
 Talking = Callable[[str, NodeEntry, Connect, float], AbstractContextManager[ProbeSession]]
-"""Signature of `talk`."""
+"""Signature of `open_probe_session`."""
 
 
 @contextmanager

@@ -10,16 +10,16 @@ from functools import partial
 from typing import Any
 
 from torchdeck.contract.node_requests import ProbeRequest
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Cleaned, NodeFacts, facts_from
 from torchdeck.nodes.probe.opening import LIMIT, Connect, Talking, left, open_probe_session
-from torchdeck.nodes.probe.probe_session import ClockOffset, ProbeError, PythonEndedError, understood
+from torchdeck.nodes.probe.probe_session import ClockOffset, PythonEndedError, understood
 from torchdeck.nodes.ssh.errors import (
     HostKeyChangedError,
     HostKeyRevokedError,
     HostKeyUnknownError,
-    SshError,
 )
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 from torchdeck.nodes.start_line import chosen_by
@@ -91,7 +91,7 @@ def probe_nodes(
         entries: nodes by name.
         connect: opens a connection to a node; called in a thread for each.
         question: the request.
-        talking: replaces `talk`.
+        talking: replaces `open_probe_session`.
     """
     asked = question or Question()
     calls = [partial(probe_node, name, entry, connect, asked, talking) for name, entry in entries.items()]
@@ -118,7 +118,7 @@ def probe_node(
     except PythonEndedError as error:
         fix = f"`torchdeck nodes edit {name} --{chosen_by(entry)} …` names another"
         return Probed(name, time.monotonic() - started, error=str(error), fix=fix)
-    except (SshError, ProbeError) as error:
+    except Refusal as error:
         return Probed(name, time.monotonic() - started, error=str(error), host_key=_host_key(error))
     return Probed(name, time.monotonic() - started, facts, clock)
 

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, ValidationError
 
 from torchdeck.contract.node_requests import ProbeRequest
-from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.nodes.probe.facts import Count, NodeData, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
 from torchdeck.quantities import size
 
@@ -24,18 +24,18 @@ AHEAD = 4
 _Name = Annotated[str, Field(max_length=4096)]
 
 
-class _Runs(Said):
+class _Runs(NodeData):
     folder: Text
     runs: tuple[Text, ...]
 
 
-class _Tree(Said):
+class _Tree(NodeData):
     files: tuple[tuple[_Name, Count, Annotated[int, Field(ge=-(2**63), le=2**63)]], ...]
     links: Count
     cut: bool
 
 
-class _Problems(Said):
+class _Problems(NodeData):
     problems: tuple[Text, ...]
 
 

@@ -13,13 +13,13 @@ from torchdeck.nodes.background import in_background
 from torchdeck.nodes.inventory.schema import NodeEntry
 from torchdeck.nodes.probe.opening import LIMIT, Connect, open_probe_session
 from torchdeck.nodes.probe.probe_session import ProbeSession
-from torchdeck.nodes.ssh.errors import HostKeyUnknownError, NeedsLoginError, SshError
+from torchdeck.nodes.ssh.errors import SshError
 
 AT_ONCE = 64
 
 
 class SessionPool:
-    """Replaces `talk`: closes nothing before `close`. Any thread may use it."""
+    """Replaces `open_probe_session`: closes nothing before `close`. Any thread may use it."""
 
     def __init__(self) -> None:
         self._free: dict[str, list[_Kept]] = {}
@@ -29,7 +29,7 @@ class SessionPool:
 
     @contextmanager
     def __call__(self, name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[ProbeSession]:
-        """Open a session like `talk`; if the block does not break it, it stays open for the next caller."""
+        """Open a session; it stays open for the next caller unless an error ends the block."""
         found = self._taken(name, entry) or _begun(name, entry, connect, limit)
         try:
             yield found.probe_session
@@ -108,8 +108,10 @@ def _unless_asking(coming: Future[_Kept]) -> _Kept | None:
     """Return the session being opened; None if the user must be prompted first."""
     try:
         return coming.result()
-    except (NeedsLoginError, HostKeyUnknownError):
-        return None
+    except SshError as error:
+        if error.asking_helps:
+            return None
+        raise
 
 
 def _close_unasked(coming: Future[_Kept]) -> None:

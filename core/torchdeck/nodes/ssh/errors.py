@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torchdeck.contract.refusal import Refusal
 
 
@@ -17,6 +19,10 @@ class SshError(Refusal):
     """Error of a connection to a node; `node` says which."""
 
     page = "machines#ssh"
+    lasts: ClassVar[bool] = False
+    """Whether every further try fails, too, until a user changes something."""
+    asking_helps: bool = False
+    """Whether a prompt to the user may help."""
 
     def __init__(self, node: str, sentence: str) -> None:
         super().__init__(sentence, node=node)
@@ -33,8 +39,10 @@ class UnansweredError(SshError, TimeoutError):
 class NeedsLoginError(SshError):
     """The known credentials are rejected: a key, passphrase or password is missing or wrong.
 
-    `asking_helps`: the user may be prompted for the missing one; else another key helps, or the SSH config.
+    If `asking_helps` is false, another key helps, or the SSH config.
     """
+
+    lasts = True
 
     def __init__(self, node: str, sentence: str, *, asking_helps: bool = True) -> None:
         super().__init__(node, sentence)
@@ -43,6 +51,9 @@ class NeedsLoginError(SshError):
 
 class HostKeyUnknownError(SshError):
     """The host key is not verified yet."""
+
+    lasts = True
+    asking_helps = True
 
     def __init__(self, node: str, sentence: str, key_type: str, fingerprint: str) -> None:
         super().__init__(node, sentence)
@@ -53,6 +64,8 @@ class HostKeyUnknownError(SshError):
 class HostKeyChangedError(SshError):
     """The host key differs from the known one: never connected to, regardless of the asker."""
 
+    lasts = True
+
 
 class HostKeyRevokedError(HostKeyChangedError):
     """The host key is revoked: it must not be trusted."""
@@ -62,3 +75,4 @@ class TargetError(SshError):
     """The node inventory or the SSH config does not lead to a host."""
 
     is_usage = True
+    lasts = True

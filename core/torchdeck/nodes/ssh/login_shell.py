@@ -31,6 +31,8 @@ _NO_LOGIN = b"account is currently not available"
 class LoginShellError(SshError):
     """The account's login shell does not run commands; the message names the shell if it is known."""
 
+    lasts = True
+
 
 class Starts(Protocol):
     """Subset of `Connection` that is used."""

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from torchdeck.nodes.ssh.errors import UnansweredError, UnreachableError
+from torchdeck.nodes.ssh.errors import SshError, UnansweredError, UnreachableError
 
 if TYPE_CHECKING:
     from paramiko import Channel
@@ -83,7 +83,7 @@ class RemoteProcess:
         def give() -> None:
             try:
                 self.write(data)
-            except (UnansweredError, UnreachableError):
+            except SshError:
                 return  # the reader of its output gets the error
             self.end_input()
 

@@ -105,6 +105,13 @@ class StrategySpec:
         return PRECISION_SIZES[self.reduce_precision]
 
     @property
+    def engine_precision(self) -> str:
+        """Precision in which DeepSpeed's engine stores and sends weights and gradients. In fp16 the model
+        computes under autocast instead (distributed/strategies/deepspeed/strategy.py).
+        """
+        return "fp32" if self.precision == "fp16" else self.precision
+
+    @property
     def cast(self) -> bool:
         """Whether weights enter the forward in its precision: gathered or stored in it, not copied by
         autocast.
@@ -112,7 +119,7 @@ class StrategySpec:
         if self.kind in FULLY_SHARDED:
             return self.param_precision != "fp32"
         if self.kind in ZERO:
-            return self.precision != "fp32"
+            return self.engine_precision != "fp32"
         return self.stored != "fp32"
 
     @property

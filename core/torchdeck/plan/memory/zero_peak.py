@@ -35,7 +35,7 @@ def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions |
     timeline.add(Term.BUFFERS, sum(tensor.size for tensor in profile.buffers))
     if spec.device == "cpu":
         # the model next to its flattened or cast copy; for a GPU the copy is made in host memory
-        item = PRECISION_SIZES[spec.precision]
+        item = PRECISION_SIZES[spec.engine_precision]
         timeline.spike(Term.PARAMETERS, sum(t.size + item * t.numel for t in profile.parameters))
     timeline.enter("forward")
     _keep(timeline, state, rank, on_host=spec.device == "cpu")
@@ -56,7 +56,7 @@ def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions |
 def _sizes(
     profile: ModelProfile, spec: StrategySpec, options: ZeroOptions, state: ZeroState, rank: int
 ) -> ZeroSizes:
-    item = PRECISION_SIZES[spec.precision]
+    item = PRECISION_SIZES[spec.engine_precision]
     largest = int(state.update_gradients[rank])
     # flattened in the model's precision, and converted to fp32 if that differs
     update = largest // PRECISION_SIZES["fp32"] * item + (largest if item != PRECISION_SIZES["fp32"] else 0)

@@ -3,8 +3,8 @@
 Exact for stages 1, 2 and 3, fp32 and bf16, with and without `offload_optimizer`, with torch's optimizers and
 DeepSpeed's defaults (contiguous gradients, no round robin, gradients accumulated in the model's precision).
 DeepSpeed's own scalars are not included: a norm of 8 bytes per parameter under offload, some flags.
-Which part is in host memory under offload was read from the source; a CPU rank has only one memory. fp16 is
-computed like bf16 and was not run.
+Which part is in host memory under offload was read from the source; a CPU rank has only one memory. Under
+fp16 the engine is that of fp32.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class ZeroOptions:
         """Return the options of a run: distributed/strategies/deepspeed/strategy.py leaves the others at
         their defaults.
         """
-        return cls(reduce_bucket=max(1, int(spec.zero_bucket_mb * _MIB) // PRECISION_SIZES[spec.precision]))
+        return cls(
+            reduce_bucket=max(1, int(spec.zero_bucket_mb * _MIB) // PRECISION_SIZES[spec.engine_precision])
+        )
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,8 @@ def _item_size(parameters: Sequence[TensorInfo], spec: StrategySpec) -> int:
     types = {tensor.dtype for tensor in parameters if tensor.trainable and tensor.numel}
     if not types:
         raise ValueError("the model has no parameter to train")
-    if spec.precision != "fp32":
-        return PRECISION_SIZES[spec.precision]
+    if spec.engine_precision != "fp32":
+        return PRECISION_SIZES[spec.engine_precision]
     if len(types) > 1:
         raise ValueError(f"ZeRO flattens parameters of one type, and these are {', '.join(sorted(types))}")
     return ITEM_SIZES[types.pop()]

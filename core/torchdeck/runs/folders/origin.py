@@ -41,8 +41,8 @@ def origin_of(view: RunView) -> Origin | None:
     try:
         run_id = read_manifest(folder).run_id
     except CheckpointError:
-        layout = RunLayout(folder.parent.parent)
-        run_id = layout.root.name if folder.parent == layout.checkpoints else ""
+        layout = RunLayout.of_checkpoint(folder)
+        run_id = layout.root.name if layout is not None else ""
     return Origin(run_id, first.resume_step) if run_id not in ("", view.id) else None
 
 

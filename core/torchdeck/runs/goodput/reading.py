@@ -13,7 +13,7 @@ from torchdeck.contract.journal import Event, reader_of_node
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.contract.run_states import StartReason
 from torchdeck.runs.goodput.uses import AttemptTimes, Goodput, Slowness, Span, Steps, Use, divide
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.run_state import AttemptView
 from torchdeck.runs.view import RunView
 from torchdeck.trainers.metric_roles import LOSS, STEP_TIME
@@ -78,8 +78,8 @@ def _divided(metrics: RunMetrics, view: RunView, rank: int, events: Sequence[Eve
         ],
         [
             Slowness(
-                Span(read.number(event.fields, "since") or span.begin, span.end),
-                read.number(event.fields, "share") or 0.0,
+                Span(typed.number(event.fields, "since") or span.begin, span.end),
+                typed.number(event.fields, "share") or 0.0,
             )
             for span, event in _pairs(events, "straggler", ("straggler_over", "attempt_ended"), end)
         ],
@@ -124,10 +124,10 @@ def _ranks(layout: RunLayout) -> dict[str, list[int]]:
     """Return the ranks of each node, by the plan."""
     plan = read_json(layout.plan)
     found: dict[str, list[int]] = {}
-    for placed in read.mappings(plan, "ranks") if isinstance(plan, Mapping) else ():
-        rank = read.whole(placed, "rank")
+    for placed in typed.mappings(plan, "ranks") if isinstance(plan, Mapping) else ():
+        rank = typed.whole(placed, "rank")
         if rank is not None:
-            found.setdefault(read.text(placed, "node"), []).append(rank)
+            found.setdefault(typed.text(placed, "node"), []).append(rank)
     return {node: sorted(ranks) for node, ranks in found.items()}
 
 
@@ -160,7 +160,7 @@ def _spans(events: Sequence[Event], begins: str, ends: Sequence[str], until: flo
 
 def _of_hang(span: Span, event: Event) -> Span:
     """Return the time of a hang since the last progress, which is before it was noticed."""
-    return Span(span.begin - max(0.0, read.number(event.fields, "still") or 0.0), span.end)
+    return Span(span.begin - max(0.0, typed.number(event.fields, "still") or 0.0), span.end)
 
 
 def _joules(metrics: RunMetrics, node: str) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.seen import (
     AttemptsSeen,
     CheckpointsSeen,
@@ -163,7 +163,7 @@ class RunHistory:
         failed = self._transport_failed
         if failed is None or self._last_agent > failed.time:
             return None
-        return read.text(failed.fields, "why", "the node could not be reached")
+        return typed.text(failed.fields, "why", "the node could not be reached")
 
     def controller_event(self, event: Event) -> None:
         """Process one event of the controller's journal."""
@@ -208,13 +208,13 @@ class RunHistory:
         self.created = event
 
     def _controller_started(self, event: Event) -> None:
-        epoch = read.whole(event.fields, "epoch") or 0
+        epoch = typed.whole(event.fields, "epoch") or 0
         if epoch >= self.epoch:
             self.epoch = epoch
             self.controller = ProcessIdentity.from_json(event.fields.get("identity"))
 
     def _resumed(self, event: Event) -> None:
-        after = read.whole(event.fields, "finished") or 0
+        after = typed.whole(event.fields, "finished") or 0
         self._resumed_after = max(self._resumed_after, after)
         self._transport_failed = None
         if self._finished_count <= self._finished_earlier:
@@ -233,8 +233,8 @@ class RunHistory:
         return life is not None and life < self._resumed_after and life in self._lost
 
     def _given_up(self, event: Event) -> None:
-        if read.text(event.fields, "state") in ENDS:
-            self._lost[read.whole(event.fields, "life") or 0] = event
+        if typed.text(event.fields, "state") in ENDS:
+            self._lost[typed.whole(event.fields, "life") or 0] = event
             self._lost_nodes.given_up(event)
 
     def _fenced(self, event: Event) -> None:
@@ -252,7 +252,7 @@ class RunHistory:
         identity = ProcessIdentity.from_json(event.fields.get("identity"))
         if identity is not None:
             self.agents[node] = identity
-        self._agents_life[node] = read.whole(event.fields, "life") or 0
+        self._agents_life[node] = typed.whole(event.fields, "life") or 0
         self._agents_begun[node] = event.time
         self.nodes.agent_started(node, event)
         self._last_agent = max(self._last_agent, event.time)
@@ -261,11 +261,11 @@ class RunHistory:
 
     def _queued(self, event: Event) -> None:
         self.phase = RunState.QUEUED
-        self.held_by = read.device_holders(event.fields)
+        self.held_by = typed.device_holders(event.fields)
 
     def _refused(self, event: Event) -> None:
         self.refused = True
-        self.held_by = read.device_holders(event.fields)
+        self.held_by = typed.device_holders(event.fields)
 
     def _leased(self, node: str, event: Event) -> None:
         self.nodes.leased(node, event)
@@ -275,7 +275,7 @@ class RunHistory:
 
     def _attempt_started(self, node: str, event: Event) -> None:
         self.reports.environments.pop(node, None)
-        number = read.whole(event.fields, "attempt") or 0
+        number = typed.whole(event.fields, "attempt") or 0
         holder = ProcessIdentity.from_json(event.fields.get("holder"))
         if holder is not None:
             self.holders[node] = holder
@@ -291,12 +291,12 @@ class RunHistory:
             self._begin_attempt(number, event)
 
     def _launching(self, event: Event) -> None:
-        self._begin_attempt(read.whole(event.fields, "attempt") or 0, event)
+        self._begin_attempt(typed.whole(event.fields, "attempt") or 0, event)
         self.nodes.taking_part(event)
 
     def _late_attempt(self, event: Event) -> None:
         """Record an attempt of a session that was given up: it existed, but is not the run's current one."""
-        self._attempts.add(read.whole(event.fields, "attempt") or 0, event)
+        self._attempts.add(typed.whole(event.fields, "attempt") or 0, event)
 
     def _begin_attempt(self, number: int, event: Event) -> None:
         self._attempts.begin(number, event, self.given_up)
@@ -314,18 +314,19 @@ class RunHistory:
         self.phase = RunState.STOPPING if self.stopping else phase
 
     def _stopping(self, event: Event) -> None:
-        self.stopping = (read.text(event.fields, "kind", "graceful"), read.text(event.fields, "why", "user"))
+        fields = event.fields
+        self.stopping = (typed.text(fields, "kind", "graceful"), typed.text(fields, "why", "user"))
         self.phase = RunState.STOPPING
         self._hangs.stopping(event)
 
     def _restarting(self, event: Event) -> None:
         self.stopping = None
         self.phase = RunState.RESTARTING
-        self.restart_delay = read.number(event.fields, "delay")
-        self.given_up = read.given_up(event.fields)
+        self.restart_delay = typed.number(event.fields, "delay")
+        self.given_up = typed.given_up(event.fields)
 
     def _left_out(self, event: Event) -> None:
-        without = read.given_up(event.fields)
+        without = typed.given_up(event.fields)
         self.given_up = f"{self.given_up}; {without}" if self.given_up else without
 
     def _taken_request(self, event: Event) -> None:
@@ -348,15 +349,15 @@ class RunHistory:
         self._attempts.ended(event)
 
     def _of_a_node(self, event: Event) -> None:
-        self.nodes.said(event)
+        self.nodes.reported(event)
 
     def _finished(self, node: str, event: Event) -> None:
-        if read.text(event.fields, "state") not in FINAL:
+        if typed.text(event.fields, "state") not in FINAL:
             return
         life = self._agents_life.get(node, 0)
         if life in self._lost:  # its leader came back
             # the cause for which it was given up
-            failed = read.text(event.fields, "state") == RunState.FAILED
+            failed = typed.text(event.fields, "state") == RunState.FAILED
             if life == self._resumed_after and not failed:
                 self.finished = event
             return

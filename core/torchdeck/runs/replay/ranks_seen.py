@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchdeck.runs.links import LinkState
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.run_state import Liveness, NodeLiveness, RankExit, RankView
 
@@ -25,29 +25,29 @@ def rank_views(
     exits = {exit_.rank: exit_ for exit_ in history.exits(history.attempt or 0)}
     found = {}
     for node, beat in heartbeats.items():
-        if read.whole(beat, "attempt") != history.attempt:
+        if typed.whole(beat, "attempt") != history.attempt:
             continue
         told = beat_time(beat, liveness.nodes.get(node, NodeLiveness()).link)
         age = 0.0 if told is None or now - told < _FRESH else now - told
-        rss = read.mapping(beat, "rss_bytes")
-        for name, value in read.mapping(beat, "ranks").items():
+        rss = typed.mapping(beat, "rss_bytes")
+        for name, value in typed.mapping(beat, "ranks").items():
             if _RANK.fullmatch(name) and isinstance(value, Mapping):
                 rank = int(name)
-                found[rank] = _rank_view(rank, value, read.whole(rss, name), age, exits.get(rank))
+                found[rank] = _rank_view(rank, value, typed.whole(rss, name), age, exits.get(rank))
     return tuple(found[rank] for rank in sorted(found))
 
 
 def _rank_view(
     rank: int, value: Mapping[str, Any], rss: int | None, age: float, exit_: RankExit | None
 ) -> RankView:
-    still = read.number(value, "still")
+    still = typed.number(value, "still")
     return RankView(
         rank,
-        read.text(value, "phase"),
-        read.whole(value, "step"),
-        read.whole(value, "total"),
+        typed.text(value, "phase"),
+        typed.whole(value, "step"),
+        typed.whole(value, "total"),
         None if still is None or exit_ is not None else max(0.0, still) + age,
-        read.whole(value, "pid"),
+        typed.whole(value, "pid"),
         rss,
         exit_,
     )
@@ -55,5 +55,5 @@ def _rank_view(
 
 def beat_time(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
     """Return when a node's heartbeat was written, unix seconds on our clock; None if unknown."""
-    beat = read.moment(heartbeat, "t")
+    beat = typed.moment(heartbeat, "t")
     return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import StopCause
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.replay.stragglers_seen import StragglersSeen
 from torchdeck.runs.run_state import AttemptView, CheckpointSeen, Hang, RankExit
 
@@ -55,7 +55,7 @@ class NodesSeen:
         An agent that has started received it; that may be in another journal, which is read later.
         """
         asked = self._asked
-        return () if asked is None or self._last_agent > asked.time else read.texts(asked.fields, "nodes")
+        return () if asked is None or self._last_agent > asked.time else typed.texts(asked.fields, "nodes")
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class NodesSeen:
     def leader_sentence(self, node: str, event: Event) -> None:
         """Record a follower's report on the leader."""
         if event.name == "lead_lost":
-            self.leaderless[node] = read.text(event.fields, "unattended", "stop")
+            self.leaderless[node] = typed.text(event.fields, "unattended", "stop")
             self.leader_lost[node] = event.time
             self.gave_up_leader.add(node)
         else:
@@ -90,24 +90,24 @@ class NodesSeen:
 
     def uses(self, node: str, event: Event) -> None:
         """Record that a node leased devices, or began an attempt with them."""
-        self._devices[node] = read.texts(event.fields, "devices") or self._devices.get(node, ())
+        self._devices[node] = typed.texts(event.fields, "devices") or self._devices.get(node, ())
 
     def leased(self, node: str, event: Event) -> None:
-        self._devices[node] = read.texts(event.fields, "devices")
+        self._devices[node] = typed.texts(event.fields, "devices")
 
     def taking_part(self, event: Event) -> None:
         """Record that an attempt begins on these nodes and no others."""
-        nodes = self.members = frozenset(read.texts(event.fields, "nodes"))
+        nodes = self.members = frozenset(typed.texts(event.fields, "nodes"))
         self.silent = {node: said for node, said in self.silent.items() if node in nodes}
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
-    def said(self, event: Event) -> None:
+    def reported(self, event: Event) -> None:
         """Record the leader's report on a node, or a controller's on the token or on a deserted node."""
         if event.name in ("token_asked", "token_settled"):
             self._asked = event if event.name == "token_asked" else None
             return
-        node = read.text(event.fields, "node")
-        lost = read.number(event.fields, "lost")
+        node = typed.text(event.fields, "node")
+        lost = typed.number(event.fields, "lost")
         if event.name == "deserted" and lost is not None:
             self._deserted[node] = lost
         elif event.name in ("node_silent", "node_lost"):
@@ -115,7 +115,7 @@ class NodesSeen:
         elif event.name == "node_back":
             self.silent.pop(node, None)
         elif event.name == "clock":
-            offset, error = read.number(event.fields, "offset"), read.number(event.fields, "error")
+            offset, error = typed.number(event.fields, "offset"), typed.number(event.fields, "error")
             if offset is not None and error is not None:
                 self.clocks[node] = (offset, error)
 
@@ -131,14 +131,14 @@ class LostNodes:
 
     def given_up(self, event: Event) -> None:
         """Record that a controller ended a session."""
-        session = read.whole(event.fields, "life") or 0
-        for node in read.texts(event.fields, "nodes"):
+        session = typed.whole(event.fields, "life") or 0
+        for node in typed.texts(event.fields, "nodes"):
             self._lost[node] = max(session, self._lost.get(node, 0))
 
     def fenced(self, event: Event) -> None:
         """Record that a node has answered: nothing of earlier sessions is alive there."""
-        node = read.text(event.fields, "node")
-        self._fenced[node] = max(read.whole(event.fields, "life") or 0, self._fenced.get(node, 0))
+        node = typed.text(event.fields, "node")
+        self._fenced[node] = max(typed.whole(event.fields, "life") or 0, self._fenced.get(node, 0))
 
     def unfenced(self, agents: Mapping[str, int]) -> tuple[str, ...]:
         """Return nodes on which an agent of a lost session may be alive; `agents`: node → session of its last
@@ -170,10 +170,10 @@ class RequestsSeen:
         return request_id in self._taken
 
     def forwarded(self, event: Event) -> None:
-        self._forwarded[read.text(event.fields, "id")] = read.text(event.fields, "kind")
+        self._forwarded[typed.text(event.fields, "id")] = typed.text(event.fields, "kind")
 
     def taken(self, event: Event) -> None:
-        self._taken.add(read.text(event.fields, "id"))
+        self._taken.add(typed.text(event.fields, "id"))
 
 
 class HangsSeen:
@@ -198,7 +198,7 @@ class HangsSeen:
 
         Times are compared, as the journals of other nodes may be read later.
         """
-        if self._stop is None or read.text(self._stop.fields, "why", "user") != StopCause.USER:
+        if self._stop is None or typed.text(self._stop.fields, "why", "user") != StopCause.USER:
             return {}
         stop = self._stop.time
         return {
@@ -218,8 +218,8 @@ class HangsSeen:
 
     def flagged(self, event: Event, current: int) -> None:
         """Record a hung rank: in the attempt that `event` names, else in the `current` one."""
-        rank = read.whole(event.fields, "rank")
-        number = read.whole(event.fields, "attempt") or current
+        rank = typed.whole(event.fields, "rank")
+        number = typed.whole(event.fields, "attempt") or current
         if rank is not None:
             hang = hang_of(event.fields, number, self._root)
             self._by_rank.setdefault(rank, {})[number] = hang
@@ -228,23 +228,23 @@ class HangsSeen:
 
     def over(self, event: Event) -> None:
         """Record that the rank makes progress again."""
-        rank = read.whole(event.fields, "rank") or 0
+        rank = typed.whole(event.fields, "rank") or 0
         self._by_rank.pop(rank, None)
         self._over[rank] = event.time
 
 
 def hang_of(fields: Mapping[str, Any], attempt: int, root: str = "") -> Hang:
     """Return the hang that an event's fields describe, in the run directory `root`."""
-    examination = read.text(fields, "examination")
+    examination = typed.text(fields, "examination")
     folder = f"{root}/attempts" if root else "attempts"
     return Hang(
-        read.whole(fields, "rank") or 0,
-        read.text(fields, "phase"),
-        read.whole(fields, "step"),
-        read.number(fields, "still"),
-        read.number(fields, "limit"),
-        read.text(fields, "detail"),
-        read.text(fields, "kind"),
+        typed.whole(fields, "rank") or 0,
+        typed.text(fields, "phase"),
+        typed.whole(fields, "step"),
+        typed.number(fields, "still"),
+        typed.number(fields, "limit"),
+        typed.text(fields, "detail"),
+        typed.text(fields, "kind"),
         f"{folder}/{attempt}/examinations/{examination}" if examination else "",
     )
 
@@ -259,38 +259,38 @@ class AttemptsSeen:
 
     def begin(self, number: int, event: Event, given_up: str) -> None:
         """Record that the run begins an attempt, as reported by its leader."""
-        self.by_number[number] = read.attempt(number, event, given_up)
+        self.by_number[number] = typed.attempt(number, event, given_up)
 
     def add(self, number: int, event: Event) -> None:
         """Record an attempt that is not known yet."""
         if number not in self.by_number:
-            self.by_number[number] = read.attempt(number, event)
+            self.by_number[number] = typed.attempt(number, event)
 
     def resumes(self, number: int, event: Event) -> None:
         """Record the checkpoint from which a known attempt resumes."""
         self.by_number[number] = dataclasses.replace(
-            self.by_number[number], resume=read.text(event.fields, "resume")
+            self.by_number[number], resume=typed.text(event.fields, "resume")
         )
 
     def ended(self, event: Event) -> None:
         """Record the outcome of an attempt."""
-        attempt = self.by_number.get(read.whole(event.fields, "attempt") or 0)
+        attempt = self.by_number.get(typed.whole(event.fields, "attempt") or 0)
         if attempt is None:
             return
         self.by_number[attempt.number] = dataclasses.replace(
             attempt,
             ended=event.time,
-            outcome=read.text(event.fields, "outcome", "failed"),
-            first_failure=read.failure(event.fields.get("first_failure")),
+            outcome=typed.text(event.fields, "outcome", "failed"),
+            first_failure=typed.failure(event.fields.get("first_failure")),
         )
 
     def rank_exited(self, node: str, event: Event) -> None:
         """Record the end of a rank on `node`."""
-        rank = read.whole(event.fields, "rank")
-        attempt = read.whole(event.fields, "attempt") or 0
+        rank = typed.whole(event.fields, "rank")
+        attempt = typed.whole(event.fields, "attempt") or 0
         if rank is None or attempt not in self.by_number:
             return
-        code, signal = read.whole(event.fields, "code"), read.signal_name(event.fields)
+        code, signal = typed.whole(event.fields, "code"), typed.signal_name(event.fields)
         exit_ = RankExit(rank, code, signal, node, event.time)
         self.rank_ended(attempt, exit_)
 
@@ -313,9 +313,9 @@ class CheckpointsSeen:
 
     def complete(self, node: str, event: Event, *, is_follower: bool) -> None:
         """Record a `checkpoint`. With separate disks each node reports it: the leader's copy is shown."""
-        step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
-        seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
-        kind = read.text(event.fields, "kind")
+        step, path = typed.whole(event.fields, "step"), typed.text(event.fields, "path")
+        seconds, size = typed.number(event.fields, "seconds"), typed.whole(event.fields, "size")
+        kind = typed.text(event.fields, "kind")
         about = event.fields.get("about") is True
         seen = CheckpointSeen(step, path, None if kind else seconds, size, event.time, node, kind, about)
         if kind:
@@ -327,7 +327,7 @@ class CheckpointsSeen:
 
     def gone(self, node: str, event: Event) -> None:
         """Record that a script has deleted a checkpoint of its own."""
-        seen = self.of_script.pop((node, read.text(event.fields, "path")), None)
+        seen = self.of_script.pop((node, typed.text(event.fields, "path")), None)
         if seen is not None and seen == self.newest:
             left = [each for (where, _), each in self.of_script.items() if where == node]
             self.newest = left[-1] if left else None
@@ -358,7 +358,7 @@ class Reports:
         self.EVENTS[event.name](self, event)
 
     def _environment(self, event: Event) -> None:
-        node, text = read.text(event.fields, "node"), read.text(event.fields, "text")
+        node, text = typed.text(event.fields, "node"), typed.text(event.fields, "text")
         self.environments.pop(node, None)
         if text:
             self.environments[node] = text
@@ -367,19 +367,19 @@ class Reports:
         self.quiet = event if event.name == "quiet" else None
 
     def _checkpoint_damaged(self, event: Event) -> None:
-        self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
+        self.damaged[typed.text(event.fields, "path")] = typed.text(event.fields, "why")
 
     def _numbers_left_out(self, event: Event) -> None:
-        self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
+        self.numbers_left_out.update(typed.wholes(event.fields, "ranks"))
 
     def _ranks_found(self, event: Event) -> None:
-        found = read.mapping(event.fields, "ranks").items()
+        found = typed.mapping(event.fields, "ranks").items()
         self.found_ranks = {
             int(rank): pid for rank, pid in found if rank.isdecimal() and type(pid) is int and pid > 0
         }
 
     def _results(self, event: Event) -> None:
-        self.results[read.text(event.fields, "node")] = event
+        self.results[typed.text(event.fields, "node")] = event
 
     def _strangers(self, event: Event) -> None:
         self.strangers = event

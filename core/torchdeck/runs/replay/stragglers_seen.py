@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.contract.journal import Event
-from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay import typed
 from torchdeck.runs.run_state import Straggler
 
 
@@ -23,14 +23,14 @@ class StragglersSeen:
         if event.name == "straggler_over":
             self._standing = ()
             return
-        self._attempt = read.whole(event.fields, "attempt") or 0
-        ranks = tuple(rank for rank in read.wholes(event.fields, "ranks") if rank >= 0)
+        self._attempt = typed.whole(event.fields, "attempt") or 0
+        ranks = tuple(rank for rank in typed.wholes(event.fields, "ranks") if rank >= 0)
         straggler = Straggler(
             ranks,
-            read.number(event.fields, "share") or 0.0,
-            read.number(event.fields, "since"),
-            read.whole(event.fields, "step"),
-            read.text(event.fields, "detail"),
-            read.texts(event.fields, "differs"),
+            typed.number(event.fields, "share") or 0.0,
+            typed.number(event.fields, "since"),
+            typed.whole(event.fields, "step"),
+            typed.text(event.fields, "detail"),
+            typed.texts(event.fields, "differs"),
         )
         self._standing = (straggler,) if ranks else ()

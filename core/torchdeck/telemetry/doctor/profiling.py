@@ -21,6 +21,7 @@ from typing import Any
 
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.doctor.rank_profile import ProfileOrder, parse_order
+from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.rank_layout import ProfileLayout, RankLayout
 
 TICK = 0.05
@@ -37,6 +38,7 @@ class RankProfiler:
 
     def __init__(self, layout: RankLayout) -> None:
         self._layout = layout
+        self._attempt = AttemptLayout.of_rank(layout)
         self._taken = ""
         self._session: _Session | None = None
         os.register_at_fork(before=self.end)  # a child would record for ever
@@ -51,7 +53,7 @@ class RankProfiler:
             return
         self._taken = text
         order = parse_order(text)
-        if order is not None and order.folder.parent.parent == self._layout.root.parent.parent:
+        if order is not None and order.folder == self._attempt.profile(order.folder.name).root:
             self._session = _Session(order, int(self._layout.root.name))
             self._session.start()
 

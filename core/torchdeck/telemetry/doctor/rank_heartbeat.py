@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.doctor.rank_heartbeat import INTERVAL, RankHeartbeat, RankHeartbeatFile
+from torchdeck.contract.layout import AttemptLayout
 from torchdeck.contract.rank_layout import RankLayout
 from torchdeck.telemetry.doctor.arrivals import ArrivalReports
 from torchdeck.telemetry.doctor.flight_recorder import Counts, counts, shortest_timeout, summary, whole
@@ -140,7 +141,7 @@ class RankHeartbeatThread(threading.Thread):
             return
         self._answered = asked
         folder = Path(asked.partition("\n")[0])
-        if folder.parent.parent != self._layout.root.parent.parent:
+        if folder != AttemptLayout.of_rank(self._layout).examination(folder.name).root:
             return
         rank = self._layout.root.name
         recorded = self._recorded()

@@ -69,27 +69,29 @@ def measure(names: Sequence[str], home: Path, ui: Ui, size: int = SIZE) -> Measu
         ConfigError: the inventory cannot be read.
         ProbeError: a node stopped responding.
     """
-    reach = ui.connector(home)
-    node_inventory = reach.node_inventory()
+    connector = ui.connector(home)
+    node_inventory = connector.node_inventory()
     entries = {name: node_inventory.nodes[name] for name in names if name in node_inventory.nodes}
-    talks: dict[str, ProbeSession] = {}
+    probe_sessions: dict[str, ProbeSession] = {}
     addresses: dict[str, str] = {}
     silent = {name: f"{name} is not in the node inventory" for name in names if name not in entries}
     with ExitStack() as stack:
         ui.note(f"connecting to {len(entries)} nodes")
-        for name, found in _each(list(entries), lambda name: _open(name, entries[name], reach)):
+        for name, found in _each(list(entries), lambda name: _open(name, entries[name], connector)):
             if isinstance(found, str):
                 silent[name] = found
             else:
-                closing, talks[name] = found
+                closing, probe_sessions[name] = found
                 stack.enter_context(closing)
-        hosts = _hosts(reach, list(talks))
-        for name, said in _each(list(talks), lambda name: _address(name, entries[name], talks[name], hosts)):
+        hosts = _hosts(connector, list(probe_sessions))
+        for name, said in _each(
+            list(probe_sessions), lambda name: _address(name, entries[name], probe_sessions[name], hosts)
+        ):
             if said[0]:
                 addresses[name] = said[0]
             else:
                 silent[name] = said[1]
-        known = {name: talks[name] for name in addresses}
+        known = {name: probe_sessions[name] for name in addresses}
         ui.note(f"measuring {len(known) * (len(known) - 1)} ways")
         ways = connect_all(known, addresses, size=size) if len(known) > 1 else []
     return Measured(tuple(names), {(way.source, way.target): way for way in ways}, silent, addresses)
@@ -99,19 +101,19 @@ def _each(names: Sequence[str], call: Callable[[str], T]) -> list[tuple[str, T]]
     return list(zip(names, on_each(names, call, "measuring", AT_ONCE), strict=True))
 
 
-def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, ProbeSession] | str:
+def _open(name: str, entry: NodeEntry, connector: Connector) -> tuple[ExitStack, ProbeSession] | str:
     """Return a probe session with a node and its exit stack, or why there is none."""
     stack = ExitStack()
     try:
-        return stack, stack.enter_context(open_probe_session(name, entry, reach.connect, LIMIT))
+        return stack, stack.enter_context(open_probe_session(name, entry, connector.connect, LIMIT))
     except Refusal as error:
         stack.close()
         return str(error)
 
 
-def _hosts(reach: Connector, names: Sequence[str]) -> list[str]:
+def _hosts(connector: Connector, names: Sequence[str]) -> list[str]:
     """Return the SSH host of each node: nodes use the same address to reach each other."""
-    return [reach.target(name).host for name in names]
+    return [connector.target(name).host for name in names]
 
 
 def _address(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.nodes.background import on_each
-from torchdeck.nodes.ssh.errors import HostKeyUnknownError, NeedsLoginError, SshError
+from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.use_cases.ui import Ui
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def trust_hosts(request: TrustHostsRequest, ui: Ui) -> TrustedHosts:
     visited = []
     for target, first in zip(targets, errors, strict=True):
         ui.check()
-        needs_answer = isinstance(first, HostKeyUnknownError | NeedsLoginError)
-        error = _visit(target, credentials, asking) if needs_answer else first
+        error = _visit(target, credentials, asking) if first is not None and first.asking_helps else first
         visited.append(Visited(target.name, target.login, error))
     kept = Keyring(request.home).keep(credentials) if request.keep_logins else ()
     return TrustedHosts(visited, list(kept))

@@ -45,25 +45,25 @@ class Step:
 
 
 def try_node(
-    name: str, entry: NodeEntry, reach: Connector, limit: float, tell: Callable[[Step], None]
+    name: str, entry: NodeEntry, connector: Connector, limit: float, tell: Callable[[Step], None]
 ) -> None:
     """Connect to a node that need not be in the inventory, and probe it; `tell` receives each step.
 
     Args:
         name: current or future name of the node.
         entry: the node's settings.
-        reach: connects to nodes, with its prompts.
+        connector: connects to nodes, with its prompts.
         limit: seconds to connect, and seconds to respond.
         tell: called in this thread.
     """
     try:
-        target = target_for(name, entry, reach.node_inventory(), reach.home)
+        target = target_for(name, entry, connector.node_inventory(), connector.home)
     except Refusal as error:
         tell(Step(ANSWERS, "failed", _sentence(error), page=error.page))
         return
 
     def connected(_name: str, seconds: float) -> Connection:
-        connection = connect(target, reach.credentials, reach.asker, seconds)
+        connection = connect(target, connector.credentials, connector.asker, seconds)
         through = f" through {len(target.jumps)} host(s)" if target.jumps else ""
         tell(Step(ANSWERS, "ok", f"{target.host}, port {target.port}, answers{through}"))
         tell(Step(KEY, "ok", "It is the host that is known"))

@@ -19,7 +19,7 @@ from torchdeck.trust.trusted_entry import Held
 from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.worker_ui import WorkerUi
-from torchdeck_app.launch.check import launching as calls
+from torchdeck_app.launch.check import launching
 from torchdeck_app.launch.check.check_rows import CheckRow
 from torchdeck_app.launch.check.launching import Launching
 from torchdeck_app.launch.document.run_document import RunDocument
@@ -251,6 +251,6 @@ def test_all_checks_are_listed(bench: Bench, qtbot: QtBot) -> None:
     said: list[str] = []
     progress: Callable[[str], None] = said.append
     ui = WorkerUi(Connector(bench.home), progress, Cancel())
-    rows = calls.check_everything(CheckRequest(loaded, home=bench.home), bench.folder, ui)
+    rows = launching.check_everything(CheckRequest(loaded, home=bench.home), bench.folder, ui)
     assert {row.status for row in rows} <= {"ok", "warning"}
     assert {"script", "devices", "working dir"} <= {row.name for row in rows}

@@ -109,7 +109,7 @@ def test_a_run_file_that_is_gone_is_said(
     view = ConfigurationView(theme, operations, layout)
     qtbot.addWidget(view)
     view.entered()
-    qtbot.waitUntil(lambda: "cannot be read" in view.said)
+    qtbot.waitUntil(lambda: "cannot be read" in view.message)
 
 
 @pytest.mark.parametrize("every", [False, True])

@@ -33,24 +33,24 @@ ANSWERS = (
 
 
 def ask_everything(case: bytes, _place: Path) -> None:
-    def talks() -> Mapping[str, ProbeSession]:
+    def probe_sessions() -> Mapping[str, ProbeSession]:
         return {name: ProbeSession(SayingProcess(case), name) for name in NAMES}
 
     def connected() -> None:
-        found = connect_all(talks(), dict.fromkeys(NAMES, "127.0.0.1"))
+        found = connect_all(probe_sessions(), dict.fromkeys(NAMES, "127.0.0.1"))
         assert all(
             isinstance(str(check), str) for check in check_connections(found, dict.fromkeys(NAMES, "a"))
         )
 
     def measured() -> None:
-        found = run_trial(talks(), PLAN, Limits(imports=0.02, stuck=0.02))
+        found = run_trial(probe_sessions(), PLAN, Limits(imports=0.02, stuck=0.02))
         assert all(math.isfinite(value or 0.0) for value in (found.latency, found.bandwidth))
 
     asked: tuple[Callable[[], object], ...] = (
         connected,
         measured,
-        lambda: disks_of(talks(), dict.fromkeys(NAMES, "/x")),
-        lambda: list(check_leases(PLAN.nodes, talks(), dict.fromkeys(NAMES, "/x"), queue=False)),
+        lambda: disks_of(probe_sessions(), dict.fromkeys(NAMES, "/x")),
+        lambda: list(check_leases(PLAN.nodes, probe_sessions(), dict.fromkeys(NAMES, "/x"), queue=False)),
     )
     for ask in asked:
         with contextlib.suppress(ProbeError):

@@ -25,7 +25,7 @@ TABLE = [{"name": "n[0-2]", "gpus": 1}]
 
 
 @pytest.fixture
-def talks() -> Iterator[dict[str, ProbeSession]]:
+def probe_sessions() -> Iterator[dict[str, ProbeSession]]:
     """With three Pythons of this machine, as with three nodes."""
     with ExitStack() as stack:
         yield {
@@ -34,7 +34,9 @@ def talks() -> Iterator[dict[str, ProbeSession]]:
 
 
 @pytest.mark.processes
-def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
+def test_nodes_find_out_whether_they_have_one_folder(
+    probe_sessions: dict[str, ProbeSession], tmp_path: Path
+) -> None:
     """By a file that is gone afterwards; a folder that is to be made stands for what is around it."""
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -43,33 +45,35 @@ def test_nodes_find_out_whether_they_have_one_folder(talks: dict[str, ProbeSessi
         "b": str(tmp_path / "one" / "to" / "make"),
         "c": str(tmp_path / "other" / "to" / "make"),
     }
-    assert disks_of(talks, folders) == {"a": "a", "b": "a", "c": "c"}
+    assert disks_of(probe_sessions, folders) == {"a": "a", "b": "a", "c": "c"}
     assert list(tmp_path.rglob("*.mark")) == []
 
 
 @pytest.mark.processes
-def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, ProbeSession], tmp_path: Path) -> None:
+def test_some_nodes_may_share_what_the_first_has_not(
+    probe_sessions: dict[str, ProbeSession], tmp_path: Path
+) -> None:
     (tmp_path / "one").mkdir()
     folders = {"a": str(tmp_path / "one"), "b": str(tmp_path), "c": str(tmp_path)}
-    assert disks_of(talks, folders) == {"a": "a", "b": "b", "c": "b"}
-    assert disks_of(talks, {**folders, "b": "/proc/self/task"})["b"] == "b"
+    assert disks_of(probe_sessions, folders) == {"a": "a", "b": "b", "c": "b"}
+    assert disks_of(probe_sessions, {**folders, "b": "/proc/self/task"})["b"] == "b"
     assert list(tmp_path.rglob("*.mark")) == []
 
 
 @pytest.mark.processes
 def test_a_mark_goes_with_the_conversation(tmp_path: Path) -> None:
     """Whoever laid it may be cut off before it says that it is to be removed."""
-    with probe_session_here("a", sys.executable) as talk:
-        name = talk.ask(ProbeRequest.LAY_MARK, 10, folder=str(tmp_path))["name"]
+    with probe_session_here("a", sys.executable) as probe_session:
+        name = probe_session.ask(ProbeRequest.LAY_MARK, 10, folder=str(tmp_path))["name"]
         assert (tmp_path / name).exists()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.processes
-def test_a_folder_that_takes_no_file_is_said(talks: dict[str, ProbeSession]) -> None:
+def test_a_folder_that_takes_no_file_is_said(probe_sessions: dict[str, ProbeSession]) -> None:
     """With the node's name."""
     with pytest.raises(ProbeError, match="node a"):
-        disks_of(talks, dict.fromkeys(talks, "/proc/self/task"))
+        disks_of(probe_sessions, dict.fromkeys(probe_sessions, "/proc/self/task"))
 
 
 def made(folder: Path, nodes: Any, spare: int = 0, **checkpoint: Any) -> tuple[RunConfig, LaunchPlan]:

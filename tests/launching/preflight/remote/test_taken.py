@@ -33,39 +33,39 @@ NODE = NodePlan(
 
 
 @pytest.fixture
-def talk() -> Iterator[ProbeSession]:
+def probe_session() -> Iterator[ProbeSession]:
     with probe_session_here("a", sys.executable) as found:
         yield found
 
 
 @pytest.mark.parametrize(("queue", "status"), [(False, "failed"), (True, "warning")])
 def test_a_leased_device_is_said_with_its_run(
-    talk: ProbeSession, tmp_path: Path, *, queue: bool, status: str
+    probe_session: ProbeSession, tmp_path: Path, *, queue: bool, status: str
 ) -> None:
     """As of this machine's own: the run waits in the queue, or is refused."""
     nodes = [NODE, dataclasses.replace(NODE, name="b", devices=())]
-    talks, homes = {"a": talk}, {"a": str(tmp_path)}
-    assert list(check_leases(nodes, talks, homes, queue=queue)) == []
+    probe_sessions, homes = {"a": probe_session}, {"a": str(tmp_path)}
+    assert list(check_leases(nodes, probe_sessions, homes, queue=queue)) == []
     leases = Leases(tmp_path / "leases", ["GPU-1"], "20260101-other", "other")
     assert leases.acquire() == []
     try:
-        (check,) = check_leases(nodes, talks, homes, queue=queue)
+        (check,) = check_leases(nodes, probe_sessions, homes, queue=queue)
     finally:
         leases.release()
     assert (check.name, check.status, check.node) == ("devices", status, "a")
     assert check.what == "GPU-1 is held by run 20260101-other (other)"
     assert "queue" in check.fix
-    assert list(check_leases(nodes, talks, homes, queue=queue)) == []
+    assert list(check_leases(nodes, probe_sessions, homes, queue=queue)) == []
 
 
-def test_a_port_in_use_on_a_node_is_refused(talk: ProbeSession) -> None:
+def test_a_port_in_use_on_a_node_is_refused(probe_session: ProbeSession) -> None:
     """And is free again at once where it can be had."""
     with socket.socket() as other:
         port = free_port()
         other.bind(("", port))
         other.listen(1)
-        check = check_port_of("a", talk, port)
+        check = check_port_of("a", probe_session, port)
         assert (check.name, check.status) == ("port", "failed")
         assert f"port {port}" in check.what
         assert "distributed.rendezvous.port" in check.fix
-    assert check_port_of("a", talk, port).status == "ok"
+    assert check_port_of("a", probe_session, port).status == "ok"

@@ -63,8 +63,8 @@ def _vertically(layout: Layout, spot: Spot, sign: int) -> Spot:
         box = _box(layout, other)
         return box.top >= here.bottom if sign > 0 else box.bottom <= here.top
 
-    reach = 2 * max(card.height for card in layout.cards) + layout.step.margin
-    near = layout.cards_between(here.top - reach, here.bottom + reach)
+    connector = 2 * max(card.height for card in layout.cards) + layout.step.margin
+    near = layout.cards_between(here.top - connector, here.bottom + connector)
     spots = [each for node in near for each in _spots(layout, node) if lies_there(each)]
     return min(spots, key=distance, default=spot)
 

@@ -27,12 +27,13 @@ from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.precision import Precision, in_fp32
 from torchdeck.distributed.rank_settings import DistributedSettings
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.deepspeed.tensors import DeepSpeedTensors, is_deepspeed, read_deepspeed
 from torchdeck.distributed.strategies.deepspeed.unpartitioned import Whole
+from torchdeck.distributed.strategies.replaced_parameters import check_trains
 from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.environment import Place
 
@@ -52,7 +53,8 @@ class DeepSpeedStrategy(DistributedStrategy):
     """ZeRO stage 1, 2 or 3, with fp32 master weights.
 
     Under bf16 the engine also keeps the whole model in bf16 and casts its inputs. Autocast applies to the
-    loss only.
+    loss only. Under fp16 the engine is in fp32 and the model computes under autocast, as under other
+    strategies: gradients are unscaled in fp32, not in 16 bit.
     """
 
     name = "deepspeed"
@@ -65,6 +67,8 @@ class DeepSpeedStrategy(DistributedStrategy):
         super().__init__(settings, precision, place)
         given = settings.options.get(self.name, {})
         self._options = read_fields(DeepSpeedSettings, given, f"config.{self.name}")
+        # in which the engine stores and sends
+        self._stored = Precision("fp32" if precision.name == "fp16" else precision.name)
 
     @classmethod
     def wrote(cls, folder: Path) -> bool:
@@ -76,11 +80,6 @@ class DeepSpeedStrategy(DistributedStrategy):
 
     def _join(self) -> ProcessGroup:
         check_installed()
-        if self.precision.name == "fp16":
-            raise RecipeError(
-                "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not support: use "
-                'precision "bf16" or "fp32", or another strategy'
-            )
         return super()._join()
 
     @arguments()
@@ -88,20 +87,21 @@ class DeepSpeedStrategy(DistributedStrategy):
         begin_alike(self.group, model)
         # the engine moves it to the device at construction: partitions are cut in host memory
         self._whole = Whole.of(model)
-        return EngineModel(model, self.precision.dtype, self.device)
+        if self.precision.name == "fp16":
+            self.precision.compute(model, self.device)
+        return EngineModel(model, self._stored.dtype, self.device)
 
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
         if not isinstance(wrapped, EngineModel) or self._whole is None:
             raise TypeError("give prepare_optimizer what wrap_model returned")
         model = wrapped.module
+        check_trains(model, optimizer)
         self._whole.add_optimizer(model, optimizer)
         # their values before the engine rounds them
         weights = {bare_name(name): param.data for name, param in model.named_parameters()}
-        self._engine = make_engine(
-            self.settings, self._options, self.precision, self.device, model, optimizer
-        )
+        self._engine = make_engine(self.settings, self._options, self._stored, self.device, model, optimizer)
         self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
-        if self.precision.name != "fp32":
+        if self._stored.name != "fp32":
             self._tensors.set_master_weights(weights)
         wrapped.call = self._engine.__call__
         return EngineOptimizer(self._engine)
@@ -118,7 +118,31 @@ class DeepSpeedStrategy(DistributedStrategy):
         return nullcontext()
 
     def backward(self, loss: Tensor) -> None:
-        self._engine.backward(loss, scale_wrt_gas=False)
+        self._engine.backward(self._scaled(loss), scale_wrt_gas=False)
+
+    def optimizer_step(self, optimizer: Optimizer) -> bool:
+        allowed = super().optimizer_step(optimizer)
+        if not allowed:
+            self._drop_gradients()
+        return allowed
+
+    def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:  # noqa: ARG002 - it has flat ones
+        return list(self._engine.module.parameters())
+
+    def _drop_gradients(self) -> None:
+        """Let the engine leave out a step, as only its own step clears the gradients it has gathered.
+
+        Raises:
+            RecipeError: it stepped.
+        """
+        gradients = self._prepared.gradients()
+        for gradient in gradients:
+            gradient.fill_(torch.inf)  # whichever rank has overflowed
+        self._engine.step()
+        for gradient in gradients:
+            gradient.zero_()  # stage 3 keeps them: backward overwrites all but the padding
+        if not self._engine.optimizer.overflow:
+            raise RecipeError("DeepSpeed stepped with fp16 gradients that are not finite: use bf16 or fp32")
 
     @property
     def weight_parts(self) -> int:
@@ -209,10 +233,12 @@ class EngineModel(nn.Module):
         self.module.compile(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self._dtype == torch.float32:
-            return self.call(*args, **kwargs)
+        outside = not torch.is_autocast_enabled(self._device.type)
+        if self._dtype != torch.float32:
+            args, kwargs = _cast(args, self._dtype), _cast(kwargs, self._dtype)
         with torch.autocast(self._device.type, enabled=False):
-            return self.call(*_cast(args, self._dtype), **_cast(kwargs, self._dtype))
+            returned = self.call(*args, **kwargs)
+        return in_fp32(returned) if outside else returned
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:

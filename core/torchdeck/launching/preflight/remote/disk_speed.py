@@ -45,7 +45,7 @@ def check_disk_speed(
     config: RunConfig,
     plan: LaunchPlan,
     found: ClusterFacts,
-    reach: Connector,
+    connector: Connector,
     disks: Mapping[str, str],
 ) -> list[Check]:
     """Return one check for each node of the plan.
@@ -54,13 +54,13 @@ def check_disk_speed(
         config: config of the run.
         plan: plan of the run.
         found: facts, including the model.
-        reach: connector to the nodes.
+        connector: connector to the nodes.
         disks: nodes that keep checkpoints on one disk, as found by `preflight`; empty: unknown.
     """
     facts = {name: each.facts for name, each in found.remote.probed.items() if each.facts is not None}
-    homes = {LOCALHOST: str(reach.home), **{name: each.home for name, each in facts.items()}}
+    homes = {LOCALHOST: str(connector.home), **{name: each.home for name, each in facts.items()}}
     folders = {node.name: config.checkpoint.directory or homes[node.name] for node in plan.nodes}
-    with probe_sessions_with(plan.nodes, reach, CONNECT_LIMIT) as sessions:
+    with probe_sessions_with(plan.nodes, connector, CONNECT_LIMIT) as sessions:
         refused = [
             warning(NAME, name, why, "check the node, then try again")
             for name, why in sessions.refused.items()

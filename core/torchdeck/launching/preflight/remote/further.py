@@ -38,7 +38,7 @@ REACH_LIMIT = 10.0
 def check_further(
     plan: LaunchPlan,
     found: ClusterFacts,
-    reach: Connector,
+    connector: Connector,
     before: Sequence[Check],
     *,
     again: bool = False,
@@ -50,7 +50,7 @@ def check_further(
     Args:
         plan: plan with several ranks.
         found: facts of the nodes.
-        reach: connector to the nodes.
+        connector: connector to the nodes.
         before: the quick checks; if one of them failed, nothing is started.
         again: measure even if nothing has changed since the last time.
         limits: timeouts without progress.
@@ -68,31 +68,31 @@ def check_further(
         what = f"not tried: uv makes the environment on {', '.join(unmade)} at the start"
         return [warning(NAME, name, what, "check again after the first run") for name in names]
     key = fingerprint(plan, found)
-    known = None if again else recall(reach.home, key)
+    known = None if again else recall(connector.home, key)
     if known is not None:
         ago = f", measured {_ago(known[1])} ago"
         return [
             *(ok(NAME, name, f"{_said(known[0], plan)}{ago}") for name in names),
             *check_pairs(plan, known[0]),
         ]
-    with probe_sessions_with(plan.nodes, reach, REACH_LIMIT) as talks:
-        if talks.refused:
+    with probe_sessions_with(plan.nodes, connector, REACH_LIMIT) as probe_sessions:
+        if probe_sessions.refused:
             fix = "check the node, then try again"
-            return [failed(NAME, name, why, fix) for name, why in talks.refused.items()]
-        measured = run_trial(talks.with_node, plan, limits, _homes(found, reach), waiting)
+            return [failed(NAME, name, why, fix) for name, why in probe_sessions.refused.items()]
+        measured = run_trial(probe_sessions.with_node, plan, limits, _homes(found, connector), waiting)
     if measured.why:
         fix = "look at its interface, firewall and libraries (`torchdeck nodes probe --deep`)"
         return [failed(NAME, measured.node, measured.why, fix)]
     with contextlib.suppress(OSError):  # measured again next time
-        remember(reach.home, key, measured)
+        remember(connector.home, key, measured)
     return [*(ok(NAME, name, _said(measured, plan)) for name in names), *check_pairs(plan, measured)]
 
 
-def _homes(found: ClusterFacts, reach: Connector) -> dict[str, str]:
+def _homes(found: ClusterFacts, connector: Connector) -> dict[str, str]:
     """Return Torchdeck's home on each node."""
     probed = {name: each.facts for name, each in found.remote.probed.items()}
     there = {name: facts.home for name, facts in probed.items() if facts is not None}
-    return {LOCALHOST: str(reach.home), **there}
+    return {LOCALHOST: str(connector.home), **there}
 
 
 def _said(measured: Measured, plan: LaunchPlan) -> str:

@@ -15,6 +15,7 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo, 
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import slot
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
 from torchdeck.launching.facts.interpreter_check import check_deepspeed, check_interpreter
@@ -33,9 +34,8 @@ from torchdeck.launching.prepare import ClusterFacts
 from torchdeck.nodes.background import on_each
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.connections import Connected, connect_all
-from torchdeck.nodes.probe.facts import NodeFacts, Python, Said, Text
+from torchdeck.nodes.probe.facts import NodeData, NodeFacts, Python, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
-from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.code_paths import IGNORE_FILE, left_out_why
 from torchdeck.quantities import size
@@ -53,7 +53,7 @@ class LookedAt(NamedTuple):
 
 
 def check_nodes(
-    config: RunConfig, plan: LaunchPlan | None, found: ClusterFacts, reach: Connector
+    config: RunConfig, plan: LaunchPlan | None, found: ClusterFacts, connector: Connector
 ) -> LookedAt:
     """Run all checks of a run's remote nodes; none of them imports torch. Takes about fifteen seconds at
     most.
@@ -62,14 +62,14 @@ def check_nodes(
         config: config of the run.
         plan: plan of the run; None if no plan could be made, then only each node's own facts are checked.
         found: facts of the nodes.
-        reach: connector to the nodes.
+        connector: connector to the nodes.
     """
     probed = found.remote.probed
     facts = {name: probed[name].facts for name in found.remote.names if name in probed}
     known = {name: fact for name, fact in facts.items() if fact is not None}
     between = LookedAt()
     if plan is not None and len(known) == len(probed):
-        between = _between(config, plan, found, reach)
+        between = _between(config, plan, found, connector)
     checks = list(_each(config, plan, found, between.disks))
     absent = found.remote.absent
     checks += [
@@ -190,7 +190,7 @@ def _arguments(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check
             yield warning("code", node, said, fix)
 
 
-def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Connector) -> LookedAt:
+def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, connector: Connector) -> LookedAt:
     """Run the checks on the nodes themselves: leases there, files they must see, connections between them."""
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     port = config.distributed.rendezvous.port
@@ -199,46 +199,48 @@ def _between(config: RunConfig, plan: LaunchPlan, found: ClusterFacts, reach: Co
     leasing = any(node.devices for node in remote)
     if not (several or leasing or needs_sharing(config) or isinstance(port, int)):
         return LookedAt()
-    with probe_sessions_with(asked, reach, REACH_LIMIT) as talks:
-        if talks.refused:
+    with probe_sessions_with(asked, connector, REACH_LIMIT) as probe_sessions:
+        if probe_sessions.refused:
             fix = "check the node, then try again"
             return LookedAt(
-                tuple(failed("connections", name, why, fix) for name, why in talks.refused.items())
+                tuple(failed("connections", name, why, fix) for name, why in probe_sessions.refused.items())
             )
-        theirs = {node.name: talks.with_node[node.name] for node in remote}
-        homes = _homes(found, reach)
+        theirs = {node.name: probe_sessions.with_node[node.name] for node in remote}
+        homes = _homes(found, connector)
         with_ranks = [node for node in remote if node in plan.nodes]
         checks = [*check_leases(with_ranks, theirs, homes, queue=plan.policy.queue)] if leasing else []
         if needs_sharing(config):
             checks += check_shared(config, theirs)
         if several:
-            checks += _connections(config, plan, talks)
+            checks += _connections(config, plan, probe_sessions)
         elif isinstance(port, int):
-            checks.append(check_port_of(asked[0].name, talks.with_node[asked[0].name], port))
+            checks.append(check_port_of(asked[0].name, probe_sessions.with_node[asked[0].name], port))
         disks: Mapping[str, str] = {}
         if several and config.run.recipe is not None:
             folder = config.checkpoint.directory
             try:
-                disks = disks_of(talks.with_node, homes if folder is None else dict.fromkeys(homes, folder))
+                disks = disks_of(
+                    probe_sessions.with_node, homes if folder is None else dict.fromkeys(homes, folder)
+                )
                 checks += check_parts(config, plan, disks)
             except ProbeError as error:
                 checks.append(_blamed("checkpoints", error, plan))
         return LookedAt(tuple(checks), disks)
 
 
-def _homes(found: ClusterFacts, reach: Connector) -> dict[str, str]:
+def _homes(found: ClusterFacts, connector: Connector) -> dict[str, str]:
     """Return TORCHDECK_HOME of every node."""
     theirs = {name: each.facts.home for name, each in found.remote.probed.items() if each.facts is not None}
-    return {LOCALHOST: str(reach.home), **theirs}
+    return {LOCALHOST: str(connector.home), **theirs}
 
 
-def _connections(config: RunConfig, plan: LaunchPlan, talks: ProbeSessions) -> list[Check]:
+def _connections(config: RunConfig, plan: LaunchPlan, probe_sessions: ProbeSessions) -> list[Check]:
     port = config.distributed.rendezvous.port
     addresses = {node.name: node.address for node in plan.all_nodes}
     try:
-        ways = connect_all(talks.with_node, addresses, port=port if isinstance(port, int) else None)
+        ways = connect_all(probe_sessions.with_node, addresses, port=port if isinstance(port, int) else None)
         return list(check_connections(ways, addresses))
-    except (SshError, ProbeError) as error:
+    except Refusal as error:
         return [_blamed("connections", error, plan)]
 
 
@@ -333,7 +335,7 @@ _LISTENING = 0.2
 """Seconds for which the port is opened as a test."""
 
 
-class Owner(Said):
+class Owner(NodeData):
     """Holder of a node's device."""
 
     run_id: Text
@@ -341,13 +343,17 @@ class Owner(Said):
 
 
 def check_leases(
-    nodes: Sequence[NodePlan], talks: Mapping[str, ProbeSession], homes: Mapping[str, str], *, queue: bool
+    nodes: Sequence[NodePlan],
+    probe_sessions: Mapping[str, ProbeSession],
+    homes: Mapping[str, str],
+    *,
+    queue: bool,
 ) -> Iterator[Check]:
     """Yield one check for each of `nodes` that is to lease devices held by another run.
 
     Args:
         nodes: nodes that are not this machine, whose leases are checked without a probe.
-        talks: probe sessions with them, by name.
+        probe_sessions: probe sessions with them, by name.
         homes: TORCHDECK_HOME of each, by name.
         queue: the run would wait for them.
     """
@@ -356,7 +362,7 @@ def check_leases(
     def look(node: NodePlan) -> Check | None:
         try:
             home, devices = homes[node.name], list(node.devices)
-            answer = talks[node.name].ask(ProbeRequest.OWNERS, ASK_LIMIT, home=home, devices=devices)
+            answer = probe_sessions[node.name].ask(ProbeRequest.OWNERS, ASK_LIMIT, home=home, devices=devices)
             with understood(node.name):
                 owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
         except ProbeError as error:
@@ -367,11 +373,13 @@ def check_leases(
     yield from (check for check in on_each(leasing, look, "leases") if check is not None)
 
 
-def check_port_of(node: str, talk: ProbeSession, port: int) -> Check:
+def check_port_of(node: str, probe_session: ProbeSession, port: int) -> Check:
     """Check that a node that no other has to reach can listen on the port set by the config."""
     try:
         word = secrets.token_hex(WORD_LENGTH // 2)
-        talk.ask(ProbeRequest.LISTEN, ASK_LIMIT, address="0.0.0.0", port=port, word=word, seconds=_LISTENING)  # noqa: S104 - as torchrun does
+        everywhere = "0.0.0.0"  # noqa: S104 - as torchrun does
+        asked = {"address": everywhere, "port": port, "word": word, "seconds": _LISTENING}
+        probe_session.ask(ProbeRequest.LISTEN, ASK_LIMIT, **asked)
     except ProbeError as error:
         fix = 'give distributed.rendezvous.port another, or "auto"'
         return failed("port", node, f"port {port} cannot be listened on: {error}", fix)

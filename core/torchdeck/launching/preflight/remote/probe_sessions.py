@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.background import on_each
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.opening import probe_session_here
-from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession
-from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.nodes.probe.probe_session import ProbeSession
 
 AT_ONCE = 64
 
@@ -26,33 +26,35 @@ class ProbeSessions(NamedTuple):
 
 
 @contextmanager
-def probe_sessions_with(nodes: Sequence[NodePlan], reach: Connector, limit: float) -> Iterator[ProbeSessions]:
+def probe_sessions_with(
+    nodes: Sequence[NodePlan], connector: Connector, limit: float
+) -> Iterator[ProbeSessions]:
     """Open probe sessions with `nodes`, in their order, for the duration of the block.
 
     Args:
         nodes: nodes of the plan.
-        reach: connector to those that are not this machine.
+        connector: connector to those that are not this machine.
         limit: timeout in seconds for each.
     """
 
     def way(node: NodePlan) -> AbstractContextManager[ProbeSession]:
         if node.name == LOCALHOST:
             return probe_session_here(node.name, node.interpreter)
-        return reach.open_probe_session(node.name, limit)
+        return connector.open_probe_session(node.name, limit)
 
     def opened(node: NodePlan) -> tuple[AbstractContextManager[ProbeSession], ProbeSession] | str:
         found = way(node)
         try:
             return found, found.__enter__()
-        except (SshError, ProbeError) as error:
+        except Refusal as error:
             return str(error)
 
     with ExitStack() as stack:
-        talks = ProbeSessions({}, {})
+        probe_sessions = ProbeSessions({}, {})
         for node, found in zip(nodes, on_each(nodes, opened, "talks", AT_ONCE), strict=True):
             if isinstance(found, str):
-                talks.refused[node.name] = found
+                probe_sessions.refused[node.name] = found
             else:
                 stack.push(found[0])
-                talks.with_node[node.name] = found[1]
-        yield talks
+                probe_sessions.with_node[node.name] = found[1]
+        yield probe_sessions

@@ -20,7 +20,7 @@ from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.facts.code_tree import MAX_BYTES
 from torchdeck.nodes.background import on_each
-from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.nodes.probe.facts import Count, NodeData, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.recipes.text_options import TextData
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     """`file` or `folder`; empty: either."""
 
 
-class Seen(Said):
+class Seen(NodeData):
     """Result of a node's check of a path."""
 
     path: Text
@@ -55,7 +55,7 @@ def needs_sharing(config: RunConfig) -> bool:
     return config.run.sync == "none" or bool(_data(config))
 
 
-def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterator[Check]:
+def check_shared(config: RunConfig, probe_sessions: Mapping[str, ProbeSession]) -> Iterator[Check]:
     """Yield one check for each file that a node does not see, or one passed check if it sees everything.
 
     A random file is placed next to the script during the check. The script itself could be another copy
@@ -63,7 +63,7 @@ def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterat
 
     Args:
         config: config of the run.
-        talks: probe sessions with the nodes that are not this machine.
+        probe_sessions: probe sessions with the nodes that are not this machine.
     """
     with _token(config) as token:
         wanted = [*([token] if token is not None else []), *_code(config), *_data(config)]
@@ -71,7 +71,7 @@ def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterat
 
         def look(name: str) -> list[Check]:
             try:
-                answer = talks[name].ask(ProbeRequest.SEEN, ASK_LIMIT, paths=paths)
+                answer = probe_sessions[name].ask(ProbeRequest.SEEN, ASK_LIMIT, paths=paths)
                 seen = [Seen.model_validate(item) for item in answer["seen"]]
             except (ProbeError, ValidationError, KeyError, TypeError) as error:
                 return [failed("shared files", name, str(error), "check the node, then try again")]
@@ -80,7 +80,7 @@ def check_shared(config: RunConfig, talks: Mapping[str, ProbeSession]) -> Iterat
                 ok("shared files", name, f"sees {', '.join(dict.fromkeys(each.what for each in wanted))}")
             ]
 
-        for checks in on_each(talks, look, "shared files"):
+        for checks in on_each(probe_sessions, look, "shared files"):
             yield from checks
 
 
@@ -166,11 +166,11 @@ _FIX = (
 )
 
 
-def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> dict[str, str]:
+def disks_of(probe_sessions: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> dict[str, str]:
     """Find nodes with the same folder: each creates a file there, and all check for those of the others.
 
     Args:
-        talks: probe sessions with the nodes, in the order of node ranks.
+        probe_sessions: probe sessions with the nodes, in the order of node ranks.
         folders: by node, its checkpoint folder, or a parent of it.
 
     Returns:
@@ -179,19 +179,23 @@ def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> d
     Raises:
         ProbeError: a node did not answer, or the first cannot write there.
     """
-    first, *others = talks
+    first, *others = probe_sessions
 
     def lay(node: str) -> str:
         try:
             with understood(node):
-                return str(talks[node].ask(ProbeRequest.LAY_MARK, ASK_LIMIT, folder=folders[node])["name"])
+                return str(
+                    probe_sessions[node].ask(ProbeRequest.LAY_MARK, ASK_LIMIT, folder=folders[node])["name"]
+                )
         except ProbeError:
             if node == first:
                 raise
             return ""  # another check reports this; it may still see the folder
 
     def sees(node: str) -> str:
-        answer = talks[node].ask(ProbeRequest.SEE_MARK, ASK_LIMIT, folder=folders[node], names=list(laid))
+        answer = probe_sessions[node].ask(
+            ProbeRequest.SEE_MARK, ASK_LIMIT, folder=folders[node], names=list(laid)
+        )
         with understood(node):
             return next((owner for mark, owner in laid.items() if mark in answer["seen"]), node)
 
@@ -200,12 +204,12 @@ def disks_of(talks: Mapping[str, ProbeSession], folders: Mapping[str, str]) -> d
         laid |= {mark: node for node, mark in zip(others, on_each(others, lay, "marks"), strict=True) if mark}
         return {first: first, **dict(zip(others, on_each(others, sees, "marks"), strict=True))}
     finally:
-        on_each(talks, lambda node: _remove(talks[node]), "marks")
+        on_each(probe_sessions, lambda node: _remove(probe_sessions[node]), "marks")
 
 
-def _remove(talk: ProbeSession) -> None:
+def _remove(probe_session: ProbeSession) -> None:
     with contextlib.suppress(ProbeError):  # it is removed with the session, too
-        talk.ask(ProbeRequest.REMOVE_MARKS, ASK_LIMIT)
+        probe_session.ask(ProbeRequest.REMOVE_MARKS, ASK_LIMIT)
 
 
 def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -> Iterator[Check]:

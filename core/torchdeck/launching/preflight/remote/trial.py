@@ -143,7 +143,7 @@ class _Part:
 
 
 def run_trial(
-    talks: Mapping[str, ProbeSession],
+    probe_sessions: Mapping[str, ProbeSession],
     plan: LaunchPlan,
     limits: Limits | None = None,
     homes: Mapping[str, str] | None = None,
@@ -152,7 +152,7 @@ def run_trial(
     """Start torchrun on all nodes with one script, follow it, and end it in every case.
 
     Args:
-        talks: probe sessions with every node of the plan, in its order.
+        probe_sessions: probe sessions with every node of the plan, in its order.
         plan: backend, ranks, addresses and variables.
         limits: timeouts without progress.
         homes: Torchdeck's home on nodes whose ranks have an environment that uv has made.
@@ -163,14 +163,14 @@ def run_trial(
     with ThreadPoolExecutor(len(nodes), thread_name_prefix="trial") as pool:
         try:
             first = nodes[0]
-            answer = talks[first.name].ask(ProbeRequest.FREE_PORT, ASK_LIMIT, address=first.address)
+            answer = probe_sessions[first.name].ask(ProbeRequest.FREE_PORT, ASK_LIMIT, address=first.address)
             with understood(first.name):
                 port = int(answer["port"])
             # a run id for each node: process namespaces may overlap
             run_id = f"trial-{secrets.token_hex(8)}"
             starts = [
                 pool.submit(
-                    talks[node.name].ask,
+                    probe_sessions[node.name].ask,
                     ProbeRequest.TRIAL,
                     START_LIMIT,
                     **_order(node, plan, port, f"{run_id}-{node.name}"),
@@ -180,11 +180,11 @@ def run_trial(
             ]
             for start in starts:
                 start.result()
-            return _follow(talks, plan, pool, limits or Limits(), waiting)
+            return _follow(probe_sessions, plan, pool, limits or Limits(), waiting)
         except ProbeError as error:
             return Measured(node=_named(str(error), nodes), why=str(error))
         finally:
-            list(pool.map(lambda node: _end(talks[node.name]), nodes))
+            list(pool.map(lambda node: _end(probe_sessions[node.name]), nodes))
 
 
 def scripts() -> dict[str, str]:
@@ -240,7 +240,7 @@ def _order(node: NodePlan, plan: LaunchPlan, port: int, run_id: str) -> dict[str
 
 
 def _follow(
-    talks: Mapping[str, ProbeSession],
+    probe_sessions: Mapping[str, ProbeSession],
     plan: LaunchPlan,
     pool: ThreadPoolExecutor,
     limits: Limits,
@@ -252,7 +252,9 @@ def _follow(
     moved = time.monotonic()
     until = moved + ALL
     while True:
-        looks = {name: pool.submit(talks[name].ask, ProbeRequest.TRIAL_LOOK, ASK_LIMIT) for name in parts}
+        looks = {
+            name: pool.submit(probe_sessions[name].ask, ProbeRequest.TRIAL_LOOK, ASK_LIMIT) for name in parts
+        }
         news = []
         for name, look in looks.items():
             with understood(name):
@@ -379,12 +381,12 @@ def _result(parts: Mapping[str, _Part]) -> Measured:
     return Measured(node=first, why=f"node {first}: the trial ended without a measurement")
 
 
-def _end(talk: ProbeSession) -> None:
+def _end(probe_session: ProbeSession) -> None:
     """End the trial of a node. If it cannot be signalled, it ends by itself with the session or its
     timeout.
     """
     try:
-        talk.ask(ProbeRequest.TRIAL_END, ASK_LIMIT)
+        probe_session.ask(ProbeRequest.TRIAL_END, ASK_LIMIT)
     except Exception:  # noqa: BLE001 - whatever the connection does now, the outcome is known
         return
 

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.control.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
+from torchdeck.launching.control.agent_watchdog import MAX_STARTS, AgentUnavailableError, AgentWatchdog
 from torchdeck.launching.requests import Request
 from torchdeck.launching.transport import Supervision
 from torchdeck.runs.replay.history import RunHistory
@@ -49,10 +49,10 @@ class CountingTransport:
         raise AssertionError("a keeper is told what agents are handed")
 
 
-def keeper(transport: CountingTransport) -> AgentKeeper:
+def keeper(transport: CountingTransport) -> AgentWatchdog:
     """A keeper whose clock runs an hour from look to look."""
     hours = count(0, 3600)
-    return AgentKeeper(transport, clock=lambda: float(next(hours)))
+    return AgentWatchdog(transport, clock=lambda: float(next(hours)))
 
 
 def test_agents_that_end_one_after_the_other_are_given_up() -> None:

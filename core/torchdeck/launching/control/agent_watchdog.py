@@ -29,7 +29,7 @@ class AgentUnavailableError(Exception):
         self.node = node
 
 
-class AgentKeeper:
+class AgentWatchdog:
     """Keeps one node's agent running.
 
     Attributes:

@@ -48,7 +48,7 @@ class NodesNotKnownError(Refusal):
     page = "machines#the-node-inventory"
 
 
-class ReachedNodes:
+class ConnectedNodes:
     """Transports of a run, with the transfers and links.json of those that are links.
 
     Attributes:
@@ -73,7 +73,7 @@ class ReachedNodes:
             streams: node → its connection, on its way.
 
         Raises:
-            NodesNotKnownError: a node is not in the node inventory, or the book is damaged.
+            NodesNotKnownError: a node is not in the node inventory, or the inventory is damaged.
         """
         self._layout = layout
         self._has_code = layout.code_manifest.exists()
@@ -106,13 +106,13 @@ class ReachedNodes:
         """Write links.json, if it is due or `at_once`; return the nodes' messages for the user."""
         if self._file is not None:
             self._file.look(at_once=at_once)
-        return [f"{name}: {text}" for name, link in self._links.items() for text in link.take_said()]
+        return [f"{name}: {text}" for name, link in self._links.items() for text in link.take_messages()]
 
     def _with_code(self, state: LinkState) -> LinkState:
         sending = self._sending.get(state.node)
-        return state if sending is None else sending.told(state)
+        return state if sending is None else sending.with_progress(state)
 
-    def reaches(self, node: str) -> bool:
+    def is_connected(self, node: str) -> bool:
         """Return whether a message to `node` would arrive now."""
         link = self._links.get(node)
         return link is None or link.state.state == UP
@@ -205,30 +205,28 @@ def _links(
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     if not remote:
         return {}
-    from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
-    from torchdeck.nodes.ssh.errors import TargetError
 
     credentials = Credentials()
     with contextlib.suppress(ValueError):
         credentials = Credentials.from_json(logins)
-    reach = Connector(layout.home.root, NoAsker(), credentials)
+    connector = Connector(layout.home.root, NoAsker(), credentials)
     try:
-        return {node.name: _link(layout, plan, node.name, shipped, reach, streams) for node in remote}
-    except (ConfigError, TargetError) as error:
+        return {node.name: _link(layout, plan, node.name, shipped, connector, streams) for node in remote}
+    except Refusal as error:
         raise NodesNotKnownError(str(error)) from error
 
 
 def _link(
-    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector, streams: Streams
+    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, connector: Connector, streams: Streams
 ) -> NodeLink:
     from torchdeck.launching.remote.dial import dial_of
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
 
-    entry = reach.entry(name)
+    entry = connector.entry(name)
     target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
-    return NodeLink(target, dial_of(reach, name, entry), streams.get(name))
+    return NodeLink(target, dial_of(connector, name, entry), streams.get(name))
 
 
 def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
