@@ -112,7 +112,7 @@ def test_open_makes_a_private_directory(tmp_path: Path) -> None:
 def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
     """A directory that cannot be made is named, with what to change."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match=r"cannot be written to .*choose another checkpoint\.directory"):
+    with pytest.raises(CheckpointError, match=r"cannot be written to .*choose another directory"):
         CheckpointDirectory(tmp_path / "file" / "checkpoints").open("run")
 
 
