@@ -18,7 +18,11 @@ JOBS: dict[str, Job] = {
     "barrier alone": {"body": "main_process_alone", "call": "barrier", **DDP, **SHORT},
     "timeout of the strategy": {
         "body": "main_process_alone", "call": "save", "timeout": None,
-        "config": {"strategy": "ddp", "timeout": 2.5},
+        "strategy_timeout": 0.5, **DDP,
+    },
+    "check_agreement alone": {
+        "body": "main_process_alone", "call": "check_agreement", "timeout": None,
+        "strategy_timeout": 0.5, **DDP,
     },
     "one continues": {"body": "one_continues", **DDP},
     "save and load": {"body": "different_calls", "how": "call", **DDP},
@@ -32,7 +36,7 @@ JOBS: dict[str, Job] = {
     "own manager": {"body": "own_manager", **SHORT},
     "slow phase": {"body": "slow_phase", "world_size": 3, "timeout": 5.0},
     **{
-        f"trainer {call}": {"body": "trainer_alone", "call": call, "timeout": 4.0}
+        f"trainer {call}": {"body": "trainer_alone", "call": call, **SHORT}
         for call in ("fit", "save_checkpoint")
     },
     "together": {"body": "all_together", **FSDP},
@@ -55,13 +59,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ("save alone", "save", "1"),
         ("load alone", "load", "1"),
         ("barrier alone", "barrier", "1"),
-        ("timeout of the strategy", "save", "2.5"),
+        ("timeout of the strategy", "save", "0.5"),
+        ("check_agreement alone", "check_agreement", "0.5"),
         ("plain save", "save", "1"),
         ("plain restore", "restore", "1"),
         ("plain auto_resume", "auto_resume", "1"),
         ("own manager", "CheckpointManager", "1"),
-        ("trainer fit", "fit", "4"),
-        ("trainer save_checkpoint", "save_checkpoint", "4"),
+        ("trainer fit", "fit", "1"),
+        ("trainer save_checkpoint", "save_checkpoint", "1"),
     ],
 )
 def test_a_rank_that_does_not_call_is_named_within_the_timeout(

@@ -26,6 +26,8 @@ LONG = (
     "tests/integration/test_survival.py",
     "tests/integration/test_audit.py",
     "tests/distributed/test_equivalence.py",
+    "tests/distributed/strategies/test_strategy_precision.py",
+    "tests/distributed/test_missing_calls.py",
     "tests/hosts/test_other_machine.py",
     "tests/hosts/test_explained_hangs.py",
     "tests/trainers/text/test_runs.py",

@@ -76,7 +76,7 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     # torch depends on these
-    from torchdeck.distributed.group.agreement import check_agreement
+    from torchdeck.distributed.group.agreement import require_same
     from torchdeck.distributed.precision import Precision
     from torchdeck.distributed.recipe_loading import load_recipe
     from torchdeck.distributed.strategies.base import make_strategy
@@ -89,7 +89,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
-    check_agreement(strategy.group, settings.to_be_same())
+    require_same(strategy.group, settings.to_be_same())
     hooks = [
         *make_hooks(
             context.rank_layout(place.rank), place, strategy.device, settings.telemetry.profile_steps

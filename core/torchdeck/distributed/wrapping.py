@@ -69,7 +69,7 @@ def wrap_model_fsdp(
             backward pass, `hybrid` shards inside groups of ranks that replicate each other.
         shard: ranks per group with `hybrid`. Default: those of one node.
         cpu_offload: keep weights and optimizer state in main memory.
-        precision: number format of gathered weights and of computation.
+        precision: number format of gathered weights and of computation. In fp16 scale the loss yourself.
         reduce_dtype: number format in which gradients are summed over the ranks.
         activation_checkpointing: recompute each block in the backward pass instead of keeping its
             activations.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from torchdeck.distributed.checkpoints.manager import CheckpointManager
 from torchdeck.distributed.checkpoints.peers import Peers, count
 from torchdeck.distributed.checkpoints.resuming import auto_resume
 from torchdeck.distributed.fit.trainer import DistributedTrainer
+from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.roll_call import MissingCallError
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
@@ -77,10 +79,13 @@ def main_process_alone(job: Job) -> str:
     """The other rank does something that no one sees, longer than the timeout."""
     with DistributedStrategy.from_config(job["config"]) as strategy:
         script = Script(job, strategy)
+        if "strategy_timeout" in job:
+            set_timeout(strategy, job["strategy_timeout"])
         calls = {
             "save": script.save,
             "load": script.load,
             "barrier": lambda: strategy.barrier(script.timeout),
+            "check_agreement": lambda: check_agreement(strategy.group, {"seed": 1}),
         }
         if strategy.is_main_process:
             said = told(calls[job["call"]])
@@ -88,6 +93,12 @@ def main_process_alone(job: Job) -> str:
             return said
         until_exists(Path(job["folder"]) / "over")
         return ""
+
+
+def set_timeout(strategy: DistributedStrategy, seconds: float) -> None:
+    """Set a short timeout after the ranks have met, for which a busy machine may take longer."""
+    strategy.settings = dataclasses.replace(strategy.settings, timeout=seconds)
+    strategy.group.timeout = seconds
 
 
 def until_exists(file: Path) -> None:
@@ -199,12 +210,12 @@ def slow_phase(job: Job) -> str:
 def trainer_alone(job: Job) -> str:
     """A DistributedTrainer, of which the main process calls a method alone."""
     x, folder = torch.ones(8, 3), Path(job["folder"])
-    strategy = {"strategy": "ddp", "timeout": job["timeout"]}
-    with DistributedTrainer(nn.Linear(3, 2), loss=nn.MSELoss(), strategy=strategy) as trainer:
+    with DistributedTrainer(nn.Linear(3, 2), loss=nn.MSELoss(), strategy="ddp") as trainer:
         if job["call"] != "fit":
             trainer.fit(x, torch.zeros(8, 2), steps=1)
         else:
             trainer.evaluate(x, torch.zeros(8, 2))
+        set_timeout(trainer.strategy, job["timeout"])
         calls = {
             "fit": lambda: trainer.fit(x, torch.zeros(8, 2), steps=2),
             "evaluate": lambda: trainer.evaluate(x, torch.zeros(8, 2)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.rank_settings import RecipeSettings
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.seeding import make_deterministic
@@ -63,7 +63,7 @@ class Session:
                 strategy.setup()
             if self.settings.training.deterministic:
                 make_deterministic()
-            check_agreement(strategy.group, self.settings.to_be_same())
+            require_same(strategy.group, self.settings.to_be_same())
             begin_alike(strategy.group, self._model)
             self.hooks = self._make_hooks()
             self._parts = build_parts(self.settings, self.recipe, strategy)

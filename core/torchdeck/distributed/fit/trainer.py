@@ -30,7 +30,7 @@ from torchdeck.distributed.fit.training import ResumePoint, Training
 from torchdeck.distributed.fit.training_history import History, HistoryCallback
 from torchdeck.distributed.fit.wrapped_loss import Score, make_loss
 from torchdeck.distributed.fsdp_units import Blocks
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.rank_settings import RecipeSettings, TrainerOptions
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -312,7 +312,7 @@ class DistributedTrainer:
         """Train with the ranks' agreement; `began` is the monotonic time at which `fit` was called."""
         if self._own_optimizer is not None:
             settings = self._own_optimizer.in_settings(settings)
-        check_agreement(self.strategy.group, settings.to_be_same())
+        require_same(self.strategy.group, settings.to_be_same())
         for callback in self._callbacks:
             callback.stop_reason = ""  # from an earlier call
         recorder = HistoryCallback(self.history)

@@ -19,7 +19,7 @@ from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checkpoints.manager import load_training
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.rank_session import Session
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.rank_settings import RecipeSettings
 from torchdeck.distributed.recipe_loading import Recipe
@@ -76,7 +76,7 @@ class Training:
         parts, session = self._session.parts(), self._session
         session.strategy.group.call("evaluate")
         self._resume.load_what_waits(parts)
-        check_agreement(session.strategy.group, {"samples to evaluate": len(data)})
+        require_same(session.strategy.group, {"samples to evaluate": len(data)})
         limit = -(-len(data) // microbatch)
         collate = session.recipe.collate or datasets.collate
         evaluation = Evaluation(parts, data, collate, microbatch=microbatch, limit=limit)
@@ -182,7 +182,7 @@ class ResumePoint:
         if self._wanted is None:
             return None
         chosen = choose_checkpoint(Path(self._directory), str(self._wanted)).folder
-        check_agreement(group, {"checkpoint to resume from": chosen.name if chosen else ""})
+        require_same(group, {"checkpoint to resume from": chosen.name if chosen else ""})
         return chosen
 
     def load(self, parts: TrainingParts, checkpoint: str | Path) -> Path:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.bounded_json import JsonError, parse_json
@@ -45,6 +45,14 @@ class AgreementError(RecipeError):
     """Ranks differ in a value that must be the same; the message names it, the ranks and their values."""
 
 
+@runtime_checkable
+class CallingGroup(Protocol):
+    """A group whose ranks notice if some of them do not make a call: `ProcessGroup`."""
+
+    def call(self, what: str, detail: str = "", *, timeout: float | None = None) -> None:
+        """Return once every rank has made this call."""
+
+
 @arguments()
 def check_agreement(
     group: Group,
@@ -63,8 +71,22 @@ def check_agreement(
 
     Raises:
         AgreementError: they differ; raised on every rank, with the field, two ranks and their values.
+        MissingCallError: a rank did not call it within the group's timeout; the message names it.
         TypeError: a value cannot be written as JSON.
     """
+    if isinstance(group, CallingGroup):
+        group.call("check_agreement", what)
+    require_same(group, values, what=what, advice=advice)
+
+
+def require_same(
+    group: Group,
+    values: Mapping[str, Any],
+    *,
+    what: str = "settings",
+    advice: str = "Start every rank with the same config and seed",
+) -> None:
+    """Do the same as `check_agreement` where every rank is known to come, or to have ended."""
     fields = dict(sorted(_flat("", values)))
     whole = _digest(json.dumps(fields), _DIGESTS)
     limits = group.minimum([*whole, *(-part for part in whole)])

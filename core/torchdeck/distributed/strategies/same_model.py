@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from torchdeck.distributed.group.agreement import Group, check_agreement
+from torchdeck.distributed.group.agreement import Group, require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.local_tensors import checksum
 
@@ -30,7 +30,7 @@ def check_same_shapes(group: Group, model: nn.Module) -> None:
         name: [list(tensor.shape), str(tensor.dtype)] for name, tensor in _tensors(model).items()
     }
     # gradients are averaged in this order, whatever their names
-    check_agreement(group, shapes | {_ORDER: list(shapes)}, what="models", advice=_ADVICE)
+    require_same(group, shapes | {_ORDER: list(shapes)}, what="models", advice=_ADVICE)
 
 
 def check_same_trained(group: Group, model: nn.Module) -> None:
@@ -40,7 +40,7 @@ def check_same_trained(group: Group, model: nn.Module) -> None:
         AgreementError: on every rank, naming the parameter and two ranks.
     """
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    check_agreement(group, trained, what="parameters to train (requires_grad)", advice=_ADVICE)
+    require_same(group, trained, what="parameters to train (requires_grad)", advice=_ADVICE)
 
 
 def check_same_weights(group: Group, model: nn.Module) -> None:
@@ -50,7 +50,7 @@ def check_same_weights(group: Group, model: nn.Module) -> None:
         AgreementError: on every rank, naming the tensor and two ranks.
     """
     hashes = {name: _hash(tensor) for name, tensor in _tensors(model).items()}
-    check_agreement(group, hashes, what="weights", advice=_ADVICE + ", or set broadcast_parameters")
+    require_same(group, hashes, what="weights", advice=_ADVICE + ", or set broadcast_parameters")
 
 
 def begin_alike(group: ProcessGroup, model: nn.Module) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
@@ -39,4 +39,4 @@ def _options(settings: DistributedSettings, table: str) -> Mapping[str, Any]:
 
 def _check(group: ProcessGroup, values: Mapping[str, Any]) -> None:
     advice = "Start every rank with the same strategy, options and precision"
-    check_agreement(group, values, what="strategies", advice=advice)
+    require_same(group, values, what="strategies", advice=advice)

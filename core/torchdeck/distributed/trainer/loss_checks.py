@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from torchdeck.data.order import Ids
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
-from torchdeck.distributed.group.agreement import Group, check_agreement
+from torchdeck.distributed.group.agreement import Group, require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.local_tensors import local_part
 from torchdeck.distributed.recipe_loading import RecipeError
@@ -173,7 +173,7 @@ class WeightedSum:
         Raises:
             AgreementError: the names differ.
         """
-        check_agreement(
+        require_same(
             group,
             {"metrics": list(self.names)},
             what="metrics from loss(model, batch)",

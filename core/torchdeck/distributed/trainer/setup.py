@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset
 
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.fsdp_units import checkpoint_blocks
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer
 from torchdeck.distributed.rank_settings import RecipeSettings
@@ -97,7 +97,7 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
             "falling: give some, or leave out patience"
         )
     identity = data_identity(recipe, options, data)
-    check_agreement(group, {"training data": identity.to_json()})
+    require_same(group, {"training data": identity.to_json()})
     return Datasets(data, heldout, identity)
 
 

@@ -15,7 +15,7 @@ from torchdeck.data.order import Ids, PositionError, SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.step_order import SeededSteps, StepOrder
 from torchdeck.distributed.batches import SizedDataset, takes_layout
-from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.agreement import require_same
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.rank_settings import TrainingSettings
 from torchdeck.distributed.recipe_loading import Recipe, RecipeError
@@ -45,7 +45,7 @@ def make_order(
         )
     plan = load_batch_plan(training.batch_plan, verify=place.local_rank == 0)
     _check_built_for(plan, data, Path(training.batch_plan))
-    check_agreement(group, {"batch plan": plan.fingerprint})
+    require_same(group, {"batch plan": plan.fingerprint})
     return PlannedSteps(
         plan, world_size=place.world_size, accumulation=training.accumulation, balance=training.balance
     )
