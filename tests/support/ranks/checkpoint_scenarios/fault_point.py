@@ -7,19 +7,27 @@ import random
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 _WRITES = ("open", "os.mkdir", "os.rename", "os.truncate")
 
 
 class FaultPoint:
-    """Counts what this process does to files in `folder`; kills it before the `at`th (0: only counts)."""
+    """Counts what this process does to files in `folder`; kills it before the `at`th (0: only counts).
+
+    A sync counts wherever it is: before it, files may be written and not on disk.
+    """
 
     def __init__(self, folder: Path, at: int = 0) -> None:
         self.count = 0
         self._at = at
         self._folder = str(folder)
         sys.addaudithook(self._see)
+        self._fsync = os.fsync  # of which there is no event
+        os.fsync = self._sync
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         # rmtree names what it removes relative to an open folder, so removals count wherever they are
@@ -27,6 +35,13 @@ class FaultPoint:
         named = (str(item) for item in arguments if isinstance(item, (str, os.PathLike)))
         if not removal and not (event in _WRITES and any(self._folder in name for name in named)):
             return
+        self._moment()
+
+    def _sync(self, fd: FileDescriptorLike) -> None:
+        self._moment()
+        self._fsync(fd)
+
+    def _moment(self) -> None:
         self.count += 1
         if self.count == self._at:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -167,10 +167,10 @@ class CheckedReader(FileSystemReader):
 
 
 def _fits(plain: PlainTensor, item: ReadItem, target: torch.Tensor) -> bool:
-    """Return whether the whole tensor goes into memory of the CPU that is laid out alike."""
+    """Return whether a whole tensor is read into CPU memory of the same layout."""
     whole = not any(item.storage_offsets) and tuple(item.lengths) == tuple(target.shape) == plain.shape
     here = type(target) is torch.Tensor and target.device.type == "cpu" and target.is_contiguous()
-    return whole and here and target.dtype == plain.dtype and target.numel() > 0
+    return whole and here and target.dtype == plain.dtype and target.numel() > 0 and not target.is_neg()
 
 
 def _read_into(file: IO[bytes], target: torch.Tensor) -> int:

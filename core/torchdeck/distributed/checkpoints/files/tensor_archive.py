@@ -55,7 +55,7 @@ _DTYPES = {
     "HalfStorage": torch.float16,
     "DoubleStorage": torch.float64,
 }
-"""Of the tensors that are most of a checkpoint."""
+"""Storage classes of the dtypes that make up most of a checkpoint."""
 _PLAIN_ARGUMENTS = 6
 """A seventh says that it is negated or conjugated when it is read."""
 _LOCAL_HEADER = 30
@@ -69,7 +69,7 @@ def check_archive(file: IO[bytes] | Span) -> PlainTensor | None:
         file: a seekable file; it is read from its beginning, and rewound.
 
     Returns:
-        Where its tensor is, if that is all of it, and of a usual kind.
+        The location of its tensor, if it contains one dense tensor of a usual dtype; else None.
 
     Raises:
         ValueError: the fault, as part of a sentence.
@@ -96,7 +96,7 @@ def check_archive(file: IO[bytes] | Span) -> PlainTensor | None:
 def _plain_tensor(
     value: Any, archive: zipfile.ZipFile, prefix: str, file: IO[bytes] | Span
 ) -> PlainTensor | None:
-    """Return where the only tensor of a checked archive is; None if torch has to rebuild it."""
+    """Return the location of the only tensor of a checked archive; None if torch has to rebuild it."""
     if not isinstance(value, Record) or value.name != Name("torch._utils", "_rebuild_tensor_v2"):
         return None
     if len(value.args) != _PLAIN_ARGUMENTS:
