@@ -48,7 +48,7 @@ class Tier:
         """Whether the test belongs to this tier."""
         return (
             item.get_closest_marker(self.name) is not None
-            or self.has_folder(item.path)
+            or self.name in _of_folder(item.path)
             or not self.fixtures.isdisjoint(getattr(item, "fixturenames", ()))
         )
 
@@ -121,6 +121,12 @@ TIERS = (
     ),
 )
 """All but `pure`."""
+
+
+@cache
+def _of_folder(path: Path) -> frozenset[str]:
+    """Names of the tiers to which all tests in a file belong."""
+    return frozenset(tier.name for tier in TIERS if tier.has_folder(path))
 
 
 def mark(items: Iterable[pytest.Item]) -> None:

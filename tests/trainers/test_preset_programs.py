@@ -33,6 +33,7 @@ class Expected(NamedTuple):
     checkpoint: str
     stops: bool = False
     """It is stopped, and resumed to its end."""
+    ranks: int = 2
 
 
 PRESETS = {
@@ -49,6 +50,7 @@ PRESETS = {
         40,
         "checkpoint-4",
         stops=True,
+        ranks=1,  # of two: hf-sft, which is the same program
     ),
     "lightning": Expected(
         "Lightning", ("--epochs", "2", "--devices", "2", "--batch-size", "256"), 16, "epoch=1-step=16.ckpt"
@@ -64,12 +66,16 @@ SHOWN = ("starts", "metrics", "steps", "total and ETA", "checkpoints", "failure 
 PACE = """
     import os, time
     from torch.optim.optimizer import register_optimizer_step_post_hook
-    if os.path.exists("slow"):
-        register_optimizer_step_post_hook(lambda *_: time.sleep(0.3))
+    steps = []
+    def pace(*_):
+        steps.append(1)
+        time.sleep((0.3 if len(steps) < 10 else 2) if os.path.exists("slow") else 0)
+    register_optimizer_step_post_hook(pace)
 """
+"""Put at its begin. Later steps are slower, so that a busy machine stops it before its end, too."""
 FAILS = """
     import os
-    if os.path.exists("fails") and os.environ["RANK"] == "1":
+    if os.path.exists("fails") and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
         raise RuntimeError("broken here")
 """
 """Put at the end of a preset, which has trained then."""
@@ -143,12 +149,13 @@ def stopped_and_resumed(command: Command, folder: Path, **choices: str) -> tuple
 def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp_path: Path) -> None:
     """Step, total, time left, a loss, and its checkpoints, whatever the program calls them.
 
-    At the end one rank fails: it is named, with the user's own file and line.
+    At the end the last rank fails: it is named, with the user's own file and line.
     """
     expected = PRESETS[preset]
     script = made(command, preset, tmp_path)
     trained = stopped_and_resumed if expected.stops else seen
-    code, output = trained(command, tmp_path, run__args=json.dumps(expected.arguments))
+    sets = {"run.args": json.dumps(expected.arguments), "distributed.nproc": str(expected.ranks)}
+    code, output = trained(command, tmp_path, **sets)
     assert code == 1, output
     run = command.the_run()
     view = read_run(run)
@@ -162,7 +169,7 @@ def test_preset_trains_and_all_of_it_is_known(preset: str, command: Command, tmp
     assert view.state is RunState.FAILED
     failure = view.first_failure
     assert failure is not None
-    assert (failure.rank, failure.message) == (1, "RuntimeError: broken here")
+    assert (failure.rank, failure.message) == (expected.ranks - 1, "RuntimeError: broken here")
     line = script.read_text().count("\n")
     assert f'File "{script}", line {line}, in <module>' in failure.traceback
 
