@@ -129,6 +129,7 @@ def own_names() -> str:
             "log": "torchdeck.telemetry.run_log",
             "launch": "torchdeck",
             "Run": "torchdeck.use_cases.api",
+            **dict.fromkeys(("Image", "Text", "Histogram", "Table"), "torchdeck.telemetry.media.values"),
         }
     )
 

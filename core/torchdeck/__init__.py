@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.config.schema import RunConfig
+    from torchdeck.telemetry.media.values import Histogram, Image, Table, Text
     from torchdeck.telemetry.run_log import log
     from torchdeck.use_cases.api import Run
 
     __version__: str
 
-__all__ = ["__version__", "clone", "launch", "log", "resume"]
+__all__ = ["Histogram", "Image", "Table", "Text", "__version__", "clone", "launch", "log", "resume"]
 
 
 def launch(
@@ -127,6 +128,10 @@ if not TYPE_CHECKING:  # with it, type checkers would take every name for one th
 
             # kept, so that outside a run a call is an attribute, a function and nothing else
             return globals().setdefault(name, log_of_this_process())
+        if name in ("Histogram", "Image", "Table", "Text"):
+            from torchdeck.telemetry.media import values
+
+            return getattr(values, name)
         if name == "__version__":
             from torchdeck.contract.package import VERSION
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from support.agents.controlled_run import nothing_left
 from support.cli.command import Command
 from support.cli.command_here import CommandHere
 from torchdeck.contract.layout import RunLayout
-from torchdeck.recipes import byte_gpt
+from torchdeck.recipes import bdh, byte_finetune, byte_gpt
 from torchdeck.use_cases.generation.trained_model import GenerateError, model_of_file
 
 RUN = """
@@ -89,6 +90,7 @@ def test_what_cannot_answer_is_refused(trained: tuple[CommandHere, Path, Path], 
     for arguments, code, said in (
         ((moved, "--prompt", "a"), 1, "name its run file with --run"),
         (("tiny", "--prompt", ""), 1, "the prompt is empty"),
+        (("tiny", "--prompt", "a", "--ema"), 1, "has no moving average of the weights"),
         (("tiny", "7", "--prompt", "a"), 2, "there is no checkpoint step_00000007"),
         (("tiny", "--prompt", "a", "--temperature", "-1"), 2, "--temperature is -1"),
         (("tiny", "--prompt", "a", "--top-k", "0"), 2, "--top-k is 0"),
@@ -101,6 +103,33 @@ def test_what_cannot_answer_is_refused(trained: tuple[CommandHere, Path, Path], 
     done = command.run("generate", checkpoint, "--run", other, "--prompt", "a")
     assert done.returncode == 1
     assert "is of another model: " in done.stderr
+
+
+@pytest.mark.processes
+def test_other_recipes_answer_from_a_pt_file(tmp_path: Path) -> None:
+    """A bdh under the names of its authors' program; a byte-finetune that ends its answer at once."""
+    command, run_file, weights = CommandHere(tmp_path), tmp_path / "run.toml", tmp_path / "weights.pt"
+    torch.manual_seed(1)
+    model = bdh.build_model({"layers": 2, "heads": 2, "width": 8, "neurons": 32})
+    own = {name: tensor.mul_(20) for name, tensor in model.state_dict().items()}
+    there = ("embed.weight", "encoder", "encoder_v", "decoder", "lm_head")
+    here = ("embedding.weight", "decoder_x", "decoder_y", "encoder", "readout")
+    torch.save({name: own[ours] for name, ours in zip(there, here, strict=True)}, weights)
+    table = "[model]\nlayers = 2\nheads = 2\nwidth = 8\n"
+    run_file.write_text(f'[run]\nrecipe = "bdh"\n{table}neurons = 32\n[training]\nsteps = 1\n')
+    options = ("--run", run_file, "--prompt", "to be", "--temperature", "0", "--max-tokens", "9")
+    row = command.json("generate", weights, *options)
+    expected = bytes(model.generate("to be", temperature=0, max_tokens=9))
+    assert row["answer"] == expected.decode(errors="replace")
+    ending = byte_finetune.build_model({"layers": 2, "heads": 2, "width": 8})
+    with torch.no_grad():
+        ending.norm.weight.zero_()
+        ending.norm.bias.fill_(1)
+        ending.head.weight.zero_()[byte_finetune.END] = 1
+    torch.save(ending.state_dict(), weights)
+    run_file.write_text(f'[run]\nrecipe = "byte-finetune"\n{table}[training]\nsteps = 1\n')
+    row = command.json("generate", weights, *options)
+    assert (row["answer"], row["tokens"], row["ended"]) == ("", 0, True)
 
 
 def test_a_model_without_text_is_refused(tmp_path: Path) -> None:

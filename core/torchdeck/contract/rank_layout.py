@@ -168,6 +168,11 @@ class RankLayout(NamedTuple):
         return self.root / "metrics"
 
     @property
+    def media(self) -> Path:
+        """Folder of logged images, texts, histograms and tables (`contract.metrics.media_format`)."""
+        return self.root / "media"
+
+    @property
     def inside(self) -> Path:
         """Trainer that callbacks were added to in a script (`contract.metrics.inside_state`); the rank."""
         return self.root / "inside.json"

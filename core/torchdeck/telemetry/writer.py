@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Any, SupportsFloat
 
 from torchdeck.contract.metrics.segment_format import NAME_LIMIT, SEGMENT_SUFFIX, SOURCES
+from torchdeck.telemetry.media.values import Media
+from torchdeck.telemetry.media.writer import MediaWriter
 from torchdeck.telemetry.table import Table
 
 KEY_SET_LIMIT = 64
@@ -51,12 +53,13 @@ class MetricsWriter:
         lost: rows that could not be written.
     """
 
-    def __init__(self, folder: Path, source: str = "log") -> None:
+    def __init__(self, folder: Path, source: str = "log", media: MediaWriter | None = None) -> None:
         """Make a writer; the folder and the files are created with the first row.
 
         Args:
             folder: folder for segments; created if absent.
             source: kind of writer, one of `SOURCES`.
+            media: writer of values that are no numbers; None: they are left out.
 
         Raises:
             ValueError: there is no such source.
@@ -65,6 +68,7 @@ class MetricsWriter:
             raise ValueError(f"there is no metrics source {source!r}; sources are {', '.join(SOURCES)}")
         self._folder = folder
         self._source = source
+        self._media = media
         self._warned: set[str] = set()
         self._tables: dict[tuple[str, ...], Table] = {}
         self.lost = 0
@@ -105,6 +109,8 @@ class MetricsWriter:
 
     def close(self) -> None:
         """Close the files. A later `log` begins new ones."""
+        if self._media is not None:
+            self._media.close()
         with self._lock:
             for table in self._tables.values():
                 table.seal_rest()
@@ -139,15 +145,32 @@ class MetricsWriter:
                 "", f"log() takes a mapping of names to numbers, not {type(values).__name__}: left out"
             )
             return
+        number = self._step_number(step)
+        shown = {name: value for name, value in values.items() if isinstance(value, Media)}
+        if shown:
+            self._log_media(shown, number)
+            values = {name: value for name, value in values.items() if name not in shown}
         numbers = self._numbers(values)
         if not numbers:
             return
-        number = self._step_number(step)
         with self._lock:
             for table in self._tables_for(tuple(sorted(numbers))):
                 self._write(table, self._step_after(table, number), numbers, at)
             if len(numbers) == len(values):
                 self._remember_shape(tuple(values))
+
+    def _log_media(self, values: Mapping[Any, Media], step: int | None) -> None:
+        """Write images, texts, histograms and tables; without a step they are of the newest one logged."""
+        for name, value in values.items():
+            if not self._is_name(name):
+                continue
+            if self._media is None:
+                self._warn(name, f"a metric is one number, not {describe(value)}: left out")
+                continue
+            try:
+                self._media.write(name, value, self._last_step if step is None else step)
+            except Exception as error:  # noqa: BLE001 - a foreign array may raise anything
+                self._warn(name, f"{error}")
 
     def _write(self, table: Table, step: int, numbers: Mapping[str, float], at: float | None) -> None:
         row = table.pack(step, time.time() if at is None else at, *(numbers[key] for key in table.keys))
@@ -227,14 +250,20 @@ class MetricsWriter:
         """Return the values that are numbers, by usable names; the others are reported once and left out."""
         numbers = {}
         for name, value in values.items():
-            if not (isinstance(name, str) and 0 < len(name) <= NAME_LIMIT):
-                self._warn(repr(name)[:80], f"a metric's name is 1 to {NAME_LIMIT} characters: left out")
+            if not self._is_name(name):
                 continue
             try:
                 numbers[name] = as_float(value)
             except Exception:  # noqa: BLE001 - a foreign __float__ may raise anything
                 self._warn(name, f"a metric is one number, not {describe(value)}: left out")
         return numbers
+
+    def _is_name(self, name: object) -> bool:
+        """Return whether a metric may have this name; another one is reported once."""
+        if isinstance(name, str) and 0 < len(name) <= NAME_LIMIT:
+            return True
+        self._warn(repr(name)[:80], f"a metric's name is 1 to {NAME_LIMIT} characters: left out")
+        return False
 
     def _warn(self, name: str, message: str) -> None:
         if name not in self._warned:

@@ -32,6 +32,7 @@ def test_the_files_of_a_node_are_mirrored() -> None:
     assert way_of(HERE.node("n1").heartbeat) == (Way.REPLACED, Level.STATE)
     assert way_of(rank.metrics / "trainer-12-99-ab-0.metrics") == (Way.ROWS, Level.METRICS)
     assert way_of(HERE.node("n1").system / "system-12-99-ab-0.metrics") == (Way.ROWS, Level.MACHINE)
+    assert way_of(rank.media / "log-12-99-ab-0.media") == (Way.APPENDED, Level.BULK)
     assert way_of(rank.progress) == (Way.RECORD, Level.STATE)
     assert way_of(rank.script) == way_of(rank.inside) == (Way.REPLACED, Level.STATE)
     examination = HERE.attempt(3).examination("1")
@@ -67,6 +68,8 @@ def test_the_files_of_a_node_are_mirrored() -> None:
         "attempts/1/examinations/1/1.json/verdict.json",
         "attempts/1/ranks/-1/stdout.log",
         "attempts/1/ranks/0/metrics/..",
+        "attempts/1/ranks/0/media/.media",
+        "attempts/1/ranks/0/media/a.metrics",
         "attempts/1/ranks/0/metrics/../../x.metrics",
         "/attempts/1/plan.json",
         "attempts//1/plan.json",

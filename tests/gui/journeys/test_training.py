@@ -59,6 +59,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
         stopped = newest(runs)
         assert stopped is not None
         assert stopped.checkpoint is not None
+        try_its_model(screen, window, pictures)
         window.click("Resume this run")
         window.wait("running", "StateBadge", LONG)
         wait_until(lambda: len(losses(runs)) > len(found) + 2, LONG, "further steps")
@@ -70,6 +71,19 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
     assert over is not None
     assert over.state is RunState.CANCELLED
     assert len(over.attempts) == 2
+
+
+def try_its_model(screen: Desktop, window: Window, pictures: Path) -> None:
+    """Write a prompt in the tab, and wait for the answer of the run's newest checkpoint."""
+    window.click("Try", "Tab")
+    window.click("Prompt", "PromptEdit")
+    window.type("def main")
+    window.key("ctrl+Return")
+    window.wait("200 bytes in ", seconds=LONG)
+    screen.screenshot(pictures / "5-tried.png")
+    window.click("Media", "Tab")
+    window.wait("Nothing but numbers")
+    screen.screenshot(pictures / "5-media.png")
 
 
 @pytest.mark.soak  # test_detached.py kills one too

@@ -19,6 +19,7 @@ from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.abilities import RunCommand, abilities
 from torchdeck_app.runs.logs.logs_panel import LogView
+from torchdeck_app.runs.media.media_panel import MediaView
 from torchdeck_app.runs.page.checkpoints_panel import CheckpointsView
 from torchdeck_app.runs.page.configuration_panel import ConfigurationView
 from torchdeck_app.runs.page.failure_card import FailureCard
@@ -91,6 +92,7 @@ class RunPage(QWidget):
         self.timeline = TimelineView(theme, layout)
         self.configuration = ConfigurationView(theme, operations, layout)
         self.try_out = TryView(theme, operations, layout)
+        self.media = MediaView(theme, operations, layout)
         self._tabbed: dict[str, RunPanel] = {
             "&Logs": self.logs,
             "Rank&s": self.ranks,
@@ -98,6 +100,7 @@ class RunPage(QWidget):
             "T&imeline": self.timeline,
             "Confi&g": self.configuration,
             "&Try": self.try_out,
+            "&Media": self.media,
         }
         self._lay_out()
         self._connect()

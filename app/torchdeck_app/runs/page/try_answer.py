@@ -80,7 +80,8 @@ class TryAnswer(QWidget):
     @property
     def checkpoint(self) -> Path | None:
         """Return the chosen checkpoint; None: no answer is wanted."""
-        return self.choice.currentData()
+        chosen: Path | None = self.choice.currentData()
+        return chosen
 
     @property
     def is_writing(self) -> bool:

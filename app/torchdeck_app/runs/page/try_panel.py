@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, run_checkpoints
-from torchdeck.runs.view import RunView
 from torchdeck.use_cases.generation.generate import GenerateError, Sampling
 from torchdeck.use_cases.generation.trained_model import model_of_run
 from torchdeck_app.bridge.background_loop import Poller
@@ -78,10 +77,10 @@ class TryView(RunPanel):
     ) -> None:
         super().__init__(parent)
         self._layout = layout
-        self._view: RunView | None = None
+        self._writes_text = False
         self._poller = Poller[_Seen]("checkpoints to try", self._look, _INTERVAL, self)
         self._poller.changed.connect(self._take)
-        self._poller.failed.connect(lambda error: self.first.said.say(str(error)))
+        self._poller.failed.connect(self._say_failed)
         self.prompt = PromptEdit()
         self.prompt.setFont(font(Type.MONO))
         self.prompt.setAccessibleName("Prompt")
@@ -139,14 +138,19 @@ class TryView(RunPanel):
     def _answers(self) -> tuple[TryAnswer, TryAnswer]:
         return self.first, self.second
 
+    def _say_failed(self, error: Exception) -> None:
+        self.first.said.say(str(error))
+
     def _look(self) -> _Seen:
         """Do the work, in the thread."""
-        try:
-            model_of_run(self._layout)
-        except GenerateError as error:
-            return str(error), ()
-        except OSError:
-            return "The plan of this run is not here, so its model is unknown", ()
+        if not self._writes_text:  # else the plan, which never changes, need not be read again
+            try:
+                model_of_run(self._layout)
+            except GenerateError as error:
+                return str(error), ()
+            except OSError:
+                return "The plan of this run is not here, so its model is unknown", ()
+            self._writes_text = True
         rows = run_checkpoints(self._layout)
         return "", tuple(
             row for row in rows if row.info.complete and not row.is_leftover and row.script is None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torchdeck.contract.doctor.rank_profile import is_profile_name
 from torchdeck.contract.layout import AttemptLayout, NodeLayout, RunLayout
 from torchdeck.contract.metrics.checksums import CHECKSUMS_SUFFIX
+from torchdeck.contract.metrics.media_format import FILE_LIMIT, MEDIA_SUFFIX
 from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX
 from torchdeck.contract.rank_layout import AttemptNodeLayout, ExaminationLayout, RankLayout
 
@@ -150,7 +151,17 @@ def _of_attempt(rest: list[str], node: str) -> Mirrored | None:
         return None
     if len(rest) == 4 and rest[2] == _RANK.metrics.name:
         return _segment(rest[3], Level.METRICS)
+    if len(rest) == 4 and rest[2] == _RANK.media.name:
+        return _media(rest[3])
     return _RANK_FILES.get(rest[2]) if len(rest) == 3 else None
+
+
+def _media(name: str) -> Mirrored | None:
+    """Images, texts, histograms and tables of one process."""
+    stem, dot, suffix = name.rpartition(".")
+    if not _SEGMENT.fullmatch(stem) or dot + suffix != MEDIA_SUFFIX:
+        return None
+    return Mirrored(Way.APPENDED, Level.BULK, FILE_LIMIT)
 
 
 def _of_examination(rest: list[str]) -> Mirrored | None:

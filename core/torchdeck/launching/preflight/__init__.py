@@ -27,6 +27,7 @@ from torchdeck.launching.preflight.disk_space import (
     checkpoint_bytes,
     share_of,
 )
+from torchdeck.launching.preflight.initial_weights import check_initial_weights
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.network import HostNameCheck, check_port, check_ports, check_reach
 from torchdeck.launching.preflight.program_check import check_program
@@ -167,4 +168,5 @@ def _checks(
         config, home, node, checkpoint_bytes(config, share_of(node, disks, plan, config.checkpoint.replicas))
     )
     yield from check_data(config, node)
+    yield from check_initial_weights(config, node)
     yield from check_resume(config, node)

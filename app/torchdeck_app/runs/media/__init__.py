@@ -1,0 +1,1 @@
+"""Logged images, texts, histograms and tables on a run's page."""

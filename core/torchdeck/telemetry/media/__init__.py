@@ -1,0 +1,1 @@
+"""Values of `torchdeck.log` besides numbers: images, texts, histograms and tables."""
