@@ -55,7 +55,7 @@ _DTYPES = {
     "HalfStorage": torch.float16,
     "DoubleStorage": torch.float64,
 }
-"""Of the tensors that are most of a checkpoint."""
+"""Types of the tensors that are most of a checkpoint."""
 _PLAIN_ARGUMENTS = 6
 """A seventh says that it is negated or conjugated when it is read."""
 _LOCAL_HEADER = 30
