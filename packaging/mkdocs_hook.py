@@ -135,8 +135,8 @@ def own_names() -> str:
 
 
 def distributed_names() -> str:
-    """The public names of torchdeck.distributed that are not those of torchdeck.data."""
-    return names_of({name: home for name, home in distributed.HOMES.items() if name not in data.HOMES})
+    """The public names of torchdeck.distributed that are not those of torchdeck.data, or are its own."""
+    return names_of({name: home for name, home in distributed.HOMES.items() if home != data.HOMES.get(name)})
 
 
 def known_failures() -> str:

@@ -167,7 +167,7 @@ def test_launch_distributed_of_a_script_that_fails(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("raise ValueError('no data')\n")
-    with pytest.raises(LaunchError, match=r"run \S+ is FAILED: (.|\n)*no data"):
+    with pytest.raises(LaunchError, match=r"run \S+ is FAILED (.|\n)*no data"):
         launch_distributed("train.py", "config.yaml", gpus_per_node=1, master_port=free_port())
 
 

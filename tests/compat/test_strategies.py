@@ -11,6 +11,7 @@ from torch.optim import AdamW
 
 from support.documents import strategies_ranks as ranks
 from support.ranks.measured_ranks import Job, measure
+from support.system.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.compat.strategies import DeepSpeedStrategy, DistributedStrategy, find_latest_checkpoint
 from torchdeck.distributed.recipe_loading import RecipeError
 
@@ -87,6 +88,26 @@ def test_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("deepspeed") is None:
         with pytest.raises(RecipeError, match="pip install 'torchdeck\\[deepspeed\\]'"):
             strategy.setup()
+
+
+@pytest.mark.block("strategies", 3)
+@pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+@pytest.mark.parametrize(
+    "stage", [pytest.param(1, marks=pytest.mark.soak), 2, pytest.param(3, marks=pytest.mark.soak)]
+)
+def test_deepspeed_trains(stage: int, tmp_path: Path) -> None:
+    """With DeepSpeed itself: the same weights and norms, also after a checkpoint."""
+    job = {"world_size": 2, "body": "zeroed", "stage": stage, "folder": str(tmp_path)}
+    python = deepspeed_python()
+    assert python is not None
+    (found,) = measure("support.documents.strategies_ranks:body", [job], python=python)
+    expected, norms = ranks.reference(2, 5)
+    for one in found:
+        assert one["norms"] == pytest.approx(norms, rel=1e-4)
+        assert one["state"] == {"step": 3}
+        straight, resumed = one["weights"]
+        assert straight == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert resumed == straight
 
 
 @pytest.mark.block("strategies", 4)

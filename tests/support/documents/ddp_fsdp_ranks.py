@@ -135,6 +135,7 @@ def utilities(_: Job) -> Any:
     found = {
         "joined": [rank, world_size, local_rank],
         "ddp": isinstance(ddp, DistributedDataParallel),
+        "dropped last": list(vars(ddp))[-1],
         "units": [[name for name, m in model.named_modules() if isinstance(m, FSDPModule)] for model in fsdp],
         "indices": list(sampler.get_indices()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,6 +127,40 @@ def trained(job: Job) -> Any:
     return found
 
 
+def zeroed(job: Job) -> Any:
+    """DeepSpeed's ZeRO: train, save, train on; load into another model and optimizer and go on from there."""
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    given = config("deepspeed", job["folder"])
+    given.distributed.zero_stage = job["stage"]
+
+    def fresh(seed: int) -> tuple[DistributedStrategy, nn.Module, torch.optim.Optimizer]:
+        strategy = DistributedStrategy.from_config(given)
+        strategy.setup()
+        model = strategy.wrap_model(network(seed=seed))
+        return (
+            strategy,
+            model,
+            strategy.prepare_optimizer(model, torch.optim.AdamW(model.parameters(), lr=0.05)),
+        )
+
+    strategy, model, optimizer = fresh(0)
+    norms = train(strategy, model, optimizer, range(3))
+    path = Path(job["folder"]) / "checkpoint"
+    strategy.save_checkpoint(path, model, optimizer, step=3)
+    norms += train(strategy, model, optimizer, range(3, 5))
+    strategy.save_checkpoint(path.with_name("straight"), model, optimizer, step=5)
+    other, its_model, its_optimizer = fresh(7)
+    state = other.load_checkpoint(path, its_model, its_optimizer)
+    train(other, its_model, its_optimizer, range(3, 5))
+    other.save_checkpoint(path.with_name("resumed"), its_model, its_optimizer, step=5)
+    ends = []
+    for name in ("straight", "resumed"):
+        plain = network(seed=8)
+        plain.load_state_dict(other.load_checkpoint(path.with_name(name))["model"])
+        ends.append(weights(plain))
+    return {"norms": norms, "state": state, "weights": ends}
+
+
 def by_class(job: Job) -> Any:
     """Strategies by their own classes; FSDP computes in bf16 unless the configuration says otherwise."""
     given = config(None, mixed_precision=job.get("mixed_precision"))
@@ -212,6 +247,7 @@ def refused(call: Callable[[], object]) -> str:
 
 BODIES: dict[str, Callable[[Job], Any]] = {
     "trained": trained,
+    "zeroed": zeroed,
     "by_class": by_class,
     "managed": managed,
     "practices": practices,

@@ -85,6 +85,9 @@ class DdpStrategy(DistributedStrategy):
             wrapped.register_comm_hook(None, reduce_in_bf16)
         elif options.comm_hook == "powersgd":
             self._powersgd = compress_by_powersgd(wrapped, options.powersgd_rank)
+        # the model's attributes are dropped in this order: the group after the reducer (see `close`), also if
+        # the caller leaves the group and drops the model later
+        wrapped.__dict__["process_group"] = wrapped.__dict__.pop("process_group")
         self._wrapped.add(wrapped)
         return wrapped
 
