@@ -5,6 +5,9 @@ some tens of microseconds to a few hundred a step, however long the step is: of 
 training consists, that is a tenth. Such short steps are here too, as they show this fixed cost best: the time
 that a step of a trainer takes longer than one of the hand-written loop, ours beside each library's.
 
+Ours is measured as its users run it, in a run with its directory: the hooks that write every step's metrics,
+progress and samples are on. The others log nothing.
+
 All figures are medians over rounds, in each of which every trainer has a turn: of ratios and differences of
 turns of the same round, as how fast a shared machine is changes by the second.
 
@@ -97,7 +100,7 @@ def _fixed_costs(where: str, name: str, seconds: dict[str, list[float]]) -> list
         )
         for peer in LIBRARIES
         if peer in cost
-    ]
+    ] or [Row(f"{where} of {step:.1f} ms: {name}", cost[name], "µs a step", peer_name="nothing is installed")]
 
 
 def _turns(workload: str, world_size: int) -> dict[str, list[float]]:
@@ -113,7 +116,7 @@ def _turns(workload: str, world_size: int) -> dict[str, list[float]]:
                     str(TURNS[workload]),
                     f"{folder}/{rank}",
                 ],
-                env=_environment(rank, world_size, port),
+                env={**_environment(rank, world_size, port), "BENCHMARK_RUNS": folder},
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 text=True,

@@ -1,7 +1,8 @@
 """One rank of bench_trainers: trainers of one model, data and optimizer take turns in the same process.
 
 All take the same samples one by one out of the same data set, make batches of them by default_collate,
-clip alike, step the same fused AdamW, and read the loss of every step.
+clip alike, step the same fused AdamW, and read the loss of every step. Ours write metrics, progress and
+samples of every step into a run directory, by their hooks.
 
 `python trainers_worker.py WORKLOAD TURNS FILE` writes {trainer: [seconds a step, ...]}, one number a turn.
 Each trainer has its loop in a thread of its own, and a baton goes round, in another order each time, so that
@@ -33,6 +34,7 @@ from torchdeck.distributed.rank_settings import CheckpointSettings, RecipeSettin
 from torchdeck.distributed.recipe_loading import Recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.hooks import make_hooks
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
@@ -170,6 +172,13 @@ class _Tells(Callback):
         self._turn.step(result.loss)
 
 
+def _in_a_run(name: str) -> RunContext:
+    """What this process is a part of from now on: a run with a directory of its own."""
+    folder = Path(os.environ["BENCHMARK_RUNS"]) / name
+    os.environ.update(TORCHDECK_RUN_ID=name, TORCHDECK_RUN_DIR=str(folder), TORCHDECK_ATTEMPT="1")
+    return RunContext.from_env()
+
+
 def recipe(work: Workload, data: Pairs, turn: Turn) -> None:
     """Torchdeck, as its recipes are trained."""
     name = "ddp" if get_world_size() > 1 else "single"
@@ -199,11 +208,16 @@ def recipe(work: Workload, data: Pairs, turn: Turn) -> None:
             build_data=lambda _, __: data,
             loss=lambda model, batch: work.loss(model(batch[0]), batch[1]),
         )
-        Trainer(settings, given, strategy, RunContext(), [_Tells(turn)]).run()
+        context = _in_a_run("recipe")
+        hooks = make_hooks(context.rank_layout(strategy.rank), strategy.place, strategy.device)
+        Trainer(settings, given, strategy, context, [*hooks, _Tells(turn)]).run()
+        for hook in hooks:
+            hook.close()
 
 
 def in_memory(work: Workload, data: Pairs, turn: Turn) -> None:
     """Torchdeck, as a script uses it."""
+    _in_a_run("script")
     with DistributedTrainer(
         work.build(), loss=work.loss, lr=LR, clip=CLIP, weight_decay=DECAY, callbacks=[_Tells(turn)]
     ) as trainer:

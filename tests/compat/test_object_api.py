@@ -13,6 +13,7 @@ from torch.utils.data import SequentialSampler
 import torchdeck.compat.object_api as cx
 from support.documents import object_api_ranks as ranks
 from support.ranks.measured_ranks import Job, measure
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.environment import LauncherVariableError
 
 pytestmark = pytest.mark.processes
@@ -203,7 +204,7 @@ def test_batches(found: Found) -> None:
 
 
 def test_batches_of_other_samplers_are_refused() -> None:
-    with pytest.raises(TypeError, match="the sampler is SequentialSampler: expected a DistributedSampler"):
+    with pytest.raises(ArgumentError, match="the sampler is a SequentialSampler: give a DistributedSampler"):
         cx.distributed.DistributedBatchIterator(SequentialSampler(range(3)), 2)  # type: ignore[arg-type]
 
 
@@ -220,7 +221,10 @@ def test_trainer(found: Found) -> None:
         options, order, missing = one["refused"]
         assert "training has begun with other options" in options
         assert "shuffle is False" in order
-        assert missing == "TypeError: expected fit(x, y, config) or fit(x, y, x_val, y_val, config)"
+        assert (
+            missing
+            == "ArgumentError: fit has 2 arguments: call fit(x, y, config) or fit(x, y, x_val, y_val, config)"
+        )
 
 
 @pytest.mark.block("object_api", 11)

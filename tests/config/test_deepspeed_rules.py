@@ -27,6 +27,12 @@ def test_stages_are_taken(tmp_path: Path, stage: int) -> None:
     assert config.distributed.deepspeed.zero_stage == stage
 
 
+def test_every_precision_is_taken(tmp_path: Path) -> None:
+    """fp16 too, and a moving average with it: the engine is in fp32 then."""
+    more = (DEEPSPEED, "training.precision=fp16", "training.ema=0.9")
+    assert load(tmp_path, MINIMAL, *more).training.precision == "fp16"
+
+
 @pytest.mark.parametrize(
     ("overrides", "path", "wrong"),
     [

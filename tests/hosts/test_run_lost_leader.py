@@ -55,6 +55,7 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
     assert deleted.returncode == 0, deleted.stderr
 
 
+@pytest.mark.soak  # when it is given up, and what is said then: tests/launching/test_lost_leader.py
 def test_a_range_that_loses_its_leader_and_another_node_is_given_up_too(
     across: AcrossOf, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_accelerate_launch(tmp_path: Path, torchdeck_home: Path) -> None:
     launched(command, tmp_path, str(python), "accelerate.commands.launch", *launch, "--steps", "6")
 
 
+@pytest.mark.soak  # its ranks are found as those of accelerate launch, by their variables
 def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     python = deepspeed_python()
     if python is None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         setup_distributed,
     )
     from torchdeck.distributed.group.rendezvous import RendezvousError
+    from torchdeck.distributed.group.roll_call import MissingCallError
     from torchdeck.distributed.rank_settings import DistributedSettings, RecipeSettings
     from torchdeck.distributed.recipe_loading import RecipeError
     from torchdeck.distributed.sampler import DistributedSampler  # noqa: F401 - in data.__all__
@@ -68,6 +69,7 @@ __all__ = [
     "HsdpStrategy",
     "LauncherVariableError",
     "LoadedState",
+    "MissingCallError",
     "ProcessGroup",
     "RecipeError",
     "RecipeSettings",
@@ -124,6 +126,7 @@ NAMES = {
     "HsdpStrategy": (_STRATEGIES, "sharded within groups of ranks, replicated between them"),
     "LauncherVariableError": ("torchdeck.environment", "a variable of the launcher is missing or invalid"),
     "LoadedState": ("torchdeck.distributed.checkpoints.snapshot", "contents of a loaded checkpoint"),
+    "MissingCallError": ("torchdeck.distributed.group.roll_call", "a rank did not make a collective call"),
     "ProcessGroup": ("torchdeck.distributed.group.process_group", "the ranks as a group"),
     "RecipeError": (
         "torchdeck.distributed.recipe_loading",

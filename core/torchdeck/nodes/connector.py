@@ -71,13 +71,13 @@ class Connector:
 
     @contextmanager
     def keeping_probe_sessions(self, first: Iterable[str] = ()) -> Iterator[Connector]:
-        """The same, with conversations that stay open for the next who asks until the block ends.
+        """Yield a connector whose probe sessions stay open for the next caller until the block ends.
 
         Args:
-            first: nodes of the book with which one is begun at once; waits for none.
+            first: nodes of the inventory; a session with each is opened at once, in the background.
 
         Raises:
-            ConfigError: there are some, and the book is damaged.
+            ConfigError: there are some, and the inventory is damaged.
         """
         if self.talking is not None:
             yield self  # they stay open already

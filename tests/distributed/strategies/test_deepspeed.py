@@ -84,6 +84,9 @@ def done(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     bf16 = {"training": SHORT | {"precision": "bf16"}}
     jobs["bf16"] = _zero({"deepspeed": {"zero_stage": 2}, **bf16})
     jobs["bf16-ddp"] = {"strategy": "ddp", "world_size": 2, "accumulation": 2, **bf16}
+    fp16 = {"training": SHORT | {"precision": "fp16"}}
+    jobs["fp16"] = _zero({"deepspeed": {"zero_stage": 3}, **fp16})
+    jobs["fp16-ddp"] = {"strategy": "ddp", "world_size": 2, "accumulation": 2, **fp16}
     for name, job in COPIES.items():
         source = folder / "zero2" / "checkpoints" / f"step_{HALF:08}"
         jobs[name] = {**job, "do": "copy", "from": str(source), "to": str(folder / name)}
@@ -201,6 +204,13 @@ def test_bf16_follows_ddp(done: Done) -> None:
     ours, ddp = done.results["bf16"][0], done.results["bf16-ddp"][0]
     assert ours["losses"] == pytest.approx(ddp["losses"], rel=0.01)
     assert ours["norms"] == pytest.approx(ddp["norms"], rel=0.02)
+
+
+def test_fp16_is_that_of_ddp(done: Done) -> None:
+    """In the trainer, too: the engine leaves 16 bit and the loss scale to the strategy."""
+    ours, ddp = done.results["fp16"][0], done.results["fp16-ddp"][0]
+    assert ours["losses"] == pytest.approx(ddp["losses"], rel=REL)
+    assert ours["norms"] == pytest.approx(ddp["norms"], rel=REL)
 
 
 def test_nothing_of_deepspeeds_is_in_a_checkpoint(done: Done) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 from support.system.trainers_python import ABSENT, trainers_python
-from support.training import written_metrics, written_old_runs
+from support.training import written_old_runs
+from support.training.written_files import written_files
 from support.training.written_metrics import STEPS, loss_at
 from support.training.written_mlflow import write_mlflow
 from torchdeck.cli.main import main
@@ -167,11 +169,12 @@ def test_runs_in_mlflows_database(tmp_path: Path, home: Path) -> None:
 
 
 @pytest.mark.processes
-def test_files_of_the_real_packages(tmp_path: Path, home: Path) -> None:
+def test_files_of_the_real_packages(
+    tmp_path: Path, home: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> None:
     """wandb offline, Lightning's CSV, Hugging Face checkpoints: steps, losses, checkpoints, the end."""
     project = tmp_path / "project"
-    project.mkdir()
-    run_python(written_metrics.__file__, project)
+    shutil.copytree(written_files(tmp_path_factory, worker_id), project)
     found = {each.program: each for each in import_runs(project, name="old", home=home)}
     assert sorted(found) == ["Hugging Face Trainer", "Lightning", "wandb"]
     expected = [(step, loss_at(step)) for step in STEPS]

@@ -36,7 +36,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """Show or import; 2 when a host is not in the file. Nodes that are in the book stay as they are."""
+    """Show or import; 2 when a host is not in the file. Nodes of the inventory stay as they are."""
     from torchdeck.use_cases.nodes.chosen import NodesUsageError
     from torchdeck.use_cases.nodes.import_hosts import find_hosts, import_hosts
     from torchdeck.use_cases.nodes.inventory import list_nodes

@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @reports_refusals
 def run(args: argparse.Namespace) -> int:
-    """Print the nodes and groups; 2 when a name leads to no node or the book is wrong."""
+    """Print the nodes and groups; 2 when a name leads to no node or the inventory is damaged."""
     from torchdeck.use_cases.nodes.inventory import list_nodes
 
     found = list_nodes(nodes_home(), args.nodes)

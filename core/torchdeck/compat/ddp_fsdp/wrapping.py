@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import MixedPrecision, ShardingStrategy
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed import wrapping
 from torchdeck.distributed.group.processes import get_local_rank, get_world_size
 from torchdeck.distributed.precision import DTYPES
@@ -38,7 +39,7 @@ def wrap_model_ddp(model: nn.Module, device: int | torch.device | None = None) -
         device: this rank's device or local rank, which the library knows itself.
 
     Raises:
-        ValueError: `device` is another rank's.
+        ArgumentError: `device` is another rank's.
         AgreementError: the ranks' models differ.
     """
     _check_device(device)
@@ -83,17 +84,17 @@ def FSDP(  # noqa: N802 - the name under which torch's class is imported
         limit_all_gathers: True, as FSDP2 always does.
 
     Raises:
-        ValueError: `device_id` is another rank's, or FSDP2 lacks an option.
+        ArgumentError: `device_id` is another rank's, or FSDP2 lacks an option.
         AgreementError: the ranks' models differ.
     """
     _check_device(device_id)
     if sharding_strategy not in _SHARDING:
-        raise ValueError(
-            f"sharding_strategy is {sharding_strategy}: expected {', '.join(map(str, _SHARDING))}; "
-            "wrap_model_ddp replaces NO_SHARD"
+        raise ArgumentError(
+            f"sharding_strategy is {sharding_strategy}",
+            fix=f"give {', '.join(map(str, _SHARDING))}; wrap_model_ddp replaces NO_SHARD",
         )
     if not limit_all_gathers:
-        raise ValueError("limit_all_gathers is False: FSDP2 always limits them, so leave it out")
+        raise ArgumentError("limit_all_gathers is False", "FSDP2 always limits them", "leave it out")
     precision = mixed_precision or MixedPrecision()
     return wrapping.wrap_model_fsdp(
         model,
@@ -108,16 +109,16 @@ def _name(dtype: torch.dtype | None) -> Precision:
     if dtype is None:
         return "fp32"
     if dtype not in _NAMES:
-        raise ValueError(f"mixed_precision has {dtype}: expected {', '.join(map(str, _NAMES))}")
+        raise ArgumentError(f"mixed_precision has {dtype}", fix=f"give {', '.join(map(str, _NAMES))}")
     return _NAMES[dtype]
 
 
 def _check_device(device: int | torch.device | None) -> None:
     index = device.index if isinstance(device, torch.device) else device
     if index is not None and index != get_local_rank():
-        raise ValueError(
-            f"the device of this rank is number {get_local_rank()}, its local rank, and {index} is given: "
-            "give the local rank, or nothing"
+        raise ArgumentError(
+            f"the device of this rank is number {get_local_rank()}, its local rank, and {index} is given",
+            fix="give the local rank, or nothing",
         )
 
 

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.strategy import DistributedStrategy
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints import choose
 
 _FOLDER = "checkpoints"
@@ -47,11 +48,13 @@ def auto_resume(config: Any, trainer: LoadsCheckpoints) -> bool:
 
     Raises:
         CheckpointError: all checkpoints are damaged, or the newest is of another model.
-        ValueError: `config` names no folder.
+        ArgumentError: `config` names no folder.
     """
     folder = given(config, "experiment.output_dir")
     if folder is None:
-        raise ValueError("config has no experiment.output_dir: expected the folder of the experiment")
+        raise ArgumentError(
+            "config has no experiment.output_dir", fix="set it to the folder of the experiment"
+        )
     latest = find_latest_checkpoint(folder)
     if latest is not None:
         trainer.load_checkpoint(latest)

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torchdeck
+from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.contract.refusal import Refusal
 
 _SUCCEEDED = "SUCCEEDED"
 
 
-class LaunchError(RuntimeError):
+class LaunchError(Refusal):
     """The launched script did not succeed; the message says why, and where its output is."""
+
+    page = "trouble/failed"
 
 
 def launch_distributed(
@@ -44,7 +48,7 @@ def launch_distributed(
 
     Raises:
         LaunchError: a rank failed, or the run was stopped.
-        ValueError: `nodes` does not name `num_nodes` nodes.
+        ArgumentError: `nodes` does not name `num_nodes` nodes.
         Refusal: nothing was started; see `torchdeck.launch`.
     """
     table: dict[str, Any] = {
@@ -53,13 +57,13 @@ def launch_distributed(
     }
     if num_nodes > 1 or nodes:
         if len(nodes) != num_nodes:
-            raise ValueError(
-                f"num_nodes is {num_nodes} and nodes names {len(nodes)}: name every node, the one at "
-                f"{master_addr} first; `torchdeck nodes add` makes them known"
+            raise ArgumentError(
+                f"num_nodes is {num_nodes} and nodes names {len(nodes)}",
+                fix=f"name every node, the one at {master_addr} first; `torchdeck nodes add` makes them known",
             )
         table["distributed"]["nodes"] = list(nodes)
     run = torchdeck.launch(table)
     view = run.wait()
     if view.state != _SUCCEEDED:
-        raise LaunchError(f"run {run.id} is {view.state}: {view.why} (`torchdeck runs show {run.id}`)")
+        raise LaunchError(f"run {run.id} is {view.state}", view.why, f"see `torchdeck runs show {run.id}`")
     return run.directory

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.saved import saved_state
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.strategies import base
 
@@ -52,7 +53,10 @@ class DistributedStrategy:
 
     def __init__(self, config: Any) -> None:
         if not self.name:
-            raise TypeError("use DistributedStrategy.from_config, or one of the strategies' own classes")
+            raise ArgumentError(
+                "DistributedStrategy is no strategy itself",
+                fix="use DistributedStrategy.from_config, or a class such as DDPStrategy",
+            )
         self.config = config
         settings = {"strategy": self.name, **self._options()}
         for key in ("backend", "timeout"):
@@ -75,7 +79,9 @@ class DistributedStrategy:
         """
         name = given(config, "distributed.strategy") or "single"
         if name not in cls.kinds:
-            raise SettingsError(f"there is no strategy {name!r}; expected one of {', '.join(cls.kinds)}")
+            raise SettingsError(
+                f"there is no strategy {name!r}", fix=f"expected one of {', '.join(cls.kinds)}"
+            )
         return cls.kinds[name](config)
 
     def __enter__(self) -> DistributedStrategy:  # noqa: PYI034 - Self is of Python 3.11
@@ -137,6 +143,13 @@ class DistributedStrategy:
         """Clip the whole gradient over all ranks; return its norm before."""
         return self.library.clip_grad_norm(self._own(model), max_norm)
 
+    def optimizer_step(self, optimizer: Optimizer) -> bool:
+        """Step the optimizer; return False if fp16 gradients overflowed, and nothing was done.
+
+        Needed in fp16, whose gradients are scaled; else `optimizer.step()` is the same.
+        """
+        return self.library.optimizer_step(optimizer)
+
     def to_device(self, batch: Any) -> Any:
         """Return `batch` with its tensors on this rank's device."""
         return self.library.to_device(batch)
@@ -191,12 +204,14 @@ class DistributedStrategy:
 
         Raises:
             CheckpointError: there is none, it is damaged, or it is of another model or optimizer.
-            TypeError: only one of `model` and `optimizer` is given.
+            ArgumentError: only one of `model` and `optimizer` is given.
         """
         if model is None and optimizer is None:
             return saved_state(Path(path))
         if model is None or optimizer is None:
-            raise TypeError("give both model and optimizer to load into, or neither of them")
+            raise ArgumentError(
+                "only one of model and optimizer is given", fix="give both to load into, or neither"
+            )
         return dict(self.library.load(path, self._own(model), optimizer).extra)
 
     def _own(self, model: nn.Module) -> nn.Module:

@@ -29,6 +29,7 @@ from torchdeck.distributed.checkpoints.peers import (
     count,
     file_name,
     listed,
+    lost,
     optional,
     sentence,
     text,
@@ -265,7 +266,7 @@ def _peer_there(path: Path) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise CheckpointError(f"{path.name}: another rank is gone ({sentence(error)})") from error
+        raise CheckpointError(f"{path.name}: {lost(error)}") from error
 
 
 # Which ranks share the folder of the checkpoints: all of them, or those of one node each.

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, parse_manifest
 from torchdeck.distributed.group import json_collectives
-from torchdeck.distributed.group.phases import Phases
+from torchdeck.distributed.group.phases import Phases, timed_out
 from torchdeck.distributed.group.roll_call import MissingCallError, Seen, roll_call
 
 T = TypeVar("T")
@@ -191,7 +191,7 @@ class Peers:
         if isinstance(error, json_collectives.PeerMessageError):
             return CheckpointError(f"{what} failed: {error}")
         late = self._phases.why_failed(error) if self._phases is not None else ""
-        return CheckpointError(f"{what} failed: {late or f'another rank is gone ({sentence(error)})'}")
+        return CheckpointError(f"{what} failed: {late or lost(error)}")
 
     def _good(self, what: str, outcomes: Sequence[Any]) -> list[Any]:
         found = [_outcome(what, value, rank) for rank, value in enumerate(outcomes)]
@@ -220,6 +220,13 @@ def _read(what: str, read: Callable[[Any], T], value: Any, rank: int) -> T:
         return read(value)
     except ValueError as error:
         raise CheckpointError(f"{what} failed: what rank {rank} sent is refused: {error}") from error
+
+
+def lost(error: RuntimeError) -> str:
+    """Return why a rank could not be reached, as part of a sentence: it is late, or gone."""
+    if timed_out(error):
+        return f"another rank did not answer in time ({sentence(error)})"
+    return f"another rank has ended, or left the process group ({sentence(error)})"
 
 
 def sentence(error: BaseException) -> str:

@@ -27,6 +27,11 @@ _TIMED_OUT = ("timed out", "timeout")
 """Parts of gloo's messages about a rank that is late."""
 
 
+def timed_out(error: BaseException) -> bool:
+    """Return whether a collective failed because a rank was late; it may be alive."""
+    return any(text in str(error).lower() for text in _TIMED_OUT)
+
+
 class Phases:
     """Phases of one process group, counted by every rank.
 
@@ -50,7 +55,7 @@ class Phases:
     def why_failed(self, error: RuntimeError) -> str:
         """Return why a collective failed after this phase: which ranks are late; empty if one is gone."""
         try:
-            if any(text in str(error).lower() for text in _TIMED_OUT):
+            if timed_out(error):
                 late = [rank for rank in range(self._world_size) if self._phase_of(rank) < self._done]
                 # the first one decides for all: the others' connections break because of it
                 self._store.compare_set(f"late/{self._done}", "", self._late(late))

@@ -82,7 +82,7 @@ class _Call:
         self._detail = detail
         self._timeout = timeout
         calls = PrefixStore(_PREFIX, group_store())
-        # counted in the store: a group that is joined again begins anew with another store, or goes on
+        # counted in the store: it outlives a group that is joined again
         number = calls.add(f"number/{rank}", 1)
         self._store = PrefixStore(str(number), calls)
         self._last = PrefixStore(str(number - 1), calls)

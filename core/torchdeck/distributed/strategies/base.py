@@ -17,14 +17,13 @@ from torch.optim import Optimizer
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError, nearest, shown
-from torchdeck.data.checked import whole_number
 from torchdeck.data.spellings import MAX_NORM, MaxNormSpelling
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.fsdp_units import Blocks
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.rank_settings import DistributedSettings
-from torchdeck.distributed.strategies.collectives import Collectives
+from torchdeck.distributed.strategies.checkpoints import Checkpoints
 from torchdeck.distributed.strategies.configs import HasStrategy, settings_of, strategy_table
 from torchdeck.distributed.strategies.devices import on_device
 from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
@@ -35,11 +34,8 @@ from torchdeck.environment import DistributedConfig, Place
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from torchdeck.distributed.checkpoints.snapshot import LoadedState
-    from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
-
-class DistributedStrategy(Collectives, ABC):
+class DistributedStrategy(Checkpoints, ABC):
     """Base class of the ways to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager. Call `wrap_model` before creating the
@@ -159,12 +155,6 @@ class DistributedStrategy(Collectives, ABC):
         """Context of forward pass and loss function in the strategy's precision."""
         return self.precision.autocast(self.device)
 
-    def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
-        """Weights and optimizer state as checkpoints store them; `model` as it was given to `wrap_model`."""
-        from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
-
-        return ModuleTensors(model, optimizers)
-
     @arguments(own_checks=True)
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         """Context of a microbatch's forward and backward pass; gradients are reduced in the `last` one."""
@@ -218,11 +208,12 @@ class DistributedStrategy(Collectives, ABC):
             out the step.
         """
         gradients = self.local_gradients(model)
-        scale /= self._gradients.scale  # a power of two: exact
+        parameters = list(model.parameters()) if self.scaler.enabled else []
+        scale /= self._gradients.scale_of(parameters)  # a power of two: exact
         norm = None
         if measure or max_norm is not None or self.scaler.enabled:
             norm = scale * math.sqrt(self.total_square(self.local_square(gradients)))
-            self._gradients.measured(norm, unscaled=math.isfinite(norm))
+            self._gradients.measured(parameters, norm)
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
@@ -277,97 +268,30 @@ class DistributedStrategy(Collectives, ABC):
         Raises:
             RecipeError: fp16 gradients overflow however small the scale.
         """
-        allowed = self._gradients.may_step(optimizer, lambda: self._unscale(optimizer))
+        allowed = self._gradients.may_step(self._parameters_of(optimizer), self._unscale)
         if allowed:
             optimizer.step()
         if self._group is not None:
             self._group.step_ends()
         return allowed
 
-    def _unscale(self, optimizer: Optimizer) -> float:
-        """Divide the optimizer's gradients by the loss scale, if they are finite; return their norm."""
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:
+        """Return the model's parameters that `optimizer` steps."""
+        return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    def _unscale(self, parameters: Sequence[Tensor]) -> float:
+        """Divide the gradients of `parameters` by the loss scale, if they are finite; return their norm."""
         gradients = self.local_gradients(nn.ParameterList(parameters))
         square = self.local_square(gradients) if gradients else 0.0
-        norm = math.sqrt(self.total_square(square)) / self._gradients.scale
+        scale = self._gradients.scale_of(parameters)
+        norm = math.sqrt(self.total_square(square)) / scale
         if math.isfinite(norm) and gradients:
-            torch._foreach_mul_(gradients, 1.0 / self._gradients.scale)
+            torch._foreach_mul_(gradients, 1.0 / scale)
         return norm
 
     def to_device(self, batch: Any) -> Any:
         """Move the tensors of `batch` to this rank's device, in mappings, tuples, lists and dataclasses."""
         return on_device(batch, self.device)
-
-    @arguments()
-    def save(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        step: int,
-        extra: Mapping[str, Any] | None = None,
-        keep_last: int = 3,
-        timeout: float | None = None,
-    ) -> Path:
-        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call
-        it.
-
-        Args:
-            folder: folder for these checkpoints only, the same for all ranks.
-            model: as it was given to `wrap_model`.
-            optimizer: one, or several in a fixed order.
-            step: number of optimizer steps done.
-            extra: any other JSON values to save.
-            keep_last: number of newest checkpoints to keep.
-            timeout: seconds that a rank waits for the others to call this too, and in each phase. Default:
-                the strategy's timeout for the call, 1800 for a phase.
-
-        Returns:
-            The checkpoint, complete and on disk.
-
-        Raises:
-            CheckpointError: on every rank: it could not be saved, or a rank did not call this; the message
-                names it. Earlier checkpoints are unchanged.
-        """
-        from torchdeck.distributed.checkpoints.manager import save_training
-
-        whole_number("step", step, 0)
-        return save_training(
-            self,
-            Path(folder),
-            model,
-            optimizer,
-            step=step,
-            extra=extra or {},
-            keep_last=keep_last,
-            timeout=timeout,
-        )
-
-    @arguments()
-    def load(
-        self,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Optimizer | Sequence[Optimizer],
-        *,
-        timeout: float | None = None,
-    ) -> LoadedState:
-        """Continue from a checkpoint of any strategy and world size; all ranks call it.
-
-        Args:
-            folder: a checkpoint, or a folder of checkpoints, of which the newest complete one is loaded.
-            model: model to load into, as it was given to `wrap_model`.
-            optimizer: optimizer to load into, made as for saving.
-            timeout: as in `save`.
-
-        Raises:
-            CheckpointError: on every rank: there is none, it is damaged, it is of another model or
-                optimizer, or a rank did not call this.
-        """
-        from torchdeck.distributed.checkpoints.manager import load_training
-
-        return load_training(self, Path(folder), model, optimizer, timeout=timeout)
 
 
 # Registry of strategies by name.

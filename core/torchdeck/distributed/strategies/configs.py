@@ -1,4 +1,4 @@
-"""What names a strategy, as settings: a name, a mapping, or an object with the same attributes."""
+"""Settings of a strategy, given as a name, a mapping, or an object with the same attributes."""
 
 from __future__ import annotations
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from weakref import WeakKeyDictionary
+import math
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
-from torch.optim import Optimizer
 
 from torchdeck.distributed.precision import LossScaler
 
@@ -15,53 +14,56 @@ class ScaledGradients:
     """Gradients of scaled losses, and whether their optimizers may step.
 
     Args:
-        scaler: gives the scale, and learns from the norm of the gradients.
-
-    Attributes:
-        scale: factor by which the gradients are too large.
+        scaler: gives the scale, and learns from the norms of the gradients.
     """
 
     def __init__(self, scaler: LossScaler) -> None:
         self._scaler = scaler
-        self.scale = 1.0
-        self._norm: float | None = None
-        self._allowed: bool | None = None
-        self._steps: WeakKeyDictionary[Optimizer, bool] = WeakKeyDictionary()
+        self._scale = 1.0
+        self._norms: dict[int, float] = {}
+        """Norm of the gradient that a parameter's is part of, by id, if it was measured and unscaled."""
+        self._learned = self._overflowed = False
+        """Whether the scaler has learned from the newest backward pass, and that it overflowed."""
 
     def scaled(self, loss: Tensor) -> Tensor:
         """Return the loss for a backward pass."""
         if not self._scaler.enabled:
             return loss
-        self.scale = self._scaler.scale
-        self._norm = self._allowed = None
-        self._steps.clear()
-        return loss * self.scale
+        self._scale = self._scaler.scale
+        self._norms.clear()
+        self._learned = self._overflowed = False
+        return loss * self._scale
 
-    def measured(self, norm: float, *, unscaled: bool) -> None:
-        """Record the norm of the gradients, without the scale; `unscaled`: the gradients have none now."""
-        self._norm = norm
-        if unscaled:
-            self.scale = 1.0
+    def scale_of(self, parameters: Sequence[Tensor]) -> float:
+        """Return the factor by which the gradients of `parameters` are too large."""
+        return 1.0 if any(id(parameter) in self._norms for parameter in parameters) else self._scale
 
-    def may_step(self, optimizer: Optimizer, unscale: Callable[[], float]) -> bool:
-        """Return whether `optimizer` may step: its gradients are finite.
+    def measured(self, parameters: Sequence[Tensor], norm: float) -> None:
+        """Record the norm without scale of the gradient of `parameters`, which has no scale from now on,
+        unless it is not finite.
+        """
+        self._norms |= {id(parameter): norm for parameter in parameters}
 
-        The scaler learns of each backward pass once, or of each optimizer's part if the whole norm was not
-        measured.
+    def may_step(self, parameters: Sequence[Tensor], unscale: Callable[[Sequence[Tensor]], float]) -> bool:
+        """Return whether an optimizer may step: the gradients of its parameters are finite.
 
         Args:
-            optimizer: the optimizer to step.
-            unscale: divides its gradients by the scale if they are finite; returns their norm without it.
+            parameters: the optimizer's.
+            unscale: divides gradients by the scale if they are finite; returns their norm without it.
 
         Raises:
             RecipeError: gradients overflow however small the scale.
         """
         if not self._scaler.enabled:
             return True
-        if self._norm is not None:
-            if self._allowed is None:
-                self._allowed = self._scaler.update(self._norm)
-            return self._allowed
-        if optimizer not in self._steps:
-            self._steps[optimizer] = self._scaler.update(unscale())
-        return self._steps[optimizer]
+        norms = [self._norms[id(each)] for each in parameters if id(each) in self._norms]
+        rest = [each for each in parameters if id(each) not in self._norms]
+        if not norms or any(each.grad is not None for each in rest):
+            norms.append(unscale(rest))
+            self.measured(rest, norms[-1])
+        finite = all(map(math.isfinite, norms))
+        # once per backward pass, however many optimizers step
+        if not (self._learned if finite else self._overflowed):
+            self._scaler.update(0.0 if finite else math.inf)
+        self._learned, self._overflowed = True, self._overflowed or not finite
+        return finite

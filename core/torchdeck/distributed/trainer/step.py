@@ -153,8 +153,7 @@ class Stepper:
         loss = global_mean(total, weight, what="training")
         # a save may follow this step: non-finite values must not get into that checkpoint
         correction = expected / weight
-        unscaled = correction / parts.strategy.scaler.scale
-        found = tensor_statistics(parts.strategy, parts.model, unscaled) if statistics else {}
+        found = self._statistics(correction) if statistics else {}
         norm = self._update(correction, step, measure=measure or stop + save + end > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
@@ -216,6 +215,11 @@ class Stepper:
         if self._metric_names is None:
             losses.check_names(self._parts.strategy.group)
             self._metric_names = losses.names
+
+    def _statistics(self, correction: float) -> dict[str, float]:
+        """Return statistics of gradients and weights; gradients still have the loss scale."""
+        strategy = self._parts.strategy
+        return tensor_statistics(strategy, self._parts.model, correction / strategy.scaler.scale)
 
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; return the gradient norm if it was measured."""

@@ -73,7 +73,7 @@ class ConnectedNodes:
             streams: node → its connection, on its way.
 
         Raises:
-            NodesNotKnownError: a node is not in the node inventory, or the book is damaged.
+            NodesNotKnownError: a node is not in the node inventory, or the inventory is damaged.
         """
         self._layout = layout
         self._has_code = layout.code_manifest.exists()

@@ -10,9 +10,10 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
-from torchdeck.data.order import PositionError, SampleOrder
+from torchdeck.data.order import SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader
 from torchdeck.data.step_order import DataPosition, SeededSteps, StepOrder
@@ -45,7 +46,7 @@ def planned_attempt(layout: RunLayout, attempt: int, header: SampleLogHeader) ->
     try:
         start = order.restored(header.start)
         end = order.total_steps(training.steps, training.epochs, start)
-    except (PositionError, BatchPlanError) as error:
+    except Refusal as error:
         raise CannotRecomputeError(str(error)) from error
     return PlannedAttempt(order, start, end)
 

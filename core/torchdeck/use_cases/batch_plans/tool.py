@@ -32,7 +32,7 @@ def main() -> int:
         answer: dict[str, Any] = {"done": _build(json.loads(sys.stdin.readline()), _Reports())}
     except KeyboardInterrupt:
         return 130
-    except (Refusal, BatchPlanError) as error:
+    except Refusal as error:
         answer = {"error": str(error)}
     except OSError as error:
         answer = {"error": str(error) if error.filename is None else f"{error.filename}: {error.strerror}"}

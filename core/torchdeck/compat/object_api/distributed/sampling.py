@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch.utils.data import DistributedSampler as TorchSampler
 
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data import batch_iterator
 from torchdeck.data import sampler as samplers
 from torchdeck.distributed.group.processes import get_rank, get_world_size
@@ -70,7 +71,7 @@ class DistributedBatchIterator:
         batch_size: samples per batch, at least 1; the last batch may be smaller.
 
     Raises:
-        TypeError: it is another kind of sampler.
+        ArgumentError: it is another kind of sampler.
         ValueError: batch_size is less than 1.
     """
 
@@ -123,7 +124,7 @@ def _library(sampler: Any) -> samplers.DistributedSampler:
         return found
     if isinstance(sampler, samplers.DistributedSampler):
         return sampler
-    raise TypeError(
-        f"the sampler is {type(sampler).__name__}: expected a DistributedSampler of this package, of "
-        "torchdeck.distributed or of torch"
+    raise ArgumentError(
+        f"the sampler is a {type(sampler).__name__}",
+        fix="give a DistributedSampler of this package, of torchdeck.distributed or of torch",
     )

@@ -14,6 +14,7 @@ from torchdeck.compat.object_api.distributed.training import (
     DistributedTrainingConfig,
     DistributedTrainingHistory,
 )
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.fit import trainer as library
 from torchdeck.distributed.group.processes import get_rank, get_world_size, is_main_process
 
@@ -50,16 +51,17 @@ class DistributedTrainer:
             The history of all calls, the same on every rank.
 
         Raises:
-            TypeError: other arguments are given.
-            ValueError: an option is out of range; data cannot be trained on in its order.
+            ArgumentError: other arguments are given; an option is out of range; data cannot be trained on in
+                its order.
             RecipeError: model, data or loss cannot be trained.
             AgreementError: ranks have different arguments, models or data.
         """
         validation, config = _divided(rest)
         if not config.shuffle:
-            raise ValueError(
-                "shuffle is False, and this trainer reads a permutation of the data in each epoch: leave it "
-                "True, or write a loop with DistributedSampler(shuffle=False)"
+            raise ArgumentError(
+                "shuffle is False",
+                "this trainer reads a permutation of the data in each epoch",
+                "leave it True, or write a loop with DistributedSampler(shuffle=False)",
             )
         trainer = self._for(config)
         epochs = self._epochs_done + config.epochs
@@ -119,9 +121,9 @@ class DistributedTrainer:
         if self._trainer is not None and self._options == options:
             return self._trainer
         if self._epochs_done:
-            raise ValueError(
-                "training has begun with other options: only epochs, batch_size and validation_split may "
-                "change from one fit to the next"
+            raise ArgumentError(
+                "training has begun with other options",
+                fix="change only epochs, batch_size and validation_split from one fit to the next",
             )
         if self._trainer is not None:
             self._trainer.close()
@@ -149,5 +151,8 @@ def _options(config: DistributedTrainingConfig) -> dict[str, Any]:
 def _divided(rest: tuple[Any, ...]) -> tuple[tuple[Any, Any] | None, DistributedTrainingConfig]:
     """Return validation data and config from the arguments after x and y."""
     if len(rest) not in (1, 3) or not isinstance(rest[-1], DistributedTrainingConfig):
-        raise TypeError("expected fit(x, y, config) or fit(x, y, x_val, y_val, config)")
+        raise ArgumentError(
+            f"fit has {2 + len(rest)} arguments",
+            fix="call fit(x, y, config) or fit(x, y, x_val, y_val, config)",
+        )
     return (rest[0], rest[1]) if len(rest) == 3 else None, rest[-1]

@@ -7,12 +7,14 @@ checked before DCP has torch read it with `weights_only=True`.
 
 from __future__ import annotations
 
+import ctypes
+import io
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import torch
 from torch.distributed.checkpoint import metadata
@@ -30,7 +32,7 @@ from torchdeck.distributed.checkpoints.files.inert_pickle import (
     no_garbage_collections,
     read_pickle,
 )
-from torchdeck.distributed.checkpoints.files.tensor_archive import Span, check_archive, is_dtype
+from torchdeck.distributed.checkpoints.files.tensor_archive import PlainTensor, Span, check_archive, is_dtype
 
 METADATA_NAME = ".metadata"
 T = TypeVar("T")
@@ -119,18 +121,65 @@ class CheckedReader(FileSystemReader):
         parts = [replace(plan, items=items) for items in by_file.values()]
         sizes = [sum(places[item.storage_index].length for item in part.items) for part in parts]
         read = super().read_data
-        in_threads(as_here(lambda part: read(part, planner).wait()), parts, sizes)
+
+        def read_file(part: LoadPlan) -> None:
+            left = self._read_plain(part.items, planner)
+            if left:
+                read(replace(part, items=left), planner).wait()
+
+        in_threads(as_here(read_file), parts, sizes)
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    def _slice_file(self, file: IO[bytes], sinfo: _StorageInfo) -> IO[bytes]:
+    def _read_plain(self, items: Sequence[ReadItem], planner: LoadPlanner) -> list[ReadItem]:
+        """Read tensors of one file straight into their memory; return the items that torch has to load."""
+        left = []
+        with (self._folder / self.storage_data[items[0].storage_index].relative_path).open("rb") as file:
+            for item in items:
+                place = self.storage_data[item.storage_index]
+                plain = self._check(file, place)
+                target = planner.resolve_tensor(item).detach()
+                if plain is None or not _fits(plain, item, target):
+                    left.append(item)
+                    continue
+                start, size = plain.start, target.nbytes
+                if start + size > place.length:
+                    raise CheckpointError(
+                        f"{file.name} is refused: at byte {place.offset}, a tensor ends outside of it"
+                    )
+                file.seek(place.offset + start)
+                if _read_into(file, target) < size:
+                    raise CheckpointError(f"{file.name} ends within a tensor")
+                planner.commit_tensor(item, target)
+        return left
+
+    def _check(self, file: IO[bytes], place: _StorageInfo) -> PlainTensor | None:
         try:
-            check_archive(Span(file, sinfo.offset, sinfo.length))
+            return check_archive(Span(file, place.offset, place.length))
         except ValueError as error:
-            path = self._folder / sinfo.relative_path
-            raise CheckpointError(f"{path} is refused: at byte {sinfo.offset}, {error}") from error
+            path = self._folder / place.relative_path
+            raise CheckpointError(f"{path} is refused: at byte {place.offset}, {error}") from error
+
+    def _slice_file(self, file: IO[bytes], sinfo: _StorageInfo) -> IO[bytes]:
+        self._check(file, sinfo)
         return super()._slice_file(file, sinfo)
+
+
+def _fits(plain: PlainTensor, item: ReadItem, target: torch.Tensor) -> bool:
+    """Return whether the whole tensor goes into memory of the CPU that is laid out alike."""
+    whole = not any(item.storage_offsets) and tuple(item.lengths) == tuple(target.shape) == plain.shape
+    here = type(target) is torch.Tensor and target.device.type == "cpu" and target.is_contiguous()
+    return whole and here and target.dtype == plain.dtype and target.numel() > 0
+
+
+def _read_into(file: IO[bytes], target: torch.Tensor) -> int:
+    """Read a dense tensor's bytes into its memory; return their number, less only at the end of the file."""
+    memory = memoryview((ctypes.c_ubyte * target.nbytes).from_address(target.data_ptr()))
+    done = 0
+    while done < len(memory) and (length := cast("io.BufferedReader", file).readinto(memory[done:])):
+        done += length
+    return done
 
 
 def _allowed(name: Name) -> bool:

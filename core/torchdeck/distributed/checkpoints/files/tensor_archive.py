@@ -12,9 +12,10 @@ import errno
 import io
 import math
 import os
+import sys
 import zipfile
 from collections.abc import Mapping
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import torch
 
@@ -39,11 +40,36 @@ _PLAIN = frozenset(
 )
 
 
-def check_archive(file: IO[bytes] | Span) -> None:
+class PlainTensor(NamedTuple):
+    """A tensor whose values are in a file as they are in memory."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    """Byte of the file at which they begin."""
+
+
+_DTYPES = {
+    "FloatStorage": torch.float32,
+    "BFloat16Storage": torch.bfloat16,
+    "HalfStorage": torch.float16,
+    "DoubleStorage": torch.float64,
+}
+"""Of the tensors that are most of a checkpoint."""
+_PLAIN_ARGUMENTS = 6
+"""A seventh says that it is negated or conjugated when it is read."""
+_LOCAL_HEADER = 30
+"""Bytes before an entry's name, as the zip format has it; the lengths of name and extra field end it."""
+
+
+def check_archive(file: IO[bytes] | Span) -> PlainTensor | None:
     """Raise unless `file` contains tensors and plain values, all of which fit into its bytes.
 
     Args:
         file: a seekable file; it is read from its beginning, and rewound.
+
+    Returns:
+        Where its tensor is, if that is all of it, and of a usual kind.
 
     Raises:
         ValueError: the fault, as part of a sentence.
@@ -57,11 +83,37 @@ def check_archive(file: IO[bytes] | Span) -> None:
             if len(pickles) != 1 or entries[pickles[0]] > _LARGEST_PICKLE:
                 raise ValueError("it is not a file that torch.save wrote")
             content = archive.read(pickles[0])
+            prefix = pickles[0].removesuffix(_PICKLE)
+            value = read_pickle(content, _allowed, most=_MOST_INSTRUCTIONS)
+            _check_tensors(value, entries, f"{prefix}/data/")
+            found = _plain_tensor(value, archive, prefix, file)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise ValueError("it is damaged, or not a file that torch.save (since torch 1.6) wrote") from error
-    storages = pickles[0].removesuffix(_PICKLE) + "/data/"
-    _check_tensors(read_pickle(content, _allowed, most=_MOST_INSTRUCTIONS), entries, storages)
     file.seek(0)
+    return found
+
+
+def _plain_tensor(
+    value: Any, archive: zipfile.ZipFile, prefix: str, file: IO[bytes] | Span
+) -> PlainTensor | None:
+    """Return where the only tensor of a checked archive is; None if torch has to rebuild it."""
+    if not isinstance(value, Record) or value.name != Name("torch._utils", "_rebuild_tensor_v2"):
+        return None
+    if len(value.args) != _PLAIN_ARGUMENTS:
+        return None
+    storage, offset, shape, strides = value.args[:4]
+    dtype = _DTYPES.get(storage.args[1].name) if isinstance(storage.args[1], Name) else None
+    name, order = f"{prefix}/data/{storage.args[2]}", f"{prefix}/byteorder"
+    if dtype is None or order not in archive.namelist() or archive.read(order) != sys.byteorder.encode():
+        return None  # torch converts it
+    info = archive.getinfo(name)
+    dense = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
+    if offset or strides != dense or info.file_size != math.prod(shape) * dtype.itemsize:
+        return None
+    file.seek(info.header_offset)
+    header = file.read(_LOCAL_HEADER) or b""
+    lengths = [int.from_bytes(header[at : at + 2], "little") for at in (26, 28)]
+    return PlainTensor(dtype, shape, info.header_offset + _LOCAL_HEADER + sum(lengths))
 
 
 class Span(io.RawIOBase):

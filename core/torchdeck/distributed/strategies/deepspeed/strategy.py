@@ -126,6 +126,9 @@ class DeepSpeedStrategy(DistributedStrategy):
             self._drop_gradients()
         return allowed
 
+    def _parameters_of(self, optimizer: Optimizer) -> list[Tensor]:  # noqa: ARG002 - it has flat ones
+        return list(self._engine.module.parameters())
+
     def _drop_gradients(self) -> None:
         """Let the engine leave out a step, as only its own step clears the gradients it has gathered.
 
