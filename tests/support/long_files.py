@@ -39,6 +39,8 @@ LONG = (
     "tests/hosts/test_nodes_commands.py",
     "tests/hosts/test_pull.py",
     "tests/gui/journeys/test_training.py",
+    "tests/cli/test_generate.py",
+    "tests/gui/runs/page/test_try_panel.py",
     "tests/integration/test_resume.py",
     "tests/integration/test_quickstart_script.py",
     "tests/integration/test_rank_profiles.py",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.ckpt.chosen_checkpoint import WHERE, run_named
 from torchdeck.cli.ckpt.exchange import checkpoint_here
-from torchdeck.cli.output import USAGE, write_document
+from torchdeck.cli.output import USAGE, json_text, write_document
 from torchdeck.cli.refusals import print_pages
 from torchdeck.contract.refusal import Refusal
 
@@ -108,7 +107,7 @@ def _generate(args: argparse.Namespace, source: Path, model: TrainedModel, sampl
         if pieces and not args.json:
             sys.stdout.write("\n")
     if args.json:
-        sys.stdout.write(json.dumps(_row(source, "".join(pieces), done)) + "\n")
+        sys.stdout.write(json_text(_row(source, "".join(pieces), done)) + "\n")
     if done.unread:
         sys.stderr.write(f"{NAME}: the model did not read the first {done.unread:,} bytes of the prompt\n")
     return 0

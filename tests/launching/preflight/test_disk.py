@@ -5,6 +5,7 @@ import pytest
 from support.system.small_disk import mounted
 from support.values.checked_config import CheckedConfig, assert_refused
 from torchdeck.config.loader import config_from_dict
+from torchdeck.distributed.recipe_loading import load_recipe
 from torchdeck.launching.preflight.disk_space import Room, byte_gpt_parameters, check_free
 
 
@@ -39,7 +40,7 @@ def test_room_for_checkpoints_counts(checked: CheckedConfig) -> None:
 
 def test_parameters_are_those_of_the_model() -> None:
     """The estimate is the number of the model's own parameters."""
-    recipe = pytest.importorskip("torchdeck.recipes.byte_gpt")
     asked = config_from_dict({"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}}, "/")
-    model = recipe.build_model(dict(asked.model))
+    setup = pytest.importorskip("torchdeck.distributed.trainer.setup")
+    model = setup.build_model(load_recipe("byte-gpt"), dict(asked.model))
     assert byte_gpt_parameters(asked) == sum(parameter.numel() for parameter in model.parameters())
