@@ -60,14 +60,14 @@ def test_list_shows_metrics_the_best_and_why_each_is_kept(
     (run / "plan.json").write_text(json.dumps(plan))
     (run / "journal.jsonl").touch()
     for step, loss in ((1, 0.25), (2, 0.5), (3, 0.75), (4, 0.5)):
-        save(run / "kept", step, metrics={"heldout_loss": loss})
+        save(run / "kept", step, metrics={"validation_loss": loss})
     save(run / "kept", 4, name="final")
     assert _run("list", run.name, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["metrics"].get("heldout_loss") for row in rows] == [0.25, 0.5, 0.75, 0.5, None]
+    assert [row["metrics"].get("validation_loss") for row in rows] == [0.25, 0.5, 0.75, 0.5, None]
     assert [row["best"] for row in rows] == [True, False, False, False, False]
     assert [row["kept"] for row in rows] == [
-        ["lowest heldout_loss"],
+        ["lowest validation_loss"],
         ["every 2 steps"],
         [],
         ["newest 1", "every 2 steps"],
@@ -75,7 +75,7 @@ def test_list_shows_metrics_the_best_and_why_each_is_kept(
     ]
     assert _run("list", run.name) == 0
     first, *_, last = capsys.readouterr().out.splitlines()
-    assert first.endswith("heldout_loss 0.25 (best); kept: lowest heldout_loss")
+    assert first.endswith("validation_loss 0.25 (best); kept: lowest validation_loss")
     assert "kept" not in last
 
 

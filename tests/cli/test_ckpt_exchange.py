@@ -24,7 +24,7 @@ import sys, torch
 from torchdeck.distributed import CheckpointManager
 model = torch.nn.Linear(4, 3)
 with CheckpointManager(sys.argv[1]) as checkpoints:
-    checkpoints.save(7, model, torch.optim.SGD(model.parameters()), metrics={"heldout_loss": 0.25})
+    checkpoints.save(7, model, torch.optim.SGD(model.parameters()), metrics={"validation_loss": 0.25})
 """
 
 

@@ -37,14 +37,14 @@ PROGRESS = TrainingProgress(
     step=120,
     total=300,
     loss=2.41312,
-    heldout_loss=2.5,
+    validation_loss=2.5,
     tokens_per_s=12345.0,
     eta=80.4,
     memory_bytes=3 * 2**29,
     checkpoint_step=100,
 )
 TEXT = (
-    "step 120/300  loss 2.4131  held-out loss 2.5000  12.3k tokens/s  "
+    "step 120/300  loss 2.4131  validation loss 2.5000  12.3k tokens/s  "
     "ETA 1 min 20 s  memory 1.5 GiB  checkpoint 100"
 )
 

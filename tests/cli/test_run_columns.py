@@ -16,7 +16,7 @@ from torchdeck.cli.main import main
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.script_state import ScriptState, write_script_state
 
-ALL = ["ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "EPOCH", "LOSS", "HELD-OUT", "RATE", "LEFT"]
+ALL = ["ID", "NAME", "STATE", "STARTED", "TOOK", "STEP", "EPOCH", "LOSS", "VALIDATION", "RATE", "LEFT"]
 HANG = {"attempt": 1, "rank": 1, "phase": "evaluating", "step": 20, "still": 60.0, "limit": 30.0}
 
 
@@ -58,7 +58,7 @@ def test_epoch_and_throughput_have_columns(torchdeck_home: Path, capsys: pytest.
         "STEP": "20/60",
         "EPOCH": "0.754",
         "LOSS": "1.5000",
-        "HELD-OUT": "2.5000",
+        "VALIDATION": "2.5000",
         "RATE": "2 steps/s",
         "LEFT": "20 s",
     }
@@ -68,7 +68,7 @@ def test_columns_without_a_value_are_left_out(
     torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_run(torchdeck_home, 1)
-    assert listed(capsys)[0].split() == [name for name in ALL if name not in ("EPOCH", "HELD-OUT", "RATE")]
+    assert listed(capsys)[0].split() == [name for name in ALL if name not in ("EPOCH", "VALIDATION", "RATE")]
 
 
 @pytest.mark.parametrize(

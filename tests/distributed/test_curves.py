@@ -46,7 +46,7 @@ def mean_loss(model: nn.Module, data: masked_recipe.Masked, ids: list[int]) -> T
 
 @pytest.fixture(scope="module")
 def expected() -> tuple[list[float], list[float]]:
-    """Losses and held-out losses of a loop over whole global batches in plain torch."""
+    """Losses and validation losses of a loop over whole global batches in plain torch."""
     seed_all(SEED)
     model = masked_recipe.build_model({})
     matrices = [p for p in model.parameters() if p.dim() >= 2]
@@ -55,12 +55,12 @@ def expected() -> tuple[list[float], list[float]]:
         [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0}], lr=LR
     )
     data, heldout = masked_recipe.Masked(SAMPLES, 1), masked_recipe.Masked(7, 2)
-    losses, heldout_losses = [], []
+    losses, validation_losses = [], []
     held = evaluation_batches(7, MICROBATCH, 2, rank=0, world_size=1)
 
     def evaluate() -> None:
         with torch.no_grad():
-            heldout_losses.append(float(mean_loss(model, heldout, [i for batch in held for i in batch])))
+            validation_losses.append(float(mean_loss(model, heldout, [i for batch in held for i in batch])))
 
     evaluate()
     for batch in global_batches(SampleOrder(SAMPLES, SEED), GLOBAL_BATCH):
@@ -73,7 +73,7 @@ def expected() -> tuple[list[float], list[float]]:
         if batch.after.step % 2 == 0 or batch.after.step == STEPS:
             evaluate()
         if batch.after.step == STEPS:
-            return losses, heldout_losses
+            return losses, validation_losses
     raise AssertionError("unreachable: batches never end")
 
 
@@ -120,7 +120,16 @@ def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[flo
     metrics = RunMetrics(tmp_path)
     metrics.refresh()
     own = {"step_time", "memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
-    shared = {"loss", "lr", "grad_norm", "tokens_per_s", "samples_per_s", "tokens", "samples", "heldout_loss"}
+    shared = {
+        "loss",
+        "lr",
+        "grad_norm",
+        "tokens_per_s",
+        "samples_per_s",
+        "tokens",
+        "samples",
+        "validation_loss",
+    }
     assert set(metrics.names()) == own | shared
     assert all(list(metrics.ranks(name)) == [0, 1] for name in own)
     assert all(list(metrics.ranks(name)) == [0] for name in shared)

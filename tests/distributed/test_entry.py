@@ -270,7 +270,7 @@ def test_patience_needs_something_held_out(tmp_path: Path, here: RankHere) -> No
     settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single", eval_every=2, patience=1)
     code, error, _ = here.run(settings, tmp_path)
     assert code == 1
-    assert "training.patience is 1, and there is no held-out data whose loss could stop falling" in error
+    assert "patience is 1, and there is no validation data whose loss could stop falling" in error
 
 
 def test_a_recipe_that_raises_on_import_shows_its_own_line(tmp_path: Path, here: RankHere) -> None:

@@ -18,7 +18,7 @@ from support.cli.command import Command
 from support.ranks.forked_rank import ForkedRank
 from support.ranks.torch_process import TorchProcess
 from support.system.free_port import free_port
-from torchdeck.distributed import RendezvousError, setup_distributed
+from torchdeck.distributed import RendezvousError, cleanup_distributed, setup_distributed
 from torchdeck.environment import DistributedConfig
 
 pytestmark = pytest.mark.processes
@@ -155,3 +155,47 @@ def test_a_config_or_values_not_both() -> None:
     """Two sources that could contradict each other are refused."""
     with pytest.raises(TypeError, match="not both"):
         setup_distributed(DistributedConfig(), rank=0)
+
+
+@pytest.mark.parametrize(("rank", "said"), [(0, "rank 1 of 2 did not come"), (1, "rank 1 reached no one")])
+def test_a_failed_rendezvous_is_one_sentence(rank: int, said: str) -> None:
+    """Without C++ frames and warnings: after Python's traceback stands what happened, and nothing else."""
+    code = "from torchdeck.distributed import setup_distributed; setup_distributed(timeout=1)"
+    process = start("-c", code, RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    out, err = process.communicate(timeout=LIMIT)
+    assert out == ""
+    assert said in err.splitlines()[-1]
+    assert err.startswith("Traceback")
+    assert err.count("Traceback") == 1
+    assert not any(word in err for word in ("frame #", "c10d", ".cpp"))
+
+
+def variables() -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in LAUNCHER}
+
+
+def joined_twice(port: int) -> list[dict[str, str | None]]:
+    """The launcher's variables before, during and after, by functions and by a strategy; one is changed."""
+    os.environ.pop("RANK", None)
+    os.environ.update({"WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "RANK": "0"})
+    os.environ.pop("MASTER_PORT", None)
+    found = [variables()]
+    setup_distributed(master_port=port, master_addr="127.0.0.1")
+    found.append(variables())
+    cleanup_distributed()
+    found.append(variables())
+    setup_distributed(master_port=port)
+    os.environ["MASTER_ADDR"] = "changed"
+    cleanup_distributed()
+    found.append(variables())
+    return found
+
+
+def test_leaving_puts_the_environment_back() -> None:
+    """Variables that were not set are gone, others have their old value; those changed since are left."""
+    port = free_port()
+    rank = ForkedRank.start(partial(joined_twice, port))
+    before, during, after, changed = rank.finish(time.monotonic() + LIMIT, LIMIT).result
+    assert (during["MASTER_ADDR"], during["MASTER_PORT"]) == ("127.0.0.1", str(port))
+    assert after == before
+    assert changed == {**before, "MASTER_ADDR": "changed"}

@@ -64,7 +64,7 @@ def test_stopped_and_resumed_run_is_bit_exact(
     started = agent_events(run, "attempt_started")
     assert [event.fields["resume_step"] for event in started] == [None, stopped_at]
     assert losses(run) == losses(reference[strategy])
-    assert losses(run, "heldout_loss") == losses(reference[strategy], "heldout_loss")
+    assert losses(run, "validation_loss") == losses(reference[strategy], "validation_loss")
     assert_same_state(final_state(run, tmp_path), final_state(reference[strategy], tmp_path))
 
 

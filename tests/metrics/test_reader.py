@@ -254,11 +254,11 @@ def test_attempt_that_restored_less_supersedes_more(tmp_path: Path) -> None:
 def test_recipe_that_began_afresh_supersedes_all(tmp_path: Path) -> None:
     """A recipe's attempt without a checkpoint makes all rows before it void, whatever their metric."""
     start_attempt(tmp_path, 1, None)
-    write_rows(tmp_path, [(5, {"loss": 1.0}), (6, {"heldout_loss": 1.0})])
+    write_rows(tmp_path, [(5, {"loss": 1.0}), (6, {"validation_loss": 1.0})])
     start_attempt(tmp_path, 2, None)
     write_rows(tmp_path, [(1, {"loss": 2.0})], attempt=2)
     assert losses(tmp_path, effective=True) == [(2, 1)]
-    assert len(opened(tmp_path).series("heldout_loss", 0, effective=True)) == 0
+    assert len(opened(tmp_path).series("validation_loss", 0, effective=True)) == 0
 
 
 def test_script_that_restored_on_its_own(tmp_path: Path) -> None:

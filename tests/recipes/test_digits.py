@@ -84,6 +84,6 @@ def test_over_97_of_100_are_told_right(tmp_path: Path) -> None:
         final=False,
     )
     ranks = run_forked(ForkedRun(tmp_path, settings, world_size=2))[0].succeeded()
-    found = re.findall(r"heldout_accuracy (\S+)", ranks.stdout[0])
+    found = re.findall(r"validation_accuracy (\S+)", ranks.stdout[0])
     assert found, ranks.stdout[0][-500:]
     assert float(found[-1]) > 0.97

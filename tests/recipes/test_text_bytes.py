@@ -61,7 +61,7 @@ def test_windows_follow_each_other(tmp_path: Path) -> None:
 
 
 def test_nothing_held_out_is_none(tmp_path: Path) -> None:
-    """With heldout 0 there is no held-out data set."""
+    """With heldout 0 there is no validation data set."""
     path = tmp_path / "text"
     path.write_text("some text to learn")
     assert build_windows(str(path), "heldout", context=4, heldout=0.0) is None

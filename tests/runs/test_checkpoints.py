@@ -25,7 +25,7 @@ def layout(tmp_path: Path) -> RunLayout:
 
 def test_the_newest_comes_first_and_the_best_is_named(layout: RunLayout) -> None:
     for step, loss in ((10, 3.0), (20, 1.0), (30, 2.0)):
-        save(layout.checkpoints, step, metrics={"heldout_loss": loss})
+        save(layout.checkpoints, step, metrics={"validation_loss": loss})
     found = run_checkpoints(layout)
     assert [row.info.step for row in found] == [30, 20, 10]
     assert [row.standing.best for row in found] == [False, True, False]

@@ -46,7 +46,7 @@ def test_metrics_are_known_by_their_roles(tmp_path: Path) -> None:
     write_rows(tmp_path, [(4, {"loss_metrics/global_avg_loss": 2.5, "throughput(tps)": 900.0})])
     write_rows(tmp_path, [(3, {"eval_loss": 2.25, "train_samples_per_second": 7.0})])
     progress = read(tmp_path)
-    assert (progress.loss, progress.heldout_loss) == (2.5, 2.25)
+    assert (progress.loss, progress.validation_loss) == (2.5, 2.25)
     assert (progress.tokens_per_s, progress.samples_per_s) == (900.0, 7.0)
 
 

@@ -23,7 +23,7 @@ step = 0
 while True:
     torchdeck.log({"loss": 1.0 / (step + 1), "lr": 0.5}, step=step)
     if step % 7 == 0:
-        torchdeck.log({"heldout_loss": float(step)}, step=step)
+        torchdeck.log({"validation_loss": float(step)}, step=step)
     os.write(1, b"%d\\n" % step)  # acknowledged: log() has returned
     step += 1
 """

@@ -16,13 +16,13 @@ NAMES = {
         "lm loss",
         "avr_loss",
     ),
-    "heldout_loss": (
+    "validation_loss": (
         "eval_loss",
         "eval/loss",
         "val_loss",
         "val/loss",
         "validation_metrics/loss",
-        "heldout_loss",
+        "validation_loss",
     ),
     "lr": ("lr", "learning_rate", "learning rate", "train/learning_rate", "lr-AdamW", "lr-AdamW/pg1"),
     "grad_norm": ("grad_norm", "grad norm", "train/grad_norm", "actor/grad_norm"),
@@ -56,7 +56,7 @@ def test_of_several_names_the_best_known_is_chosen() -> None:
 
 def test_the_run_file_names_win() -> None:
     """A role that it names is that name's alone."""
-    roles = Roles({"loss": "actor/pg_loss", "heldout_loss": ["critic/score/mean"]})
+    roles = Roles({"loss": "actor/pg_loss", "validation_loss": ["critic/score/mean"]})
     assert roles.choose("loss", ["loss", "actor/pg_loss"]) == "actor/pg_loss"
     assert roles.choose("loss", ["loss"]) is None
-    assert roles.role_of("critic/score/mean") == "heldout_loss"
+    assert roles.role_of("critic/score/mean") == "validation_loss"

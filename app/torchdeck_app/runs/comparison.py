@@ -172,7 +172,7 @@ def end_values(entries: Sequence[RunEntry], now: float) -> list[tuple[str, ...]]
         ("Step", *shown("step")),
         ("Epoch", *shown("epoch")),
         ("Loss", *(_said(value, metric) for value in progress("loss"))),
-        ("Held-out loss", *(_said(value, metric) for value in progress("heldout_loss"))),
+        ("Validation loss", *(_said(value, metric) for value in progress("validation_loss"))),
         ("Throughput", *shown("throughput")),
         ("Peak memory (max rank)", *(_said(value, size) for value in progress("memory_bytes"))),
         ("Strategy", *shown("strategy")),

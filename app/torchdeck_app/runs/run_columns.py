@@ -106,12 +106,12 @@ def _loss_key(row: Row) -> float | None:
     return None if row.entry.progress is None else row.entry.progress.loss
 
 
-def _heldout_key(row: Row) -> float | None:
-    return None if row.entry.progress is None else row.entry.progress.heldout_loss
+def _validation_key(row: Row) -> float | None:
+    return None if row.entry.progress is None else row.entry.progress.validation_loss
 
 
-def _heldout(row: Row, _now: float) -> str:
-    value = _heldout_key(row)
+def _validation(row: Row, _now: float) -> str:
+    value = _validation_key(row)
     return "" if value is None else metric(value)
 
 
@@ -251,7 +251,7 @@ COLUMNS: Mapping[str, Column] = {
     STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
     NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
     LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
-    "heldout": Column("Held-out", "2.3142  ", _heldout, _heldout_key, is_number=True),
+    "validation": Column("Validation", "2.3142  ", _validation, _validation_key, is_number=True),
     "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),
     "epoch": Column("Epoch", "12.5  ", _epoch, _epoch_key, is_number=True),
     "throughput": Column(
@@ -274,7 +274,7 @@ _MOST_WANTED_FIRST = (
     "started",
     "duration",
     "throughput",
-    "heldout",
+    "validation",
     "epoch",
     "strategy",
     "ranks",

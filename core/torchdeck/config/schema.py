@@ -165,7 +165,7 @@ class Checkpoint(Section):
     )
     best_metric: str = option(
         "Metric of evaluations that decides which checkpoints are best.",
-        default="heldout_loss",
+        default="validation_loss",
         min_length=1,
     )
     best_is: Literal["lowest", "highest"] = option(
@@ -224,7 +224,7 @@ class Telemetry(Section):
         right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
     names: dict[str, str] = option(
-        "Names of the script's own metrics by role: loss, heldout_loss, lr, grad_norm, tokens_per_s, "
+        "Names of the script's own metrics by role: loss, validation_loss, lr, grad_norm, tokens_per_s, "
         "samples_per_s, step_time or epoch. Default: the usual names of known programs.",
         default={},
         right='a table of role and name, such as {loss = "actor/pg_loss"}',

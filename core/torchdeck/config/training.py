@@ -139,28 +139,28 @@ class Training(Section):
     )
 
     eval_every: int | None = option(
-        "Steps between evaluations on held-out data, which also run at the end. Default: no evaluations.",
+        "Steps between evaluations on validation data, which also run at the end. Default: no evaluations.",
         default=None,
         unit="steps",
         ge=1,
         group="evaluation",
     )
     eval_batches: int = option(
-        "Microbatches of held-out data per evaluation, over all ranks.",
+        "Microbatches of validation data per evaluation, over all ranks.",
         default=16,
         unit="microbatches",
         ge=1,
         group="evaluation",
     )
     patience: int | None = option(
-        "End training after this many evaluations in a row without a better held-out loss. Default: never.",
+        "End training after this many evaluations in a row without a better validation loss. Default: never.",
         default=None,
         unit="evaluations",
         ge=1,
         group="evaluation",
     )
     min_delta: float = option(
-        "Minimum decrease of the held-out loss that counts as better.",
+        "Minimum decrease of the validation loss that counts as better.",
         default=0.0,
         ge=0,
         group="evaluation",

@@ -244,7 +244,7 @@ def takes_layout(collate: Collate | None) -> bool:
 def evaluation_batches(
     size: int, microbatch: int, limit: int, *, rank: int, world_size: int
 ) -> list[list[int]]:
-    """Return this rank's batches of held-out samples, as ids; every rank has as many, some may be empty.
+    """Return this rank's batches of validation samples, as ids; every rank has as many, some may be empty.
 
     All ranks together evaluate the same samples at any world size: at most `limit` microbatches, spread
     evenly over the data.

@@ -168,7 +168,7 @@ class CheckpointSettings:
     keep_last: int = 3
     keep_every: int | None = None
     keep_best: int = 0
-    best_metric: str = "heldout_loss"
+    best_metric: str = "validation_loss"
     best_is: Literal["lowest", "highest"] = "lowest"
     final: bool = True
     replicas: int = 0

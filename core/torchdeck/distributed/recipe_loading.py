@@ -47,7 +47,7 @@ class Recipe:
     build_model: Callable[[dict[str, Any]], Any]
     """[model] → torch.nn.Module."""
     build_data: Callable[[dict[str, Any], str], Any]
-    """([data], "train" | "heldout") → map-style data set, or None if there is no held-out data."""
+    """([data], "train" | "heldout") → map-style data set, or None if there is no validation data."""
     loss: Callable[[Any, Any], Any]
     """(model, batch) → mean loss of the microbatch; or that and the number of tokens it is the mean of; or
     these and further means over the same by name.

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.metrics.former_names import current_names
 from torchdeck.contract.metrics.segment_format import (
     HEADER_LIMIT,
     LATEST,
+    TRAINER,
     SegmentError,
     SegmentHeader,
     decode_header,
@@ -47,6 +49,7 @@ class Segment:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: SegmentHeader | None = None
+        self._keys: tuple[str, ...] = ()
         self.problem: str | None = None
         self.rows = 0
         self.last: tuple[float, ...] | None = None
@@ -78,7 +81,7 @@ class Segment:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return self.header.keys if self.header else ()
+        return self._keys
 
     @property
     def first_step(self) -> int | None:
@@ -150,6 +153,10 @@ class Segment:
             if b"\n" not in start and len(start) == _FIRST_LOOK:
                 start += file.read(HEADER_LIMIT - _FIRST_LOOK)
         self.header = decode_header(start)
+        if self.header is not None:
+            keys = self.header.keys
+            # only the trainer has names of an earlier version
+            self._keys = current_names(keys) if self.header.source == TRAINER else keys
         return self.header is not None
 
     def _grown_to(self, size: int) -> int:

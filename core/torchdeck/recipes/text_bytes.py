@@ -110,7 +110,7 @@ def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
     """Return all text of `source`, files in the order of the SHA-256 of their relative paths.
 
     That order is the same on every machine and mixes the folders, so a prefix (`max_bytes`) and a tail (the
-    held-out part) are both representative of the whole.
+    validation part) are both representative of the whole.
 
     Raises:
         RecipeError: the source does not exist, cannot be read, or holds no text.

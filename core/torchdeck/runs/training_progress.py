@@ -18,7 +18,7 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.quantities import duration, epochs, rate, size
 from torchdeck.runs.run_state import RankView
 from torchdeck.runs.view import RunView
-from torchdeck.trainers.metric_roles import HELDOUT_LOSS, LOSS, MEMORY, SAMPLES, STEP_TIME, TOKENS, Roles
+from torchdeck.trainers.metric_roles import LOSS, MEMORY, SAMPLES, STEP_TIME, TOKENS, VALIDATION_LOSS, Roles
 
 if TYPE_CHECKING:
     from torchdeck.metrics import Latest, RunMetrics
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CURVE_COLUMNS = 48
 """Points of the small curve in a list of runs."""
-SERIES = (LOSS, HELDOUT_LOSS, TOKENS, SAMPLES, STEP_TIME, MEMORY)
+SERIES = (LOSS, VALIDATION_LOSS, TOKENS, SAMPLES, STEP_TIME, MEMORY)
 """Roles of the metrics that are shown, whatever the program calls them."""
 
 
@@ -38,7 +38,7 @@ class TrainingProgress:
     step: int | None
     total: int | None
     loss: float | None = None
-    heldout_loss: float | None = None
+    validation_loss: float | None = None
     tokens_per_s: float | None = None
     eta: float | None = None
     memory_bytes: float | None = None
@@ -95,8 +95,8 @@ class TrainingProgress:
         if self.loss is not None:
             behind = "" if self.loss_step is None else f" of step {self.loss_step}"
             parts.append(f"loss {self.loss:.4f}{behind}")
-        if self.heldout_loss is not None:
-            parts.append(f"held-out loss {self.heldout_loss:.4f}")
+        if self.validation_loss is not None:
+            parts.append(f"validation loss {self.validation_loss:.4f}")
         if self.throughput:
             parts.append(self.throughput)
         if self.eta is not None and self.step != self.total:
@@ -148,7 +148,7 @@ class ProgressReader:
         rows = {
             role: row
             for role, row in self._rows().items()
-            if row.attempt >= since or (row.step <= begun and role in (LOSS, HELDOUT_LOSS))
+            if row.attempt >= since or (row.step <= begun and role in (LOSS, VALIDATION_LOSS))
         }
         leader = _leader(view)
         script = None if view.kind == "recipe" else script_state(self._layout, view.world_size or 1, since)
@@ -170,7 +170,7 @@ class ProgressReader:
             step=step,
             total=total,
             loss=values.get(LOSS),
-            heldout_loss=values.get(HELDOUT_LOSS),
+            validation_loss=values.get(VALIDATION_LOSS),
             tokens_per_s=values.get(TOKENS),
             samples_per_s=values.get(SAMPLES),
             eta=left if math.isfinite(left) and left >= 0 else None,

@@ -49,7 +49,7 @@ class TraceRequest:
     fsdp: FsdpSettings
     seed: int = 0
     heldout: bool = False
-    """Whether the held-out data is read too."""
+    """Whether the validation data is read too."""
     needs_layout: str = ""
     """Why a batch plan's samples do not define a microbatch, as a clause; empty if they do."""
     limit: float | None = None

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from torchdeck.contract.metrics.former_names import current_name
+
 LOSS = "loss"
-HELDOUT_LOSS = "heldout_loss"
+VALIDATION_LOSS = "validation_loss"
 LEARNING_RATE = "lr"
 GRADIENT_NORM = "grad_norm"
 TOKENS = "tokens_per_s"
@@ -19,7 +21,7 @@ SAMPLES = "samples_per_s"
 STEP_TIME = "step_time"
 EPOCH = "epoch"
 MEMORY = "memory_bytes"
-ROLES = (LOSS, HELDOUT_LOSS, LEARNING_RATE, GRADIENT_NORM, TOKENS, SAMPLES, STEP_TIME, EPOCH, MEMORY)
+ROLES = (LOSS, VALIDATION_LOSS, LEARNING_RATE, GRADIENT_NORM, TOKENS, SAMPLES, STEP_TIME, EPOCH, MEMORY)
 """Each role is called as the recipes call the metric."""
 
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -47,11 +49,11 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
         "actor_pg_loss",
         "policy_loss",
     ),
-    HELDOUT_LOSS: (
+    VALIDATION_LOSS: (
+        "validation_loss",
         "heldout_loss",
         "eval_loss",
         "val_loss",
-        "validation_loss",
         "valid_loss",
         "validation_metrics_loss",
         "dev_loss",
@@ -128,7 +130,7 @@ class Roles:
             names: role → the program's name or names for it, from run.toml; they go before the known ones.
         """
         self._own = {
-            plain_name(name): _Rank(role, order - 1000)
+            plain_name(name): _Rank(current_name(role), order - 1000)
             for role, given in (names or {}).items()
             for order, name in enumerate([given] if isinstance(given, str) else given)
         }

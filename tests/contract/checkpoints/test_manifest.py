@@ -125,10 +125,12 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, said
 def test_metrics_and_nodes_are_kept(tmp_path: Path) -> None:
     """What an evaluation gave, and which node has which file, come back; what is no number is left out."""
     entries = {"a": FileEntry(1, "0" * 64, node="first"), "b": FileEntry(2, "1" * 64)}
-    written = replace(manifest_of(3, entries), metrics={"heldout_loss": 1, "heldout_accuracy": float("nan")})
+    written = replace(
+        manifest_of(3, entries), metrics={"validation_loss": 1, "validation_accuracy": float("nan")}
+    )
     (tmp_path / MANIFEST_NAME).write_bytes(written.render())
     manifest = read_manifest(tmp_path)
-    assert manifest.metrics == {"heldout_loss": 1.0}
+    assert manifest.metrics == {"validation_loss": 1.0}
     assert manifest.files == entries
 
 

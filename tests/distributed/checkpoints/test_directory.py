@@ -51,9 +51,9 @@ def test_rotation_never_deletes_what_was_just_saved(tmp_path: Path) -> None:
 def test_rotation_keeps_milestones_and_the_best(tmp_path: Path) -> None:
     """Besides the newest, every 4th step and the best loss stay; a damaged one is not the best."""
     for step, loss in ((1, 0.1), (2, 0.5), (3, 0.7), (4, 0.9), (5, 0.8)):
-        save(tmp_path, step, metrics={"heldout_loss": loss})
+        save(tmp_path, step, metrics={"validation_loss": loss})
     (tmp_path / "step_00000001" / "trainer.json").unlink()
-    newest = save(tmp_path, 6, metrics={"heldout_loss": 0.6})
+    newest = save(tmp_path, 6, metrics={"validation_loss": 0.6})
     CheckpointDirectory(tmp_path).rotate(newest, Retention(1, keep_every=4, keep_best=1))
     assert _names(tmp_path) == ["step_00000002", "step_00000004", "step_00000006"]
 

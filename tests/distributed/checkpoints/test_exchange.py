@@ -55,7 +55,7 @@ def saved(tmp_path: Path) -> tuple[Path, dict[str, torch.Tensor], list[float]]:
     _train(model, optimizer, 2)
     with CheckpointManager(tmp_path / "run") as checkpoints:
         folder = checkpoints.save(
-            2, model, optimizer, position={"epoch": 1}, extra={"x": 0.1}, metrics={"heldout_loss": 0.5}
+            2, model, optimizer, position={"epoch": 1}, extra={"x": 0.1}, metrics={"validation_loss": 0.5}
         )
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     return folder, weights, _train(model, optimizer, 3)
@@ -99,7 +99,7 @@ def test_an_export_is_read_by_other_tools(saved: Saved, tmp_path: Path) -> None:
         "manifest.json",
     }
     said = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert (said["step"], said["position"], said["metrics"]) == (2, {"epoch": 1}, {"heldout_loss": 0.5})
+    assert (said["step"], said["position"], said["metrics"]) == (2, {"epoch": 1}, {"validation_loss": 0.5})
     assert {name for name, _, _ in said["model"]} == weights.keys()
     assert (told["step"], told["files"], verify(tmp_path / "out")) == (2, 2, [])
 
@@ -184,7 +184,7 @@ def test_there_and_back_resumes_bit_exact(saved: Saved, tmp_path: Path, max_file
     back = tmp_path / "again" / "step_00000002"
     _sharded(tmp_path / "one", back, parts=3)
     assert sorted(path.name for path in back.glob("*.distcp")) == [f"__{rank}_0.distcp" for rank in range(3)]
-    assert read_manifest(back).metrics == {"heldout_loss": 0.5}
+    assert read_manifest(back).metrics == {"validation_loss": 0.5}
     model, optimizer = _training(seed=5)
     loaded = auto_resume(tmp_path / "again", model, optimizer)
     assert loaded is not None

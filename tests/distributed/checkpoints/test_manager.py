@@ -42,7 +42,7 @@ def _saved(directory: Path, losses: dict[int, float]) -> None:
     model, optimizer = _training()
     with CheckpointManager(directory, keep_last=9) as checkpoints:
         for step, loss in losses.items():
-            checkpoints.save(step, model, optimizer, metrics={"heldout_loss": loss})
+            checkpoints.save(step, model, optimizer, metrics={"validation_loss": loss})
 
 
 @pytest.mark.parametrize("background", [False, True])
@@ -79,7 +79,7 @@ def test_which_stay_and_which_is_best(tmp_path: Path) -> None:
     with CheckpointManager(tmp_path, keep_last=1, keep_every=4, keep_best=1) as checkpoints:
         assert (checkpoints.latest(), checkpoints.best(), checkpoints.all()) == (None, None, [])
         for step, loss in {1: 0.9, 2: 0.1, 3: 0.5, 4: 0.7, 5: 0.4, 6: 0.3}.items():
-            checkpoints.save(step, model, optimizer, metrics={"heldout_loss": loss})
+            checkpoints.save(step, model, optimizer, metrics={"validation_loss": loss})
         checkpoints.save(6, model, optimizer, final=True)
         best, latest = checkpoints.best(), checkpoints.latest()
         assert [info.path.name for info in checkpoints.all()] == [
@@ -91,7 +91,7 @@ def test_which_stay_and_which_is_best(tmp_path: Path) -> None:
     assert best is not None
     assert latest is not None
     assert (best.step, latest.path.name) == (2, "final")
-    assert read_manifest(best.path).metrics == {"heldout_loss": 0.1}
+    assert read_manifest(best.path).metrics == {"validation_loss": 0.1}
 
 
 def test_a_damaged_one_is_passed_over_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

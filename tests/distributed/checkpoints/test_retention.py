@@ -13,7 +13,7 @@ from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.rank_settings import CheckpointSettings
 
-LOSS = "heldout_loss"
+LOSS = "validation_loss"
 
 retentions = st.builds(
     Retention,

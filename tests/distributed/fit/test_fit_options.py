@@ -13,7 +13,7 @@ SAVING: list[dict[str, Any]] = [
     {"checkpoint_every": "epoch", "checkpoint": {"background": True, "keep_last": 5}},
     {"checkpoint_every": 1, "checkpoint": {"keep_last": 1, "final": False}},
     {"checkpoint_every": "auto"},
-    {"checkpoint_every": 3, "checkpoint": {"keep_last": 1, "keep_best": 2, "best_metric": "heldout_loss"}},
+    {"checkpoint_every": 3, "checkpoint": {"keep_last": 1, "keep_best": 2, "best_metric": "validation_loss"}},
 ]
 COMPUTING: list[dict[str, Any]] = [
     {"strategy": "ddp"},

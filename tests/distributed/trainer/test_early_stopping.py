@@ -1,4 +1,4 @@
-"""When held-out loss no longer gets better."""
+"""When validation loss no longer gets better."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_it_names_the_best_and_how_long_ago_it_was() -> None:
     assert told(stopping, 3.0, 2.0, 2.5, 1.0, 1.5) == ""
     stopping.evaluated(6, 1.0)
     assert stopping.reason == (
-        "heldout_loss has not been lower than 1, of step 4, for 2 evaluations in a row"
+        "validation_loss has not been lower than 1, of step 4, for 2 evaluations in a row"
     )
 
 
@@ -32,7 +32,7 @@ def test_better_is_better_by_min_delta(loss: float, ends: bool) -> None:
     assert bool(reason) is ends
     if ends:
         sentence = (
-            "heldout_loss has not been lower than 1, of step 1, by more than 0.1 for 1 evaluation in a row"
+            "validation_loss has not been lower than 1, of step 1, by more than 0.1 for 1 evaluation in a row"
         )
         assert reason == sentence
 

@@ -39,7 +39,7 @@ STEPS, LR, DECAY = 4, 0.1, 0.75
 
 
 def expected() -> tuple[list[float], list[float]]:
-    """Losses of the weights and held-out losses of their average, by plain torch over whole batches."""
+    """Losses of the weights and validation losses of their average, by plain torch over whole batches."""
     seed_all(0)
     model, averaged = (nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)) for _ in range(2))
     averaged.load_state_dict(model.state_dict())

@@ -53,7 +53,7 @@ def write_recipe(folder: Path) -> str:
 
 
 def test_patience_ends_training_well_and_for_good(tmp_path: Path) -> None:
-    """Held-out targets are the negative of what is learned: it ends after `patience` evaluations, with a
+    """Validation targets are the negative of what is learned: it ends after `patience` evaluations, with a
     final checkpoint; a checkpoint in between continues counting, and the final one does not train on."""
     recipe = write_recipe(tmp_path)
     options: dict[str, Any] = {"steps": 20, "lr": 0.05, "eval_every": 1, "patience": 3, "every": 2}
@@ -68,7 +68,7 @@ def test_patience_ends_training_well_and_for_good(tmp_path: Path) -> None:
     assert list(heldout) == list(range(4)), "one before training, and three that are no better"
     assert min(heldout, key=lambda step: heldout[step]) == 0
     assert whole.stdout[0].endswith(
-        f"training ends at step 3: heldout_loss has not been lower than {heldout[0]:.6g}, of step 0, "
+        f"training ends at step 3: validation_loss has not been lower than {heldout[0]:.6g}, of step 0, "
         "for 3 evaluations in a row\ntraining is complete\n"
     )
     assert read_manifest(checkpoints / "final").step == 3

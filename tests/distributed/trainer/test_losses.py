@@ -61,7 +61,7 @@ def test_metrics_are_numbers_and_scalars() -> None:
         ({"top 5": 0.5}, "a metric named 'top 5': a name is a text"),
         ({"lr": 0.5}, 'a metric named "lr", which the trainer writes itself'),
         ({"memory_bytes": 1}, 'a metric named "memory_bytes", which the trainer writes itself'),
-        ({"heldout_loss": 1}, 'a metric named "heldout_loss", which the trainer writes itself'),
+        ({"validation_loss": 1}, 'a metric named "validation_loss", which the trainer writes itself'),
         ({"grad_std/w": 1}, 'a metric named "grad_std/w", which the trainer writes itself'),
         ({"accuracy": "high"}, 'the metric "accuracy" that loss(model, batch) returned is str'),
         ({"accuracy": torch.ones(2)}, r"is a tensor of shape (2,) and type torch.float32"),

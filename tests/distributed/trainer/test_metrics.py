@@ -45,7 +45,7 @@ def test_metrics_are_means_over_all_ranks(tmp_path: Path) -> None:
     right, wrong = run_forked(*runs)
     right.succeeded()
     assert values_by_step(right.layout.root, "mean_x") == pytest.approx({1: 2.0, 2: 2.0})
-    assert values_by_step(right.layout.root, "heldout_mean_x") == pytest.approx(
+    assert values_by_step(right.layout.root, "validation_mean_x") == pytest.approx(
         dict.fromkeys(range(3), 102.0)
     )
     assert values_by_step(right.layout.root, "one") == {1: 1.0, 2: 1.0}

@@ -23,7 +23,7 @@ def test_a_training_is_watched_and_the_watch_ended(
         run_id = started.stdout.strip()
         with screen.window(tmp_path, "--run", run_id) as window:
             window.wait("End watch", "QPushButton", 60)
-            window.wait("loss\nheld-out ", seconds=60)
+            window.wait("loss\nvalidation ", seconds=60)
             window.settle()
             screen.screenshot(pictures / "watched.png")
             window.click("End watch", "QPushButton")

@@ -73,7 +73,7 @@ def test_the_header_has_the_held_out_loss(
         return "" if place.page is None else place.page.header._loss_name.text()
 
     place.open_run(ids["Lightning"])
-    qtbot.waitUntil(lambda: shown() == "loss\nheld-out 0.2000")
+    qtbot.waitUntil(lambda: shown() == "loss\nvalidation 0.2000")
     place.open_run(ids["Hugging Face Trainer"])
     qtbot.waitUntil(lambda: shown() == "loss")
 
@@ -90,7 +90,7 @@ def test_imported_runs_of_two_programs_are_compared(
     assert comparison is not None
     values = {row[0]: row[1:] for row in comparison.values.texts()}
     assert sorted(values["Loss"]) == ["0.1000", "0.1500"]
-    assert sorted(values["Held-out loss"]) == ["0.2000", "–"]
+    assert sorted(values["Validation loss"]) == ["0.2000", "–"]
     qtbot.waitUntil(lambda: comparison._tables != [])
     assert not comparison._said.isVisible()
     assert len(ids) == 2

@@ -25,7 +25,7 @@ def test_a_run_that_goes_on() -> None:
             1,
             live_view(run_id(1)),
             progress=progress(
-                1240, 2000, loss=2.31415, heldout_loss=2.5, tokens_per_s=12345, eta=134, epoch=1.254
+                1240, 2000, loss=2.31415, validation_loss=2.5, tokens_per_s=12345, eta=134, epoch=1.254
             ),
         ),
         Note(("best",)),
@@ -35,7 +35,7 @@ def test_a_run_that_goes_on() -> None:
         "state": "● running",
         "name": "gpt",
         "loss": "2.3142",
-        "heldout": "2.5000",
+        "validation": "2.5000",
         "step": "1,240 / 2,000",
         "epoch": "1.25",
         "throughput": "12.3k tok/s",
@@ -130,7 +130,7 @@ def test_a_run_that_hangs_is_marked() -> None:
     [
         ("training", "● running", "running"),
         ("running", "● running", "running"),
-        ("evaluating", "● evaluating", "running: evaluating held-out data"),
+        ("evaluating", "● evaluating", "running: evaluating validation data"),
         ("saving", "● saving", "running: saving a checkpoint"),
         ("done", "● finishing", "running: finishing"),
     ],

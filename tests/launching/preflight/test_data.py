@@ -22,7 +22,7 @@ from support.values.checked_config import CheckedConfig, assert_refused
 def test_data_that_is_empty_or_short_is_refused(
     checked: CheckedConfig, content: dict[str, bytes], status: str, words: str
 ) -> None:
-    """Each part, held-out too, needs one sample of 128 bytes and one more: 2,580 bytes at 5 % held out."""
+    """Each part, validation too, needs one sample of 128 bytes and one more: 2,580 bytes at 5 % held out."""
     (checked.folder / "text").mkdir()
     for name, data in content.items():
         (checked.folder / "text" / name).write_bytes(data)

@@ -53,7 +53,7 @@ def _saved(folder: Path, strategy: str, background: bool, rank: ranks.Rank) -> l
         for step in range(1, 2 * STEPS + 1):
             losses += _train(model, optimizer, 1)
             if checkpoints.should_save(step) and step <= STEPS:
-                checkpoints.save(step, model, optimizer, metrics={"heldout_loss": float(step)})
+                checkpoints.save(step, model, optimizer, metrics={"validation_loss": float(step)})
     return losses[STEPS:]
 
 

@@ -26,7 +26,7 @@ ENTRY = ("-m", "torchdeck.distributed.entry")
 Rank = TorchProcess | subprocess.Popen[str]
 
 _LOSS = re.compile(r"^step (\d+)/\d+ loss (\S+) ", re.MULTILINE)
-_HELDOUT = re.compile(r"^step (\d+)/\d+ heldout_loss (\S+)", re.MULTILINE)
+_VALIDATION = re.compile(r"^step (\d+)/\d+ validation_loss (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class FinishedRanks:
         return {int(step): float(loss) for step, loss in _LOSS.findall(self.stdout[0])}
 
     def heldout(self) -> dict[int, float]:
-        """Step → the held-out loss rank 0 printed."""
-        return {int(step): float(loss) for step, loss in _HELDOUT.findall(self.stdout[0])}
+        """Step → the validation loss rank 0 printed."""
+        return {int(step): float(loss) for step, loss in _VALIDATION.findall(self.stdout[0])}
 
     def rank(self, rank: int) -> RankLayout:
         return self.layout.attempt(self.attempt).rank(rank)

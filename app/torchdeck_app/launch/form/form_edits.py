@@ -113,7 +113,7 @@ _LABELS = {
     "sync": "Copy code",
     "init_from": "Initial weights",
     "init_names": "Names of initial weights",
-    "heldout": "Held-out part",
+    "heldout": "Validation part",
     "microbatch": "Batch size per GPU",
     "accumulation": "Gradient accumulation",
     "batch_plan": "Batch plan",

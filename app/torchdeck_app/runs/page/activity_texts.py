@@ -17,7 +17,7 @@ from torchdeck_app.runs.plots.units import throughput_text
 PHASES = {
     "": "starting",
     "saving": "saving a checkpoint",
-    "evaluating": "evaluating held-out data",
+    "evaluating": "evaluating validation data",
     "compiling": "compiling the model",
     "loading": "loading model and data",
     "stopping": "finishing the step and saving",

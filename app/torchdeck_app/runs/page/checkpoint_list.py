@@ -85,7 +85,7 @@ def tooltip(row: RunCheckpoint, verdicts: Verdicts) -> str:
             f"saved {moment(manifest.created)} by {manifest.strategy} on {manifest.world_size} ranks"
         )
         lines.append(f"{manifest.size:,} bytes in {len(manifest.files):,} files, attempt {manifest.attempt}")
-        lines += [f"{name} {value:.6g}" for name, value in sorted(manifest.metrics.items())]
+        lines += [f"{name} {value:.6g}" for name, value in sorted(manifest.current_metrics.items())]
     lines += [info.why] if info.why else []
     verdict = verdicts.get(info.path)
     if verdict is not None:

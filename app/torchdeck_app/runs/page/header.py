@@ -140,7 +140,7 @@ class RunHeader(QFrame):
         needed = self._loss.fontMetrics().horizontalAdvance(self._loss.text())
         self._loss.setFixedWidth(max(self._loss_width, needed + 2))
         self._loss.setToolTip("" if loss is None else f"loss {loss!r}")
-        self._show_heldout(progress)
+        self._show_validation(progress)
         self._loss_name.setVisible(loss is not None)
         self._show_progress(seen)
         self._show_origin(seen.origin)
@@ -207,14 +207,14 @@ class RunHeader(QFrame):
         if self._latest is not None and self.isVisible():
             self._say_doing(*self._latest)
 
-    def _show_heldout(self, progress: TrainingProgress | None) -> None:
-        """Write the held-out loss below the name of the number, which keeps its width while it changes."""
-        heldout = progress.heldout_loss if progress is not None else None
-        self._loss_name.setText("loss" if heldout is None else f"loss\nheld-out {metric(heldout)}")
-        self._loss_name.setToolTip("" if heldout is None else f"held-out loss {heldout!r}")
+    def _show_validation(self, progress: TrainingProgress | None) -> None:
+        """Write the validation loss below the name of the number, which keeps its width while it changes."""
+        heldout = progress.validation_loss if progress is not None else None
+        self._loss_name.setText("loss" if heldout is None else f"loss\nvalidation {metric(heldout)}")
+        self._loss_name.setToolTip("" if heldout is None else f"validation loss {heldout!r}")
         below = Qt.AlignmentFlag.AlignBottom if heldout is None else Qt.AlignmentFlag.AlignVCenter
         self._loss_name.setAlignment(Qt.AlignmentFlag.AlignLeft | below)
-        wanted = self._loss_name.fontMetrics().horizontalAdvance("held-out 8.8888 ")
+        wanted = self._loss_name.fontMetrics().horizontalAdvance("validation 8.8888 ")
         self._loss_name.setMinimumWidth(0 if heldout is None else wanted)
 
     def _show_progress(self, seen: RunSeen) -> None:

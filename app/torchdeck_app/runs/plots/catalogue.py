@@ -37,7 +37,7 @@ class Metric:
 
 _Entry = tuple[str, str, Unit, tuple[str, ...], tuple[str, ...]]
 _RANK: tuple[_Entry, ...] = (
-    (LOSS, "Loss", "loss", ("loss", "heldout_loss"), ("train", "held-out")),
+    (LOSS, "Loss", "loss", ("loss", "validation_loss"), ("train", "validation")),
     ("throughput", "Throughput", "tok/s", ("tokens_per_s",), ("tokens",)),
     ("samples_per_s", "Samples/s", "smp/s", ("samples_per_s",), ("samples",)),
     ("step_time", "Step time", "s", ("step_time",), ("step",)),
@@ -117,9 +117,9 @@ def _known(table: Iterable[_Entry], whose: Whose, left: set[str], roles: Roles) 
 
 def _own(name: str) -> Metric:
     """Return a metric known only by its name; those of single tensors are many, and hidden by default."""
-    title = name.removeprefix("heldout_").replace("_", " ").capitalize()
-    if name.startswith("heldout_"):
-        title = f"{title}, held-out"
+    title = name.removeprefix("validation_").replace("_", " ").capitalize()
+    if name.startswith("validation_"):
+        title = f"{title}, validation"
     unit: Unit = "bytes" if name.endswith("_bytes") else "s" if name.endswith(("_seconds", "_time")) else ""
     single = re.match(r"(grad|weight)_(norm|mean|std|max|nonfinite)/", name) is not None
     return Metric(

@@ -203,7 +203,7 @@ def _row(info: CheckpointInfo, standing: Standing) -> dict[str, Any]:
         "run_id": manifest.run_id if manifest else None,
         "attempt": manifest.attempt if manifest else None,
         "position": dict(manifest.position) if manifest else None,
-        "metrics": dict(manifest.metrics) if manifest else {},
+        "metrics": dict(manifest.current_metrics) if manifest else {},
         "best": standing.best,
         "kept": list(standing.kept),
     }
@@ -234,7 +234,7 @@ def _line(info: CheckpointInfo, standing: Standing) -> str:
         f"{info.path.name:<16} {size(info.size):>10}  step {info.step}, {manifest.strategy} on {ranks}",
         created,
         *([f"saved in {manifest.seconds:.2f} s"] if manifest.seconds else []),  # not in what was converted
-        *(f"{name} {number:.6g}" for name, number in sorted(manifest.metrics.items())),
+        *(f"{name} {number:.6g}" for name, number in sorted(manifest.current_metrics.items())),
     ]
     best = " (best)" if standing.best else ""
     reasons = [why for why in standing.kept if why != info.path.name]

@@ -33,11 +33,11 @@ HEADINGS = (
     "STEP",
     "EPOCH",
     "LOSS",
-    "HELD-OUT",
+    "VALIDATION",
     "RATE",
     "LEFT",
 )
-OPTIONAL = ("HELD-OUT", "EPOCH", "RATE")
+OPTIONAL = ("VALIDATION", "EPOCH", "RATE")
 """Columns that are shown only if a run has a value there."""
 SHORTENING = ("RATE", "EPOCH")
 """Columns that are left out of a terminal that is too narrow for all, in this order."""
@@ -184,7 +184,7 @@ def _cells(item: RunView | UnreadableRun, progress: TrainingProgress | None) -> 
         "-" if step is None else f"{step}{total}",
         "-" if known.epoch is None else epochs(known.epoch),
         "-" if known.loss is None else metric(known.loss),
-        "-" if known.heldout_loss is None else metric(known.heldout_loss),
+        "-" if known.validation_loss is None else metric(known.validation_loss),
         (known.throughput if followed else "") or "-",
         "-" if known.eta is None or not followed else time_left(known.eta),
     )

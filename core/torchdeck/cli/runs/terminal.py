@@ -29,7 +29,7 @@ from torchdeck.shown_text import shown_log
 REDRAW = 0.25
 """Seconds between two redraws while nothing but time changes."""
 BAR_WIDTH = 60
-TRAINER_LINE = re.compile(r"step \d+/\S+ (loss|heldout_loss) ")
+TRAINER_LINE = re.compile(r"step \d+/\S+ (loss|validation_loss|heldout_loss) ")
 """Line that a recipe's trainer prints for every step; here it is shown below, in place."""
 COLOURS = {
     RunState.RUNNING: "green",

@@ -59,7 +59,7 @@ def launch_distributed(
         if len(nodes) != num_nodes:
             raise ArgumentError(
                 f"num_nodes is {num_nodes} and nodes names {len(nodes)}",
-                fix=f"name every node, the one at {master_addr} first; `torchdeck nodes add` makes them known",
+                fix=f"name every node, the one at {master_addr} first; add them by `torchdeck nodes add`",
             )
         table["distributed"]["nodes"] = list(nodes)
     run = torchdeck.launch(table)

@@ -17,6 +17,7 @@ from torchdeck.config.rules.table_rules import CHECKPOINT_RULES, ESTIMATE_RULES,
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.contract.metrics.former_names import current_name
 from torchdeck.trainers.metric_roles import ROLES
 
 # Contradictions of the options of DeepSpeed's ZeRO.
@@ -323,7 +324,7 @@ def patterns(given: Given) -> Iterator[Finding]:
 def metric_names(given: Given) -> Iterator[Finding]:
     """Names are given to roles that exist."""
     for role, name in given.config.telemetry.names.items():
-        if role not in ROLES:
+        if current_name(role) not in ROLES:
             near = nearest(role, ROLES) or ROLES
             yield Finding(
                 ("telemetry", "names", role), f"{shown(role)} is not a role of a metric", " or ".join(near)

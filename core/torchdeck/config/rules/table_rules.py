@@ -72,12 +72,12 @@ def vocabulary_of_bytes(given: Given) -> Iterator[Finding]:
 
 
 def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
-    """An evaluation needs held-out data."""
+    """An evaluation needs validation data."""
     config = given.config
     if config.run.recipe not in BUILTIN_RECIPES:
         return
     if config.training.eval_every is not None and config.data["heldout"] == 0:
-        wrong = "there is no held-out data to evaluate on: data.heldout is 0"
+        wrong = "there is no validation data to evaluate on: data.heldout is 0"
         uses = (("data", "heldout"), _RECIPE)
         yield Finding(("training", "eval_every"), wrong, "data.heldout = 0.05, or no eval_every", uses)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.metrics.former_names import current_name
 from torchdeck.contract.refusal import Refusal
 
 MANIFEST_VERSION = 3
@@ -114,6 +115,11 @@ class Manifest:
     def size(self) -> int:
         """Return the bytes of all files together, not counting the manifest."""
         return sum(entry.size for entry in self.files.values())
+
+    @property
+    def current_metrics(self) -> dict[str, float]:
+        """Return `metrics` under the names of this version."""
+        return {current_name(name): value for name, value in self.metrics.items()}
 
     @property
     def text(self) -> str:

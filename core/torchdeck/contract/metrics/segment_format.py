@@ -22,7 +22,9 @@ from torchdeck.contract.bounded_json import JsonError, parse_json
 
 SEGMENT_VERSION = 1
 SEGMENT_SUFFIX = ".metrics"
-SOURCES = ("log", "trainer", "inside", "file", "stdout", "stderr", "system")
+TRAINER = "trainer"
+"""Source of the metrics of a recipe's trainer."""
+SOURCES = ("log", TRAINER, "inside", "file", "stdout", "stderr", "system")
 """Writers of segments. For one metric of one rank, the reader trusts the earlier one in this list."""
 
 HEADER_LIMIT = 4 * 1024 * 1024

@@ -44,7 +44,7 @@ class CheckpointManager:
             for step in range(loaded.step + 1 if loaded else 1, steps + 1):
                 train(step)
                 if checkpoints.should_save(step):
-                    checkpoints.save(step, model, optimizer, metrics={"heldout_loss": evaluate()})
+                    checkpoints.save(step, model, optimizer, metrics={"validation_loss": evaluate()})
 
     While the manager is open, another process that saves there is refused.
 
@@ -78,7 +78,7 @@ class CheckpointManager:
         keep_last: int = 3,
         keep_every: int | None = None,
         keep_best: int = 0,
-        best_metric: str = "heldout_loss",
+        best_metric: str = "validation_loss",
         best_is: Literal["lowest", "highest"] = "lowest",
         background: bool = False,
         strategy: Sharing | None = None,
@@ -217,7 +217,9 @@ class CheckpointManager:
     def best(self) -> CheckpointInfo | None:
         """The complete checkpoint with the best `best_metric`; None if no checkpoint has that metric."""
         by_step = {info.step: info for info in self.all()}
-        metrics = {step: info.manifest.metrics for step, info in by_step.items() if info.manifest is not None}
+        metrics = {
+            step: info.manifest.current_metrics for step, info in by_step.items() if info.manifest is not None
+        }
         best = self.retention.best(metrics)
         return by_step[best[0]] if best else None
 

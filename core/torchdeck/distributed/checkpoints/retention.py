@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints.listing import CheckpointInfo
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.metrics.former_names import current_name
 
 if TYPE_CHECKING:
     from torchdeck.distributed.rank_settings import CheckpointSettings
@@ -30,10 +31,11 @@ class Retention:
     keep_every: int | None = None
     """In steps."""
     keep_best: int = 0
-    best_metric: str = "heldout_loss"
+    best_metric: str = "validation_loss"
     best_is: Literal["lowest", "highest"] = "lowest"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "best_metric", current_name(self.best_metric))  # as manifests are read
         if self.keep_last < 1:
             raise ArgumentError(f"keep_last is {self.keep_last}", fix="at least 1 checkpoint must be kept")
         if self.keep_every is not None and self.keep_every < 1:
@@ -92,7 +94,7 @@ class Retention:
         """
         history = [info for info in found if info.step <= newest and is_named_by_step(info)]
         complete = {
-            info.step: info.manifest.metrics
+            info.step: info.manifest.current_metrics
             for info in history
             if info.complete and info.manifest is not None
         }

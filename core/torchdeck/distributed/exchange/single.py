@@ -202,7 +202,7 @@ def _said(
         "strategy": manifest.strategy,
         "world_size": manifest.world_size,
         "created": manifest.created,
-        "metrics": dict(manifest.metrics),
+        "metrics": dict(manifest.current_metrics),
         "step": whole.trainer.step,
         "position": whole.trainer.position,
         "model": listing_to_json(listing),

@@ -84,7 +84,7 @@ class Training:
         step = 0 if self.position is None else self.position.step
         values = evaluation.run(lambda size: phases.compute(RankPhase.EVALUATING, step, lambda: [size]))
         phases.enter(RankPhase.DONE, step)
-        return {name.removeprefix("heldout_"): value for name, value in values.items()}
+        return {name.removeprefix("validation_"): value for name, value in values.items()}
 
     def save(self, directory: Path) -> Path:
         """Save a checkpoint of the current state and return it.

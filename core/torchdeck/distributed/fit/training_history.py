@@ -11,7 +11,7 @@ from torchdeck.distributed.group.agreement import Group
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 
-_HELDOUT = "heldout_"
+_VALIDATION = "validation_"
 
 
 @dataclass
@@ -131,7 +131,7 @@ class HistoryCallback(Callback):
         self._add(history.epochs[-1], result)
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        found = {name.removeprefix(_HELDOUT): value for name, value in values.items()}
+        found = {name.removeprefix(_VALIDATION): value for name, value in values.items()}
         self._history.validations.append(ValidationRecord(step, found))
         if len(self._history.epochs) > self._first and self._history.epochs[-1].step == step:
             self._history.epochs[-1].validation = found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 
+from torchdeck.distributed.group.exported_variables import exported_variables
 from torchdeck.distributed.group.rendezvous import join
 from torchdeck.distributed.group.roll_call import roll_call
 from torchdeck.distributed.group.shared_memory import MOST, SharedMemoryReducer, open_board
@@ -128,7 +128,7 @@ class ProcessGroup:
             join(config, backend=backend, device=self.device if backend == "nccl" else None)
             if config.is_distributed:
                 # where libraries and child processes expect it
-                os.environ.update(config.variables())
+                exported_variables().write(config.variables())
         elif self._joined:
             check_joined(place, self.device)
             self.call("DistributedStrategy.setup")
@@ -213,6 +213,7 @@ class ProcessGroup:
             self._board = None
         if self._ours:
             dist.destroy_process_group()
+            exported_variables().restore()
         self._joined = self._ours = False
 
     def _reduce(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:

@@ -5,7 +5,6 @@ Outside of any launcher a process is rank 0 of 1, and everything here works ther
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +12,7 @@ import torch.distributed as dist
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.distributed.group.exported_variables import exported_variables
 from torchdeck.distributed.group.process_group import check_joined, choose_device
 from torchdeck.distributed.group.rendezvous import join
 from torchdeck.environment import DistributedConfig, DistributedValues
@@ -57,14 +57,19 @@ def setup_distributed(
     if config.backend == "auto":
         config = config.with_backend("nccl" if device.type == "cuda" else "gloo")
     join(config, backend=config.backend, device=device if config.backend == "nccl" else None)
-    os.environ.update(config.variables())
+    exported_variables().write(config.variables())
     return config
 
 
 def cleanup_distributed() -> None:
-    """Leave the process group; does nothing if it was never joined, or was left already."""
+    """Leave the process group; does nothing if it was never joined, or was left already.
+
+    The environment variables are again what they were before `setup_distributed`, unless other code has
+    changed them since.
+    """
     if is_initialized():
         dist.destroy_process_group()
+    exported_variables().restore()
 
 
 def is_initialized() -> bool:

@@ -26,6 +26,8 @@ _DIGITS = 20
 """Maximum characters of another rank's number to show."""
 _LINGER = 2.0
 """Seconds that the rank serving the store waits for the others to read which ranks are absent."""
+_LONGEST_PAUSE = 0.25
+"""Seconds between two looks of a rank that waits."""
 
 
 class RendezvousError(RecipeError):
@@ -65,9 +67,11 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     serves = config.rank == 0 and not offered
     address, port = (_behind_the_front() if offered else None) or (config.master_addr, config.master_port)
     try:
+        if not serves:
+            _await_listener(address, port, config.timeout)
         store: Store = _connect(address, port, config.world_size, timeout, serves)
     except (RuntimeError, OSError) as error:
-        raise RendezvousError(_unreachable(config, str(error), offered=offered)) from error
+        raise RendezvousError(_unreachable(config, str(error), offered=offered)) from None
     if offered:
         # the store outlives torchrun's own restart, and data written by an earlier gang must not be read
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -109,6 +113,40 @@ def _connect(address: str, port: int, world_size: int, timeout: timedelta, serve
         # torch's own listens on every address
         master_listen_fd=listening_on(address, port).detach() if serves else None,
     )
+
+
+def _await_listener(address: str, port: int, seconds: float) -> None:
+    """Return once something listens there; torch's own wait prints its C++ stack for each attempt.
+
+    Raises:
+        OSError: nothing does within `seconds`.
+    """
+    began = time.monotonic()
+    while True:
+        waited = time.monotonic() - began
+        try:
+            socket.create_connection((address, port), timeout=max(0.1, seconds - waited)).close()
+        except OSError:
+            if waited > seconds:
+                raise
+            time.sleep(_pause(waited))
+        else:
+            return
+
+
+def _wait(store: Store, key: str, seconds: float) -> bool:
+    """Return whether `key` appears within `seconds`; the store's own wait warns on stderr if it does not."""
+    began = time.monotonic()
+    while not store.check([key]):
+        waited = time.monotonic() - began
+        if waited > seconds:
+            return False
+        time.sleep(_pause(waited))
+    return True
+
+
+def _pause(waited: float) -> float:
+    return min(_LONGEST_PAUSE, 1e-3 + waited / 20)
 
 
 def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str:
@@ -164,7 +202,7 @@ def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> N
         raise RendezvousError(
             f"rank {config.rank} lost the connection to {_meeting_point(config)} while "
             f"waiting for the other ranks ({_first_line(str(error))}): look at what rank 0 said last"
-        ) from error
+        ) from None
     if verdict:
         raise RendezvousError(verdict if isinstance(verdict, str) else _absent(verdict, config))
 
@@ -183,10 +221,7 @@ def _difference(store: Store, config: DistributedConfig) -> str:
 
 def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[int] | str:
     """Return the absent ranks, or how ranks differ; empty as soon as all are there."""
-    left = max(0.001, deadline - time.monotonic())
-    try:
-        store.wait(["verdict"], timedelta(seconds=left))
-    except dist.DistStoreError:
+    if not _wait(store, "verdict", deadline - time.monotonic()):
         _decide(store, config)
     found: list[int] | str = json.loads(store.get("verdict"))
     return found
@@ -197,13 +232,8 @@ def _decide(store: Store, config: DistributedConfig) -> None:
 
     A thousand ranks that time out together would query the store a million times.
     """
-    if store.add("deciding", 1) > 1:
-        try:
-            store.wait(["verdict"], timedelta(seconds=_LINGER))
-        except dist.DistStoreError:
-            pass  # the deciding rank is gone
-        else:
-            return
+    if store.add("deciding", 1) > 1 and _wait(store, "verdict", _LINGER):
+        return  # else the deciding rank is gone
     missing = [rank for rank in range(config.world_size) if not store.check([str(rank)])]
     # the first one decides for all: a rank arriving at this moment must not continue alone
     store.compare_set("verdict", "", json.dumps(missing))
@@ -214,11 +244,8 @@ def _tell(store: Store, config: DistributedConfig) -> None:
     here = store.add("arrived", 0)
     if store.add("told", 1) >= here:
         store.set("all told", "")
-    if config.rank == 0 and not store.check(["all told"]):
-        try:
-            store.wait(["all told"], timedelta(seconds=_LINGER))
-        except dist.DistStoreError:
-            return
+    if config.rank == 0:
+        _wait(store, "all told", _LINGER)
 
 
 def _absent(absent: list[int], config: DistributedConfig) -> str:

@@ -69,8 +69,8 @@ class Callback:
         """A step with a row of metrics is done; called after `step`."""
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        """Called with the means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for
-        each metric.
+        """Called with the means over validation data after `step` steps: `validation_loss`, and
+        `validation_…` for each metric.
         """
 
     def ended(self, step: int, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Moving average of the weights, which often performs better on held-out data than the weights themselves."""
+"""Moving average of the weights, which often does better on validation data than the weights themselves."""
 
 from __future__ import annotations
 

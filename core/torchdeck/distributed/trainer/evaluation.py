@@ -1,4 +1,4 @@
-"""Loss and metrics on held-out data, the same at any world size."""
+"""Loss and metrics on validation data, the same at any world size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from torchdeck.distributed.trainer.step import TrainingParts
 
 
 class Evaluation:
-    """Means over a fixed part of the held-out data.
+    """Means over a fixed part of the validation data.
 
     Every rank runs the same number of forward passes, as a strategy may need all ranks for each. Filler
     batches have weight 0.
 
     Args:
         parts: the model and its loss.
-        data: held-out data set, not empty.
+        data: validation data set, not empty.
         collate: function from samples to a batch.
         microbatch: samples of one forward pass.
         limit: microbatches of one evaluation, on all ranks together.
@@ -46,7 +46,7 @@ class Evaluation:
         self._metric_names: tuple[str, ...] | None = None
 
     def run(self, on_batch: Callable[[int], None]) -> Mapping[str, float]:
-        """Return the mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
+        """Return the mean loss as `validation_loss`, and each metric as `validation_` and its name.
 
         Uses the moving average of the weights, if there is one. Weights, gradients and random generators are
         left unchanged.
@@ -82,9 +82,9 @@ class Evaluation:
             self._metric_names = losses.names
         *totals, weight = strategy.group.start_sum(losses.with_numbers(device=strategy.device)).wait()
         if not math.isfinite(totals[0]):
-            raise_for_bad_loss(strategy.group, losses, self._batches, what="held-out loss")
+            raise_for_bad_loss(strategy.group, losses, self._batches, what="validation loss")
         names = ("loss", *losses.names)
         return {
-            f"heldout_{name}": global_mean(total, weight, what="held-out")
+            f"validation_{name}": global_mean(total, weight, what="validation")
             for name, total in zip(names, totals, strict=True)
         }

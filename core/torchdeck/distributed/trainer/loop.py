@@ -178,7 +178,7 @@ class TrainingLoop:
             lambda size: parts.phases.compute(RankPhase.EVALUATING, step, lambda: [size])
         )
         parts.saving.evaluated(step, values)
-        parts.early_stopping.evaluated(step, values["heldout_loss"])
+        parts.early_stopping.evaluated(step, values["validation_loss"])
         for hook in parts.hooks:
             hook.evaluated(step, values)
 

@@ -25,8 +25,8 @@ OWN_METRICS = frozenset(
     | {"memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
     | {"save_stall", "save_seconds", "save_interval"}
 )
-"""Metrics that the trainer writes itself, besides those of held-out data and of single tensors."""
-_OWN_PREFIXES = ("heldout_", *(f"{kind}_{what}/" for kind in ("grad", "weight") for what in STATISTICS))
+"""Metrics that the trainer writes itself, besides those of validation data and of single tensors."""
+_OWN_PREFIXES = ("validation_", *(f"{kind}_{what}/" for kind in ("grad", "weight") for what in STATISTICS))
 _LONGEST_NAME = 100
 
 

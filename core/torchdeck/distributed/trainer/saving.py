@@ -84,7 +84,7 @@ class Saving:
         return self._store.times()
 
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        """Record held-out results after `step` steps; a checkpoint of that step includes them."""
+        """Record validation results after `step` steps; a checkpoint of that step includes them."""
         self.evaluated_step, self._metrics = step, values
 
     def save(

@@ -79,11 +79,11 @@ class Datasets:
 
 
 def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup) -> Datasets:
-    """Build the recipe's data, the same on every rank; held-out data only if it is used for evaluation.
+    """Build the recipe's data, the same on every rank; validation data only if it is used for evaluation.
 
     Raises:
         RecipeError: it is not a map-style data set, is empty, or its size differs between ranks; or patience
-            needs evaluations, and there is no held-out data.
+            needs evaluations, and there is no validation data.
         AgreementError: it differs otherwise.
     """
     training = settings.training
@@ -121,7 +121,7 @@ def build_training_data(
 def build_heldout_data(
     recipe: Recipe, options: dict[str, Any], group: ProcessGroup, seed: int
 ) -> SizedDataset | None:
-    """Build the recipe's held-out data, the same on every rank; None if there is none.
+    """Build the recipe's validation data, the same on every rank; None if there is none.
 
     Raises:
         RecipeError: it is not a map-style data set, or its size differs between ranks.

@@ -1,4 +1,4 @@
-"""Early stopping on held-out loss."""
+"""Early stopping on validation loss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class EarlyStopping:
-    """Counts evaluations without a lower held-out loss; all ranks see the same losses and decide alike.
+    """Counts evaluations without a lower validation loss; all ranks see the same losses and decide alike.
 
     Args:
         patience: training ends after this many in a row; None: never for this reason.
@@ -23,7 +23,7 @@ class EarlyStopping:
         self._worse = 0
 
     def evaluated(self, step: int, loss: float) -> None:
-        """Record the held-out loss after `step` steps."""
+        """Record the validation loss after `step` steps."""
         if self._best is None or loss < self._best - self._min_delta:
             self._best, self._best_step, self._worse = loss, step, 0
         else:
@@ -37,7 +37,7 @@ class EarlyStopping:
         times = "evaluation" if self._worse == 1 else "evaluations"
         by = f" by more than {self._min_delta:g}" if self._min_delta else ""
         return (
-            f"heldout_loss has not been lower than {self._best:.6g}, of step {self._best_step},{by} for "
+            f"validation_loss has not been lower than {self._best:.6g}, of step {self._best_step},{by} for "
             f"{self._worse} {times} in a row"
         )
 

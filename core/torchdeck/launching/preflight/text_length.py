@@ -26,7 +26,7 @@ def check_data(config: RunConfig, node: str) -> Iterator[Check]:
 
 
 def bytes_needed(context: int, heldout: float) -> int:
-    """Return the smallest text whose splits are all longer than a sample; an empty held-out split does not
+    """Return the smallest text whose splits are all longer than a sample; an empty validation split does not
     count.
     """
     part = context + 1
@@ -78,7 +78,7 @@ def _short(what: str, needed: int, context: int, node: str) -> Check:
     return failed(
         "data",
         node,
-        f"{what}, too few for samples of {context} bytes in training and held-out data",
+        f"{what}, too few for samples of {context} bytes in training and validation data",
         f"give at least {needed} bytes of text, or lower model.context",
     )
 

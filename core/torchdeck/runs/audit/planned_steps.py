@@ -129,7 +129,7 @@ class KeptSteps:
 
 def ended_early(layout: RunLayout, attempts: Sequence[RecordedAttempt]) -> int | None:
     """Return the step after which rank 0 of the newest attempt reported that training is complete, if that is
-    before its last: held-out loss no longer fell, or a callback requested the end.
+    before its last: validation loss no longer fell, or a callback requested the end.
     """
     newest = attempts[-1].number
     progress = read_progress(layout.attempt(newest).rank(0).progress)

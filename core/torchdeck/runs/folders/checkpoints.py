@@ -188,10 +188,10 @@ def retention_of(layout: RunLayout) -> Retention | None:
 
 
 def standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[Standing]:
-    """Rate checkpoints by the run's `rule`; if none is known the best is the one with the lowest held-out
+    """Rate checkpoints by the run's `rule`; if none is known the best is the one with the lowest validation
     loss.
     """
-    metrics = {info.path: info.manifest.metrics for info in found if info.complete and info.manifest}
+    metrics = {info.path: info.manifest.current_metrics for info in found if info.complete and info.manifest}
     steps = {info.step: metrics[info.path] for info in found if info.path in metrics}
     named = {
         info.step: metrics[info.path] for info in found if info.path in metrics and is_named_by_step(info)

@@ -33,7 +33,7 @@ def layout(tmp_path: Path) -> RunLayout:
 @pytest.fixture
 def view(qtbot: QtBot, theme: Theme, operations: Operations, layout: RunLayout) -> Iterator[CheckpointsView]:
     for step, loss in ((10, 2.0), (20, 3.0)):
-        save(layout.checkpoints, step, metrics={"heldout_loss": loss})
+        save(layout.checkpoints, step, metrics={"validation_loss": loss})
     made = CheckpointsView(theme, operations, layout)
     qtbot.addWidget(made)
     made.show_view(read_run(layout))

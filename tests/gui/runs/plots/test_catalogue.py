@@ -33,7 +33,7 @@ def test_the_best_known_of_several_names_is_chosen() -> None:
 
 def test_names_of_the_run_file_go_before_the_known_ones() -> None:
     """What else is called loss has a plot of its own."""
-    roles = Roles({"loss": "actor/pg_loss", "heldout_loss": "critic/score"})
+    roles = Roles({"loss": "actor/pg_loss", "validation_loss": "critic/score"})
     names = ("actor/pg_loss", "critic/score", "loss")
     plots = {metric.key: metric.names for metric in catalogue(names, (), roles=roles)}
     assert plots == {"loss": ("actor/pg_loss", "critic/score"), "own:loss": ("loss",)}
@@ -41,7 +41,7 @@ def test_names_of_the_run_file_go_before_the_known_ones() -> None:
 
 def test_the_plots_of_a_run_follow_its_run_file(tmp_path: Path) -> None:
     write_rows(tmp_path, [(step, {"objective": 1.0 / step, "score": 2.0}) for step in range(1, 5)])
-    plan = {"metric_names": {"loss": "objective", "heldout_loss": "score"}}
+    plan = {"metric_names": {"loss": "objective", "validation_loss": "score"}}
     RunLayout(tmp_path).plan.write_text(json.dumps(plan))
     answer = PlotReader([RunLayout(tmp_path)]).answer(Request((("loss", 300),)))
     assert [metric.names for metric in answer.metrics] == [("objective", "score")]

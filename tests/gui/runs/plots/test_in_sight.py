@@ -28,7 +28,7 @@ def make(folder: Path, ranks: int = 1) -> RunLayout:
     for rank in range(ranks):
         columns = {"step_time": np.full(100, 0.1), "loss": np.linspace(3, 2, 100)}
         if rank == 0:
-            columns["heldout_loss"] = np.linspace(3, 2.5, 100)
+            columns["validation_loss"] = np.linspace(3, 2.5, 100)
         write_columns(rank_folder(folder, rank) / "log-1.metrics", columns, steps=steps, times=START + steps)
     return RunLayout(folder)
 
@@ -93,10 +93,10 @@ def test_compared_runs_are_told_by_colour_and_their_series_by_name(
     entries = legend.latest(board.answer.plots["loss"], "loss")
     assert [(each.colour, each.short) for each in entries] == [
         (0, "train"),
-        (0, "held-out"),
+        (0, "validation"),
         (1, "rank 0 train"),
         (1, "rank 1 train"),
-        (1, "rank 0 held-out"),
+        (1, "rank 0 validation"),
     ]
     assert entries[0].text == "2.0000"
 

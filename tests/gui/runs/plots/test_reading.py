@@ -244,11 +244,19 @@ def test_mapping_goes_from_steps_to_times_and_back() -> None:
 
 
 def test_the_catalogue_knows_what_belongs_together() -> None:
-    names = ["loss", "heldout_loss", "step_time", "accuracy", "grad_norm/layer.weight", "tokens", "my_bytes"]
+    names = [
+        "loss",
+        "validation_loss",
+        "step_time",
+        "accuracy",
+        "grad_norm/layer.weight",
+        "tokens",
+        "my_bytes",
+    ]
     system = ["gpu0_util", "gpu1_util", "gpu0_memory_total_bytes", "cpu_percent", "net_rx_bytes_per_s"]
     found = {metric.key: metric for metric in catalogue(names, system)}
-    assert found["loss"].names == ("loss", "heldout_loss")
-    assert found["loss"].labels == ("train", "held-out")
+    assert found["loss"].names == ("loss", "validation_loss")
+    assert found["loss"].labels == ("train", "validation")
     assert found["gpu_util"].labels == ("GPU 0", "GPU 1")
     assert found["own:my_bytes"].unit == "bytes"
     assert not found["own:grad_norm/layer.weight"].shown
