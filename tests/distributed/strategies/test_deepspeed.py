@@ -212,7 +212,10 @@ def test_fp16_is_that_of_ddp(done: Done) -> None:
     """In the trainer, too: the engine leaves 16 bit and the loss scale to the strategy."""
     ours, ddp = done.results["fp16"][0], done.results["fp16-ddp"][0]
     assert ours["losses"] == pytest.approx(ddp["losses"], rel=REL)
-    assert ours["norms"] == pytest.approx(ddp["norms"], rel=REL)
+    # None for a step that was left out
+    assert [norm or 0.0 for norm in ours["norms"]] == pytest.approx(
+        [norm or 0.0 for norm in ddp["norms"]], rel=REL
+    )
 
 
 def test_nothing_of_deepspeeds_is_in_a_checkpoint(done: Done) -> None:
