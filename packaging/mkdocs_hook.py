@@ -136,7 +136,8 @@ def own_names() -> str:
 
 def distributed_names() -> str:
     """The public names of torchdeck.distributed that are not those of torchdeck.data."""
-    return names_of({name: home for name, home in distributed.HOMES.items() if name not in data.HOMES})
+    own = {name: home for name, home in distributed.HOMES.items() if data.HOMES.get(name) != home}
+    return names_of(own)
 
 
 def known_failures() -> str:
