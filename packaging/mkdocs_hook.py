@@ -135,8 +135,9 @@ def own_names() -> str:
 
 
 def distributed_names() -> str:
-    """The public names of torchdeck.distributed that are not those of torchdeck.data, or are its own."""
-    return names_of({name: home for name, home in distributed.HOMES.items() if home != data.HOMES.get(name)})
+    """The public names of torchdeck.distributed that are not those of torchdeck.data."""
+    own = {name: home for name, home in distributed.HOMES.items() if data.HOMES.get(name) != home}
+    return names_of(own)
 
 
 def known_failures() -> str:

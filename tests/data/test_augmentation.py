@@ -171,7 +171,7 @@ def test_presets_grow_stronger_and_are_found_by_name() -> None:
             assert lower <= low <= NEUTRAL[name] <= high <= higher
     assert AugmentationConfig.get_preset("mild") is mild
     with pytest.raises(
-        ValueError, match="no augmentation preset 'wild'; there is mild, moderate, aggressive"
+        ValueError, match="no augmentation preset 'wild': there is mild, moderate, aggressive"
     ):
         get_preset("wild")
 

@@ -33,7 +33,7 @@ def test_a_file_is_loaded_with_its_neighbours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("gone.py", None, "does not exist: check the path in run.recipe"),
+        ("gone.py", None, "does not exist: check the path of the recipe"),
         ("half.py", WHOLE.replace("def loss", "def lost"), "has no function loss: define loss"),
         ("typo.py", "import no_such_module_of_mine\n" + WHOLE, "fails to import: ModuleNotFoundError"),
         ("broken.py", "def build_model(:\n", "fails to import: SyntaxError"),

@@ -183,9 +183,7 @@ def test_a_checkpoint_before_the_first_step_holds_no_optimizer_state(done: Done)
 def test_a_loss_that_is_not_finite_stops_the_run() -> None:
     """With the sentence that every strategy has for it, though DeepSpeed would leave such steps out."""
     job = _zero({"deepspeed": {"zero_stage": 2}, "training": {"steps": 5, "lr": 1e38, "clip": None}})
-    with pytest.raises(
-        RuntimeError, match=r"RecipeError: the .* (inf|nan|not finite).*lower the learning rate"
-    ):
+    with pytest.raises(RuntimeError, match=r"RecipeError: the .* (inf|nan|not finite).*lower the learning"):
         run_jobs([job])
 
 
