@@ -127,12 +127,12 @@ def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
     command, folder = Command(torchdeck_home), tmp_path / "project"
     folder.mkdir()
     (folder / "slow").touch()
-    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=20")
+    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=80")
     run, progress = stopped(command, config, 6)
-    assert progress["total"] == 20
+    assert progress["total"] == 80
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(folder)[-1].split()[0])
-    assert 6 <= step < 20
+    assert 6 <= step < 80
     listed = command.json("ckpt", "list", run.root.name)
     assert [row["name"] for row in listed] == ["global_step4", f"global_step{step}"]
     (folder / "slow").unlink()
@@ -140,7 +140,7 @@ def test_deepspeed_stopped(tmp_path: Path, torchdeck_home: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert agent_events(run, "attempt_started")[1].fields["resume_step"] == step
     hand = tmp_path / "by_hand"
-    by_hand(hand, DEEPSPEED, ("--max_steps=20",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    by_hand(hand, DEEPSPEED, ("--max_steps=80",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     assert curve(folder) == curve(hand)
 
 

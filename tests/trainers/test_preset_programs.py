@@ -68,7 +68,7 @@ PACE = """
     import os, time
     from torch.optim.optimizer import register_optimizer_step_post_hook
     if os.path.exists("slow"):
-        register_optimizer_step_post_hook(lambda *_: time.sleep(0.3))
+        register_optimizer_step_post_hook(lambda *_: time.sleep(0.5))
 """
 
 
