@@ -121,13 +121,13 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     command, folder = Command(torchdeck_home), tmp_path / "project"
     folder.mkdir()
     (folder / "slow").touch()
-    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=60")
-    failing = ("--set", 'run.env.FAILS_AT="60"', "--set", "launch.max_restarts=0")
+    config = run_file(folder, DEEPSPEED, python, ["--resume"], "--max_steps=80")
+    failing = ("--set", 'run.env.FAILS_AT="80"', "--set", "launch.max_restarts=0")
     run, progress = stopped(command, config, 6, *failing)
-    assert progress["total"] == 60
+    assert progress["total"] == 80
     assert read_run(run).state is RunState.CANCELLED
     step = int(curve(folder)[-1].split()[0])
-    assert 6 <= step < 60
+    assert 6 <= step < 80
     listed = command.json("ckpt", "list", run.root.name)
     assert [row["name"] for row in listed] == ["global_step4", f"global_step{step}"]
     (folder / "slow").unlink()
@@ -137,11 +137,11 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     view = read_run(run)
     broken_here(view.first_failure, folder)
     hand = tmp_path / "by_hand"
-    by_hand(hand, DEEPSPEED, ("--max_steps=60",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    by_hand(hand, DEEPSPEED, ("--max_steps=80",), python, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     assert curve(folder) == curve(hand)
     ended = ProgressReader(run).read(view)
     assert ended is not None
-    assert (ended.step, ended.total) == (60, 60)
+    assert (ended.step, ended.total) == (80, 80)
     assert ended.loss is not None
     assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
 

@@ -144,18 +144,18 @@ def stopped(script: ScriptRun, *args: str) -> tuple[RunLayout, Any]:
 @pytest.mark.shows("torchtitan", "metrics", "steps", "total and ETA", "checkpoints", "stop saves", "resume")
 def test_a_stop_saves_all_that_a_training_continues_from(script: ScriptRun) -> None:
     """Between two of its own saves, on both ranks; resumed, it has the curve of a training by hand."""
-    layout, live = stopped(script, "40", "1000")
-    assert live["total"] == 40
+    layout, live = stopped(script, "120", "1000")
+    assert live["total"] == 120
     outputs = [layout.attempt(1).rank(rank).stdout.read_text() for rank in (0, 1)]
     steps = {output.partition("ended at step ")[2].split()[0] for output in outputs}
     assert len(steps) == 1, steps
     step = int(steps.pop())
-    assert 6 <= step < 40
+    assert 6 <= step < 120
     assert script.command.json("runs", "show", layout.root.name)["state"] == "CANCELLED"
     for rank in (0, 1):
         counted = read_progress(layout.attempt(1).rank(rank).counted)
         assert counted is not None
-        assert (counted.phase, counted.step, counted.total) == (RankPhase.STOPPING, step, 40)
+        assert (counted.phase, counted.step, counted.total) == (RankPhase.STOPPING, step, 120)
         assert read_inside_state(layout.attempt(1).rank(rank).inside) == InsideState(
             "torchtitan", saves_on_stop=True
         )
@@ -166,7 +166,7 @@ def test_a_stop_saves_all_that_a_training_continues_from(script: ScriptRun) -> N
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert agent_events(layout, "attempt_started")[1].fields["resume_step"] == step
     hand = script.folder.parent / "by_hand"
-    by_hand(hand, PROGRAM, ("40", "0"))
+    by_hand(hand, PROGRAM, ("120", "0"))
     assert curve(script.folder) == curve(hand)
     exact = opened(layout.root).series("loss", 0)
     rows = [line.split() for line in curve(script.folder)]

@@ -80,7 +80,7 @@ def file_problem(path: Path) -> str:
 def _safetensors_end(head: bytes, file: BinaryIO, size: int) -> int | None:
     """Return the size that the header gives the file; None if there is no whole header."""
     length = int.from_bytes(head, "little")
-    if len(head) < 8 or 8 + length > min(size, 8 + _LONGEST_HEADER):
+    if len(head) < 8 or length > min(size - 8, _LONGEST_HEADER):
         return None
     if length > _HEADER_LIMIT:
         return size  # the sizes of so many tensors are not added up
