@@ -42,8 +42,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return made
 
 
-def standing(activity: str, place: str) -> Standing:
-    beat = RankHeartbeat(7, 1.0, activity=activity, place=place)
+def standing(activity: str, place: str, completed: int = 1) -> Standing:
+    beat = RankHeartbeat(7, 1.0, completed=completed, activity=activity, place=place)
     return Standing(3, RankPhase.TRAINING, 0, 0.0, None, watched=False, pid=7, beat=beat)
 
 
@@ -61,6 +61,18 @@ def test_rates_and_shares(tmp_path: Path, write: Write) -> None:
     assert facts.loading == pytest.approx(3 / 11, abs=0.001)
     assert {place.place for place in facts.places} == {"a.py:2 f", "a.py:3 f"}
     assert PlaceShare("a.py:2 f", 0.273) in facts.places
+
+
+def test_the_start_of_a_program_is_not_its_training(tmp_path: Path) -> None:
+    """It imports what it needs for seconds, before its first collective."""
+    sampler = RankSampler(tmp_path)
+    for second in range(11):
+        sampler.look({3: standing("", "a.py:1 <module>", second // 9)}, 100.0 + second)
+    sampler.look({3: standing("", "a.py:9 step")}, 111.0)
+    assert sampler.facts(3, None).places == (
+        PlaceShare("a.py:1 <module>", 0.667),
+        PlaceShare("a.py:9 step", 0.333),
+    )
 
 
 def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:

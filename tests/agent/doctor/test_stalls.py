@@ -264,6 +264,15 @@ def test_a_spinning_rank_is_not_at_work(
     assert rank.look(stuck).working is unknown, "it holds Python's lock: nothing is known"
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("process", [IDLE], indirect=True)
+def test_a_rank_that_made_progress_just_now_is_not_called_idle(process: subprocess.Popen[bytes]) -> None:
+    """What it uses is measured only later: another rank may be late by then."""
+    rank = Watched()
+    assert rank.pass_(LIMIT / 3, silent(7, pid=process.pid, places=1)).working
+    assert not rank.pass_(LIMIT / 3, silent(7, pid=process.pid, places=1)).working
+
+
 PARENT = """
 import subprocess, sys
 subprocess.run([sys.executable, "-c", "while True: pass"])

@@ -57,7 +57,7 @@ class RankSampler:
         costly = now - self._looked >= COSTLY_EVERY
         self._looked = now if costly else self._looked
         for rank, standing in standings.items():
-            if standing.beat is not None:
+            if standing.beat is not None and standing.beat.completed:  # it has begun to train
                 places = self._places.setdefault(rank, deque(maxlen=round(SECONDS)))
                 places.append((standing.beat.activity, standing.beat.place))
             if costly and standing.pid is not None:

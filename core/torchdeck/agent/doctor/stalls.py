@@ -214,9 +214,12 @@ class _RankMemory:
                 self._used.popleft()
 
     def work(self, standing: Standing) -> tuple[float, bool]:
-        """Return (processors used, whether the rank is at work and does not only repeat itself)."""
+        """Return (processors used, whether the rank is at work and does not only repeat itself).
+
+        One that made progress just now is not measured yet, and is at work as far as is known.
+        """
         if len(self._used) < 2:
-            return 0.0, False
+            return 0.0, standing.pid is not None
         (begin, first), (end, last) = self._used[0], self._used[-1]
         seconds = max(0.1, end - begin)
         # what a child used is gone with the child
