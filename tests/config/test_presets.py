@@ -21,8 +21,8 @@ from torchdeck.config.starting_files import (
 def test_the_presets() -> None:
     """The default one comes first."""
     assert preset_names() == [
-        "quickstart", "accelerate", "bdh", "cluster", "digits", "finetune", "fsdp", "hf-lora", "hf-sft",
-        "lightning", "nanogpt", "own-recipe", "script", "torchtitan",
+        "quickstart", "accelerate", "bdh", "cluster", "digits", "finetune", "fsdp", "hf-finetune",
+        "hf-lora", "hf-sft", "image-folder", "lightning", "nanogpt", "own-recipe", "script", "torchtitan",
     ]  # fmt: skip
 
 

@@ -51,6 +51,10 @@ def test_every_option_is_written_out(recipe: str, tmp_path: Path) -> None:
         ("digits", "[model]\nwidth = 30", "model.width", "30"),
         ("digits", "[model]\nlayers = 2", "model.layers", "unknown key"),
         ("digits", "[data]\naugmentation = 'wild'", "data.augmentation", "not one of the choices"),
+        ("image-folder", "[model]\nwidth = 48", "model.width", "48"),
+        ("image-folder", "[model]\nnetwork = 'vgg'", "model.network", "not one of the choices"),
+        ("hf-causal-lm", "[model]\nmethod = 'full'\nrank = 8", "model.rank", "it is of LoRA"),
+        ("hf-causal-lm", "[model]\nmethod = 'all'", "model.method", "not one of the choices"),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -97,7 +101,13 @@ def test_paths_of_options_are_absolute(tmp_path: Path) -> None:
 
 def test_an_option_of_several_recipes_is_one_key() -> None:
     """It says of which; each recipe describes its own, and the reference has a table for each."""
-    assert all_keys()[("model", "width")].recipes == ("byte-gpt", "bdh", "digits", "byte-finetune")
+    assert all_keys()[("model", "width")].recipes == (
+        "byte-gpt",
+        "bdh",
+        "digits",
+        "byte-finetune",
+        "image-folder",
+    )
     assert facts("model.neurons")["recipes"] == ["bdh"]
     assert 'run.recipe = "byte-gpt" or "bdh"' in explain("data.tokens")
     defaults = {key.path[-1]: key.default for key in recipe_keys("digits", ("data",))}

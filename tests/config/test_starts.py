@@ -44,6 +44,8 @@ def test_what_remains_to_be_done() -> None:
         "digits": "nothing",
         "finetune": "batch plan",
         "fsdp": "nothing",
+        "hf-finetune": "files",
+        "image-folder": "files",
         "own-recipe": "nothing",
         "script": "script",
     }

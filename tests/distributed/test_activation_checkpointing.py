@@ -108,5 +108,7 @@ def test_names_and_values_stay() -> None:
 @pytest.mark.parametrize("blocks", [None, lambda _: [], lambda model: [model]])
 def test_a_recipe_without_blocks_is_told_so(blocks: Any) -> None:
     """Nothing to compute again: the sentence says what to define, or which key to change."""
-    with pytest.raises(RecipeError, match=r"no function blocks.*or set training\.activation_checkpointing"):
+    with pytest.raises(
+        RecipeError, match=r"no function blocks\(model\).*or leave activation_checkpointing out"
+    ):
         checkpoint_blocks(nn.Linear(2, 2), blocks)

@@ -18,8 +18,9 @@ from torchdeck.distributed.exchange.exchanging import to_single
 from torchdeck.distributed.recipe_loading import RecipeError, load_recipe
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.recipes import byte_finetune, byte_gpt
-from torchdeck.recipes.byte_finetune import IGNORED, collate, sample_of
+from torchdeck.recipes.byte_finetune import byte_sample, collate
 from torchdeck.recipes.prompt_pairs import Pair
+from torchdeck.recipes.responses import IGNORED
 
 MODEL: dict[str, Any] = {"layers": 2, "heads": 2, "width": 16, "context": 48, "dropout": 0.0}
 PAIRS = [(f"{n} apples? ", "one " * (1 + n % 7) + "enough") for n in range(40)]
@@ -27,11 +28,11 @@ PAIRS = [(f"{n} apples? ", "one " * (1 + n % 7) + "enough") for n in range(40)]
 
 def test_the_response_and_its_end_are_learnt() -> None:
     """The prompt's last byte predicts the response's first; the byte 0 comes last and is never read."""
-    tokens, targets = sample_of(Pair(b"ab", b"cd"), 10)
+    tokens, targets = byte_sample(Pair(b"ab", b"cd"), 10)
     assert bytes(tokens.tolist()) == b"abcd"
     assert targets.tolist() == [IGNORED, *b"cd", 0]
-    assert sample_of(Pair(b"", b"cd"), 10)[1].tolist() == [*b"d", 0]
-    assert [part.tolist() for part in sample_of(Pair(b"abc", b"d"), 2)] == [[*b"ab"], [IGNORED, IGNORED]]
+    assert byte_sample(Pair(b"", b"cd"), 10)[1].tolist() == [*b"d", 0]
+    assert [part.tolist() for part in byte_sample(Pair(b"abc", b"d"), 2)] == [[*b"ab"], [IGNORED, IGNORED]]
 
 
 @settings(deadline=None, max_examples=12)
@@ -40,7 +41,7 @@ def test_rows_do_not_change_the_loss(data: st.DataObject) -> None:
     """However samples are packed and padded, the loss is the mean over all targets of each sample alone."""
     texts = st.binary(max_size=12)
     pairs = data.draw(st.lists(st.builds(Pair, texts, texts), min_size=1, max_size=6))
-    samples = [sample_of(pair, 48) for pair in pairs]
+    samples = [byte_sample(pair, 48) for pair in pairs]
     rows = data.draw(st.lists(st.integers(1, 3), min_size=len(samples), max_size=len(samples)))
     sizes, left = [], len(samples)
     for size in rows:
@@ -73,7 +74,7 @@ def test_rows_do_not_change_the_loss(data: st.DataObject) -> None:
 
 def test_a_layout_cuts_and_pads() -> None:
     """Rows are as long as the plan says; a longer sample loses its end."""
-    samples = [sample_of(Pair(b"abcdef", b"gh"), 48), sample_of(Pair(b"a", b"b"), 48)]
+    samples = [byte_sample(Pair(b"abcdef", b"gh"), 48), byte_sample(Pair(b"a", b"b"), 48)]
     batch = collate(samples, layout=Layout(7, None))
     assert batch["tokens"].tolist() == [[*b"abcdefg"], [*b"ab", 0, 0, 0, 0, 0]]
     assert batch["positions"].tolist()[1][:3] == [0, 1, 0]

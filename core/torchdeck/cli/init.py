@@ -106,6 +106,7 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
     before = {
         "batch plan": "build its batch plan as described at its top, then ",
         "script": "name your script in it (run.script), then ",
+        "files": "name your folder in it, as described at its top, then ",
     }
     return f"next: {before.get(remains, '')}{command}\n"
 

@@ -19,6 +19,8 @@ from torchdeck.recipes.bdh_options import BdhModel
 from torchdeck.recipes.byte_finetune_options import ByteFinetuneModel, PairsData
 from torchdeck.recipes.byte_gpt_options import ByteGptModel
 from torchdeck.recipes.digits_options import DigitsData, DigitsModel
+from torchdeck.recipes.hugging_face_options import CausalLanguageModel, ConversationData
+from torchdeck.recipes.image_folder_options import ImageFolderData, ResNetModel
 from torchdeck.recipes.text_options import TextData
 
 __all__ = [
@@ -45,6 +47,8 @@ BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {
     "bdh": (BdhModel, TextData),
     "digits": (DigitsModel, DigitsData),
     "byte-finetune": (ByteFinetuneModel, PairsData),
+    "image-folder": (ResNetModel, ImageFolderData),
+    "hf-causal-lm": (CausalLanguageModel, ConversationData),
 }
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
 

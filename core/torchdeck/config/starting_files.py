@@ -88,11 +88,14 @@ def named(text: str, name: str) -> str:
     return "".join(line.replace(DEFAULT_NAME, word) if line.startswith("#") else line for line in lines)
 
 
-Remains = Literal["nothing", "plan only", "batch plan", "script"]
+Remains = Literal["nothing", "plan only", "batch plan", "script", "files"]
+_OF_FILES = frozenset({"image-folder", "hf-causal-lm"})
+"""Recipes whose data or model is a folder of the user's."""
 
 
 def what_remains(text: str) -> Remains:
-    """Return what to do before a preset's run can start; `plan only`: its machines cannot be reached.
+    """Return what to do before a preset's run can start; `plan only`: its machines cannot be reached;
+    `files`: name a folder of one's own.
 
     Args:
         text: a preset's text.
@@ -102,6 +105,8 @@ def what_remains(text: str) -> Remains:
         return "plan only"
     if "batch_plan" in table.get("training", {}):
         return "batch plan"
+    if table["run"].get("recipe") in _OF_FILES:
+        return "files"
     script = table["run"].get("script")
     return "nothing" if script is None or script in _PRESETS.companions() else "script"
 

@@ -27,6 +27,8 @@ BUILT_IN = {
     "bdh": "torchdeck.recipes.bdh",
     "digits": "torchdeck.recipes.digits",
     "byte-finetune": "torchdeck.recipes.byte_finetune",
+    "image-folder": "torchdeck.recipes.image_folder",
+    "hf-causal-lm": "torchdeck.recipes.hugging_face",
 }
 """Name in run.toml → module."""
 

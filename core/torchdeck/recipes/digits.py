@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
 
-from torchdeck.data.augmentation_config import PRESETS, AugmentationConfig
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.image_augmentation import augmented
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.augmented_dataset import MapDataset
 
 CLASSES = 10
 _BRIGHTEST = 16.0
@@ -74,7 +77,7 @@ def build_model(options: dict[str, Any]) -> DigitNet:
     return DigitNet(**sizes)
 
 
-def build_data(options: dict[str, Any], split: str) -> Dataset[Any] | None:
+def build_data(options: dict[str, Any], split: str) -> MapDataset | None:
     """Build pairs of a picture, float32 of shape (1, 8, 8) from 0 to 1, and its digit; None if none is held
     out.
 
@@ -93,8 +96,7 @@ def build_data(options: dict[str, Any], split: str) -> Dataset[Any] | None:
     if len(chosen) == 0:
         return None
     data = TensorDataset(pictures[chosen], digits[chosen])
-    name = options.get("augmentation", "mild")
-    return data if split != "train" or name == "none" else _augmented(data, name, options)
+    return augmented(data, options) if split == "train" else data
 
 
 def fingerprint(options: dict[str, Any]) -> str:
@@ -131,24 +133,3 @@ def _digits() -> tuple[Tensor, Tensor]:
     found = load_digits()
     pictures = torch.from_numpy(found.images.astype(np.float32) / _BRIGHTEST).unsqueeze(1)
     return pictures, torch.from_numpy(found.target.astype(np.int64))
-
-
-def _augmented(data: TensorDataset, name: str, options: dict[str, Any]) -> Dataset[Any]:
-    # torchdeck.distributed imports the recipes
-    from torchdeck.distributed.augmented_dataset import AugmentedDataset
-
-    together = distributed.is_available() and distributed.is_initialized()
-    return AugmentedDataset(
-        data,
-        _preset(name),
-        options.get("augmentation_seed", 0),
-        mode=options.get("augment_per", "sample"),
-        rank=distributed.get_rank() if together else 0,
-        world_size=distributed.get_world_size() if together else 1,
-    )
-
-
-def _preset(name: str) -> AugmentationConfig:
-    if name not in PRESETS:
-        raise RecipeError(f"data.augmentation is {name!r}: expected none, {', '.join(PRESETS)}")
-    return PRESETS[name]

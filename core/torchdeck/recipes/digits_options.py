@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from torchdeck.options import Section, option
+from torchdeck.recipes.image_augmentation_options import (
+    augment_per_option,
+    augmentation_option,
+    augmentation_seed_option,
+)
 from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
 from torchdeck.recipes.text_options import heldout_option, workers_option
 
@@ -29,14 +34,8 @@ class DigitsModel(Section):
 class DigitsData(Section):
     """The [data] table of recipe digits: scikit-learn's handwritten digits."""
 
-    augmentation: Literal["none", "mild", "moderate", "aggressive"] = option(
-        "How strongly images are rotated, scaled and changed; different in every epoch.", default="mild"
-    )
-    augment_per: Literal["sample", "rank"] = option(
-        "sample: an image is changed in the same way at any world size. rank: each rank changes it "
-        "in its own way.",
-        default="sample",
-    )
-    augmentation_seed: int = option("Seed of the augmentation.", default=0, ge=0)
+    augmentation: Literal["none", "mild", "moderate", "aggressive"] = augmentation_option()
+    augment_per: Literal["sample", "rank"] = augment_per_option()
+    augmentation_seed: int = augmentation_seed_option()
     heldout: float = heldout_option(0.2)
     workers: int = workers_option()

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchdeck.distributed.recipe_loading import BUILT_IN, RecipeError, load_recipe
+from torchdeck.distributed.recipe_loading import RecipeError, load_recipe
 from torchdeck.distributed.trainer.initial_weights import renamed
 from torchdeck.distributed.trainer.setup import build_model
 
@@ -24,6 +24,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "byte-finetune": {"layers": 2, "heads": 2, "width": 8, "context": 8},
     "bdh": {"layers": 2, "heads": 2, "width": 6, "neurons": 16},
     "digits": {"width": 4},
+    "image-folder": {"width": 32, "classes": 3},
 }
 OWN = """
 import torch
@@ -68,7 +69,7 @@ def own_recipe(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
-@pytest.mark.parametrize("recipe", [*sorted(BUILT_IN), "own.py"])
+@pytest.mark.parametrize("recipe", [*sorted(SIZES), "own.py"])
 def test_a_recipe_starts_from_a_file(recipe: str, name: str, tmp_path: Path) -> None:
     """All of its tensors, buffers too, are those of the file."""
     recipe = own_recipe(tmp_path) if recipe == "own.py" else recipe

@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, Qt
+from PySide6.QtCore import QAbstractItemModel, QAbstractListModel, QModelIndex, Qt
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QAbstractItemView, QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+import torchdeck
 from gui.runs.conftest import Opened
 from support.values.histories import agent_started, ended, event, failure, finished, started
 from support.values.metrics import write_rows
 from support.values.run_homes import add_run, run_id
 from torchdeck.runs.folders.notes import Note
+from torchdeck.telemetry.run_log import log_of_this_process
 from torchdeck.use_cases.notes import change_notes
 from torchdeck_app.runs.runs_page import RunsPage
 from torchdeck_app.widgets.labels import ElidedLabel
@@ -30,12 +32,13 @@ def tips(widget: QWidget) -> Iterator[str]:
 
 
 def tips_of_cells(model: QAbstractItemModel, parent: QModelIndex) -> Iterator[str]:
-    columns = model.columnCount(parent) if hasattr(type(model), "columnCount") else 1
+    is_list = isinstance(model, QAbstractListModel)
+    columns = 1 if is_list else model.columnCount(parent)
     for row in range(model.rowCount(parent)):
         for column in range(columns):
             index = model.index(row, column, parent)
             yield str(index.data(Qt.ItemDataRole.ToolTipRole) or "")
-            if column == 0 and model.hasChildren(index):
+            if column == 0 and not is_list and model.hasChildren(index):
                 yield from tips_of_cells(model, index)
 
 
@@ -65,6 +68,15 @@ def make_run(home: Path) -> None:
     folder = layout.attempt(1).rank(0).root
     (folder / "stdout.log").write_text(f"{EVIL}\n")
     (folder / "stderr.log").write_text(f"RuntimeError: {EVIL}\n")
+    log = log_of_this_process(
+        {
+            "TORCHDECK_RUN_DIR": str(layout.root),
+            "TORCHDECK_RUN_ID": layout.root.name,
+            "TORCHDECK_ATTEMPT": "1",
+            "RANK": "0",
+        }
+    )
+    log({f"text {EVIL}": torchdeck.Text(EVIL, caption=f"caption {EVIL}")}, step=1)
     add_run(home, 2, name=f"other {EVIL}")
     change_notes(home, (run_id(1),), lambda _: Note((EVIL.replace(" ", ""),), f"note {EVIL}"))
 
@@ -89,6 +101,8 @@ def test_nothing_that_a_run_says_is_taken_for_html(qtbot: QtBot, place: RunsPage
         page.checkpoints: lambda: page.checkpoints.isVisible(),  # none there to be read
         page.timeline: lambda: bool(page.timeline.shown),
         page.configuration: lambda: page.configuration.isVisible(),  # waited for below
+        page.try_out: lambda: page.try_out.isVisible(),
+        page.media: lambda: page.media.content.text.toPlainText() == EVIL,
     }
     for tab in range(page.tabs.count()):
         page.tabs.setCurrentIndex(tab)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,8 @@ class ForkedRun:
     resume: str = ""
 
 
-def run_forked(*runs: ForkedRun) -> list[FinishedRanks]:
-    """Each run after the one before, which a later one may resume from."""
+def run_forked(*runs: ForkedRun, python: str = sys.executable) -> list[FinishedRanks]:
+    """Each run under `python` after the one before, which a later one may resume from."""
     jobs = [
         {
             "settings": dict(run.settings),
@@ -40,7 +41,7 @@ def run_forked(*runs: ForkedRun) -> list[FinishedRanks]:
         }
         for run in runs
     ]
-    found = measure("support.training.forked_training:train", jobs)
+    found = measure("support.training.forked_training:train", jobs, python=python)
     return [_finished(run, ranks) for run, ranks in zip(runs, found, strict=True)]
 
 

@@ -28,6 +28,7 @@ _NEXT: dict[Remains, str] = {
     "plan only": "Planning only: these machines are described, not contacted.",
     "batch plan": "Build its batch plan before Launch, as its first lines say.",
     "script": "Name your script in it: run.script.",
+    "files": "Name your folder in it before Launch, as its first lines say.",
 }
 
 

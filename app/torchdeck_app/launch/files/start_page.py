@@ -39,6 +39,7 @@ _NOTES: dict[Remains, str] = {
     "plan only": "for planning: starts nothing",
     "batch plan": "its batch plan is built first",
     "script": "for a script of yours",
+    "files": "for a folder of yours",
 }
 
 

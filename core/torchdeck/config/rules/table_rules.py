@@ -82,12 +82,25 @@ def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
         yield Finding(("training", "eval_every"), wrong, "data.heldout = 0.05, or no eval_every", uses)
 
 
+def lora_only(given: Given) -> Iterator[Finding]:
+    """LoRA's sizes are of no effect where all of the model is trained."""
+    config = given.config
+    if config.run.recipe != "hf-causal-lm" or config.model["method"] == "lora":
+        return
+    for name in ("rank", "alpha", "dropout", "targets"):
+        path = ("model", name)
+        if given.written(path):
+            wrong = 'it is of LoRA, and has no effect with model.method = "full"'
+            yield Finding(path, wrong, f'no {name}, or model.method = "lora"', (("model", "method"), _RECIPE))
+
+
 RECIPE_RULES: tuple[Rule, ...] = (
     heads_divide,
     neurons_of_heads,
     text_source,
     vocabulary_of_bytes,
     heldout_to_evaluate,
+    lora_only,
 )
 
 

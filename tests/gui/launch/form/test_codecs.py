@@ -148,7 +148,8 @@ def test_every_field_shows_anything(value: Any, key: Any) -> None:
 def test_words_to_choose_from() -> None:
     """Of choices, and of paths that may be words."""
     keys = all_keys()
-    assert words_of(keys[("run", "recipe")]) == ("bdh", "byte-finetune", "byte-gpt", "digits")
+    recipes = ("bdh", "byte-finetune", "byte-gpt", "digits", "hf-causal-lm", "image-folder")
+    assert words_of(keys[("run", "recipe")]) == recipes
     assert words_of(keys[("checkpoint", "resume")]) == ("auto", "never")
     assert words_of(keys[("checkpoint", "every")]) == ("auto",)
     assert words_of(keys[("run", "script")]) == ()

@@ -1,0 +1,234 @@
+"""Recipe image-folder: a ResNet learns to classify images that lie in one folder per class.
+
+Images are read when they are needed, by Pillow. They are scaled so that what is left of them after a cut at
+the center is 7/8 of the shorter side, as 224 of 256 pixels are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.image_augmentation import augmented
+from torchdeck.recipes.resnet import STAGES, ResNet
+
+if TYPE_CHECKING:
+    from torchdeck.data.augmentation import AugmentationParams
+    from torchdeck.distributed.augmented_dataset import MapDataset
+
+CLASSES = 1000
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+TRAIN, VALIDATION = "train", ("val", "valid", "validation")
+"""Folders of a source that is split already."""
+KEPT = 7 / 8
+"""Part of the shorter side that is left after the cut."""
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue of ImageNet, from 0 to 1, as torchvision's and timm's weights expect them."""
+_SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Images:
+    """Files of one split, each with the number of its class."""
+
+    root: Path
+    names: Sequence[str]
+    """Relative to `root`."""
+    classes: Sequence[int]
+
+
+class ImageFolder(Dataset[tuple[Tensor, int]]):
+    """Pairs of an image, float32 of shape (3, size, size), and its class."""
+
+    def __init__(self, images: Images, size: int) -> None:
+        self._images, self._size = images, size
+
+    def __len__(self) -> int:
+        return len(self._images.names)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"image {index} is out of range: there are {len(self)}")
+        image = read_image(self._images.root / self._images.names[index], self._size)
+        return image, self._images.classes[index]
+
+
+def read_image(path: Path, size: int) -> Tensor:
+    """Return an image, normalised, float32 of shape (3, size, size).
+
+    Raises:
+        RecipeError: it cannot be read as an image; the message has its path.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as file:
+            file.draft("RGB", (2 * size, 2 * size))  # a large JPEG is read at a fraction of its size
+            image = ImageOps.exif_transpose(file).convert("RGB")
+            shorter = max(size, round(size / KEPT))
+            scale = shorter / min(image.size)
+            image = image.resize([max(size, round(side * scale)) for side in image.size])
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise RecipeError(
+            f"data.source: {path} is no image that can be read ({error}): mend or remove it"
+        ) from error
+    left, top = ((side - size) // 2 for side in image.size)
+    pixels = np.asarray(image.crop((left, top, left + size, top + size)), dtype=np.float32) / 255
+    pixels = (pixels - np.array(MEAN, np.float32)) / np.array(DEVIATION, np.float32)
+    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+
+
+def build_model(options: dict[str, Any]) -> ResNet:
+    """Build the model of a [model] table: network, classes, width.
+
+    Raises:
+        RecipeError: there is no such network.
+    """
+    chosen = {"network": "resnet18", "classes": CLASSES, "width": 64} | options
+    network = chosen.pop("network")
+    depths = {f"resnet{depth}": depth for depth in STAGES}
+    if network not in depths:
+        raise RecipeError(f"model.network is {network!r}: expected {', '.join(depths)}")
+    return ResNet(depth=depths[network], **chosen)
+
+
+def data_options(model: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the [data] table with the model's number of classes."""
+    return {"classes": model.get("classes", CLASSES), **data}
+
+
+def build_data(options: dict[str, Any], split: str) -> MapDataset | None:
+    """Build pairs of an image, float32 of shape (3, size, size), and its class; None if none is held out.
+
+    Args:
+        options: source, size, heldout (if the source is not split already), classes from the model, and for
+            "train" flip and what `augmented` reads.
+        split: "train" or "heldout", which is never changed.
+
+    Raises:
+        RecipeError: Pillow is missing, the source has no images or another number of classes, or an option
+            is wrong.
+    """
+    _need_pillow()
+    images = _images(options, split)
+    if images is None:
+        return None
+    data = ImageFolder(images, options.get("size", 224))
+    if split != "train":
+        return data
+    return augmented(data, options, augment_flipped if options.get("flip", True) else None)
+
+
+def fingerprint(options: dict[str, Any]) -> str:
+    """Return the fingerprint of the names and sizes of the files, their split, and how they are changed."""
+    said = {name: value for name, value in sorted(options.items()) if name not in ("workers", "source")}
+    digest = hashlib.sha256(repr(said).encode())
+    for split in ("train", "heldout"):
+        images = _images(options, split)
+        for name in images.names if images is not None else ():
+            size = (images.root / name).stat().st_size if images is not None else 0
+            digest.update(f"{split} {name!r} {size}\n".encode())
+    return f"images-{digest.hexdigest()}"
+
+
+def augment_flipped(image: Tensor, params: AugmentationParams, seed: str) -> Tensor:
+    """Augment an image as `augment_image` does, and mirror it if the last bit of its seed is 1."""
+    from torchdeck.distributed.augmented_dataset import augment_image
+
+    return augment_image(image.flip(-1) if int(seed[-1], 16) % 2 else image, params, seed)
+
+
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, dict[str, Tensor]]:
+    """Return the mean cross entropy, the number of images, and the fraction classified correctly."""
+    images, classes = batch
+    logits = model(images)
+    accuracy = (logits.detach().argmax(1) == classes).float().mean()
+    return functional.cross_entropy(logits, classes), len(classes), {"accuracy": accuracy}
+
+
+def blocks(model: nn.Module) -> Iterable[nn.Module]:
+    """Return the blocks of the network."""
+    assert isinstance(model, ResNet)  # noqa: S101 - the recipe's own model; narrows the type
+    return model.blocks
+
+
+def _need_pillow() -> None:
+    try:
+        import PIL.Image  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise RecipeError(
+            f"recipe image-folder needs Pillow, which reads images ({error}): "
+            "pip install 'torchdeck[vision]' on every node"
+        ) from error
+
+
+def _images(options: dict[str, Any], split: str) -> Images | None:
+    """Return the files of a split, in an order that is the same everywhere; None if there are none."""
+    source = Path(options.get("source", "images"))
+    validation = next((source / name for name in VALIDATION if (source / name).is_dir()), None)
+    if (source / TRAIN).is_dir() and validation is not None:
+        classes = _classes(source / TRAIN, options)
+        return _listed(source / TRAIN if split == "train" else validation, classes)
+    found = _listed(source, _classes(source, options))
+    order = np.random.default_rng(_SPLIT_SEED).permutation(len(found.names))
+    cut = len(order) - int(len(order) * options.get("heldout", 0.1))
+    chosen = sorted(order[:cut] if split == "train" else order[cut:])
+    if not chosen:
+        return None
+    return Images(source, [found.names[i] for i in chosen], [found.classes[i] for i in chosen])
+
+
+def _classes(folder: Path, options: dict[str, Any]) -> list[str]:
+    """Return the names of the classes, which are those of the folders, by their order.
+
+    Raises:
+        RecipeError: the folder cannot be read, or has another number of classes than the model.
+    """
+    try:
+        found = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+    except OSError as error:
+        raise RecipeError(
+            f"data.source {folder} cannot be read: {error.strerror}; give a folder with one folder of images "
+            "per class"
+        ) from error
+    expected = options.get("classes", CLASSES)
+    if len(found) != expected:
+        raise RecipeError(
+            f"data.source {folder} has {len(found)} folders of images, model.classes is {expected}: "
+            + (
+                f"set model.classes = {len(found)}"
+                if len(found) > 1
+                else "give a folder with one folder per class"
+            )
+        )
+    return found
+
+
+def _listed(folder: Path, classes: Sequence[str]) -> Images:
+    """Return all images below the folders of the classes.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    names, numbers = [], []
+    for number, name in enumerate(classes):
+        for below, folders, files in os.walk(folder / name):
+            folders.sort()
+            for file in sorted(files):
+                if file.lower().endswith(SUFFIXES) and not file.startswith("."):
+                    names.append(os.path.relpath(os.path.join(below, file), folder))  # noqa: PTH118 - a million files
+                    numbers.append(number)
+    if not names:
+        raise RecipeError(f"data.source {folder} has no images: their names end with {', '.join(SUFFIXES)}")
+    return Images(folder, names, numbers)

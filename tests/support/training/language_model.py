@@ -1,0 +1,69 @@
+"""In a forked rank with transformers: what recipe hf-causal-lm makes of a model in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.ranks.measured_ranks import Job
+from torchdeck.data.step_order import Layout
+from torchdeck.distributed.rank_settings import FsdpSettings
+from torchdeck.recipes import hugging_face
+from torchdeck.recipes.hugging_face import blocks, build_data, build_model, collate, data_options, loss
+from torchdeck.tracing.request import TraceRequest, WantedTrace
+from torchdeck.tracing.tracer import trace_recipe
+
+
+def write(job: Job) -> None:
+    """Write a tiny model into the folder `path`."""
+    from support.training.tiny_language_model import write_model
+
+    write_model(Path(job["path"]))
+
+
+def samples(job: Job) -> dict[str, Any]:
+    """Return the first samples, and their loss in rows of their own and in shared ones."""
+    model = build_model({"path": job["path"], "method": "full"})
+    data = build_data(data_options({"path": job["path"], "context": 64}, {"source": job["source"]}), "train")
+    assert data is not None
+    found = [data[index] for index in range(4)]
+    length = max(len(tokens) for tokens, _ in found)
+    shared = collate(found, Layout(2 * length, (2, 2)))
+    return {
+        "tokens": [tokens.tolist() for tokens, _ in found],
+        "targets": [targets.tolist() for _, targets in found],
+        "alone": [float(part) for part in loss(model, collate(found))],
+        "shared": [float(part) for part in loss(model, shared)],
+    }
+
+
+def model(job: Job) -> dict[str, Any]:
+    """Return the sizes of what is trained and what is not, by the model and by a trace."""
+    built = build_model(job["model"])
+    names = [name for name, _ in built.named_parameters()]
+    wanted = (WantedTrace(2, checkpointing=True),)
+    traced = trace_recipe(
+        TraceRequest(
+            1, "hf-causal-lm", job["model"], {"source": job["source"]}, "fp32", FsdpSettings(), traces=wanted
+        ),
+        lambda _: None,
+    )
+    return {
+        "trained": sum(each.numel() for each in built.parameters() if each.requires_grad),
+        "frozen": sum(each.numel() for each in built.parameters() if not each.requires_grad),
+        "traced": sum(each.numel for each in traced.parameters if each.trainable),
+        "traced frozen": sum(each.numel for each in traced.parameters if not each.trainable),
+        "blocks": [type(block).__name__ for block in blocks(built)],
+        "layers": sorted({name.split(".lora_")[0].rpartition(".")[2] for name in names if ".lora_" in name}),
+        "notes": list(traced.notes),
+    }
+
+
+def refused(job: Job) -> str:
+    """Return the sentence of the error for a wrong [model] table."""
+    try:
+        build_model(job["model"])
+        build_data(data_options(job["model"], {"max_samples": 3}), "train")
+    except hugging_face.RecipeError as error:
+        return str(error)
+    return ""

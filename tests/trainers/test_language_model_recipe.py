@@ -1,0 +1,153 @@
+"""Recipe hf-causal-lm with transformers and PEFT: what it reads, trains, saves and continues."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.ranks.measured_ranks import measure
+from support.ranks.recipe_ranks import FinishedRanks, recipe_settings
+from support.system.trainers_python import ABSENT, trainers_python
+from support.training.forked_training import ForkedRun, run_forked
+from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes import hugging_face
+
+PYTHON = trainers_python()
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(PYTHON is None, reason=ABSENT),
+]
+PAIRS = [(f"{number} apples? ", "one " * (number % 7) + "enough") for number in range(40)]
+STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in `model`, and its samples."""
+    made = tmp_path_factory.mktemp("language-model")
+    asked("write", {"path": str(made / "model")})
+    lines = [json.dumps({"prompt": prompt, "response": response}) for prompt, response in PAIRS]
+    (made / "pairs.jsonl").write_text("\n".join(lines) + "\n")
+    return made
+
+
+def asked(function: str, *jobs: dict[str, Any]) -> list[Any]:
+    """What a function of `support.training.language_model` returns for each job."""
+    assert PYTHON is not None
+    each = [{"world_size": 1, **job} for job in jobs]
+    return [ranks[0] for ranks in measure(f"support.training.language_model:{function}", each, python=PYTHON)]
+
+
+def test_responses_are_learned_and_rows_may_be_shared(folder: Path) -> None:
+    """The loss of samples that share a row is that of samples with rows of their own."""
+    paths = {"path": str(folder / "model"), "source": str(folder / "pairs.jsonl")}
+    (found,) = asked("samples", paths)
+    for tokens, targets, (prompt, response) in zip(found["tokens"], found["targets"], PAIRS, strict=False):
+        assert len(tokens) == len(targets) == len(prompt) + len(response), (
+            "bytes, and the end of the response"
+        )
+        assert [target != -100 for target in targets] == [False] * (len(prompt) - 1) + [True] * (
+            len(response) + 1
+        )
+        assert targets[len(prompt) : -1] == tokens[len(prompt) + 1 :]
+    assert found["alone"][1] == found["shared"][1] == sum(len(response) + 1 for _, response in PAIRS[:4])
+    assert found["shared"][0] == pytest.approx(found["alone"][0], rel=1e-5)
+
+
+def test_what_is_trained_is_what_is_planned(folder: Path) -> None:
+    """LoRA of all linear layers but the head or of chosen ones, or all of the model: as in a trace."""
+    path, source = str(folder / "model"), str(folder / "pairs.jsonl")
+    tables = (
+        {"method": "full"},
+        {"rank": 4},
+        {"rank": 4, "targets": ["q_proj", "v_proj"]},
+    )
+    full, every, chosen = asked(
+        "model", *({"model": {"path": path, **table}, "source": source} for table in tables)
+    )
+    for found in (full, every, chosen):
+        assert (found["traced"], found["traced frozen"]) == (found["trained"], found["frozen"])
+        assert found["blocks"] == ["LlamaDecoderLayer"] * 2
+        assert not any("real" in note for note in found["notes"])
+    assert full["frozen"] == 0
+    assert every["frozen"] == chosen["frozen"] == full["trained"]
+    names = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
+    assert (every["layers"], chosen["layers"]) == (names, ["q_proj", "v_proj"])
+    assert chosen["trained"] == 2 * 4 * ((32 + 32) + (32 + 16)), (
+        "two layers of rank 4, from 32 to 32 and to 16"
+    )
+
+
+def test_a_model_that_cannot_be_read_gets_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which folder, and what is wrong."""
+    for name, lost in (
+        ("weights", "model.safetensors"),
+        ("tokens", "tokenizer.json"),
+        ("config", "config.json"),
+    ):
+        shutil.copytree(folder / "model", folder / name)
+        (folder / name / lost).unlink()
+    (folder / "tokens" / "tokenizer_config.json").unlink()
+    whole = str(folder / "model")
+    tables = [{"path": str(folder / name)} for name in ("nowhere", "config", "weights", "tokens")]
+    said = asked(
+        "refused", *({"model": table} for table in (*tables, {"path": whole, "targets": ["nothing"]}))
+    )
+    assert [text.partition(" ")[0] for text in said] == ["model.path"] * 4 + ["model.targets:"], said
+    for text, name in zip(said, ("nowhere", "config", "weights", "tokens"), strict=False):
+        assert str(folder / name) in text
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(RecipeError, match=r"needs transformers .*pip install 'torchdeck\[hf\]'"):
+        hugging_face.build_model({"path": whole})
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_it_learns_and_resumes_exactly(method: str, folder: Path, tmp_path: Path) -> None:
+    """Under DDP and FSDP with the same losses; stopped and resumed, each loss is the same in all digits."""
+    found = []
+    for strategy in ("ddp", "fsdp"):
+        whole, parted = tmp_path / f"{strategy}-whole", tmp_path / f"{strategy}-parted"
+        runs = trained(
+            ForkedRun(whole, settings(folder, whole, method, strategy, STEPS), 2),
+            ForkedRun(parted, settings(folder, parted, method, strategy, 2), 2),
+            ForkedRun(
+                parted,
+                settings(folder, parted, method, strategy, STEPS),
+                2,
+                attempt=2,
+                resume=str(parted / "checkpoints" / "final"),
+            ),
+        )
+        losses = [run.losses() for run in runs]
+        assert {**losses[1], **losses[2]} == losses[0]
+        found.append(list(losses[0].values()))
+    assert len(found[0]) == STEPS
+    assert found[0][-1] < 0.98 * found[0][0]
+    assert found[1] == pytest.approx(found[0], rel=1e-4)
+
+
+def settings(folder: Path, run: Path, method: str, strategy: str, steps: int) -> dict[str, Any]:
+    return recipe_settings(
+        run,
+        "hf-causal-lm",
+        model={"path": str(folder / "model"), "method": method, "context": 64},
+        data={"source": str(folder / "pairs.jsonl"), "heldout": 0.1},
+        strategy=strategy,
+        steps=steps,
+        microbatch=4,
+        lr=2e-2,
+        eval_every=STEPS,
+        eval_batches=1,
+        clip=1.0,
+    )
+
+
+def trained(*runs: ForkedRun) -> list[FinishedRanks]:
+    assert PYTHON is not None
+    return [run.succeeded() for run in run_forked(*runs, python=PYTHON)]
