@@ -19,7 +19,7 @@ def test_the_pictures_are_parted_once() -> None:
     train, held = digits.build_data(plain, "train"), digits.build_data(plain, "heldout")
     assert train is not None
     assert held is not None
-    parts = [[data[i] for i in range(len(data))] for data in (train, held)]  # type: ignore[arg-type]
+    parts = [[data[i] for i in range(len(data))] for data in (train, held)]
     assert [len(part) for part in parts] == [1438, 359]
     pictures = torch.stack([picture for part in parts for picture, _ in part])
     assert pictures.shape == (1797, 1, 8, 8)

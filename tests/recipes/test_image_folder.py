@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 
 from support.ranks.recipe_ranks import recipe_settings
-from support.training.forked_training import ForkedRun, run_forked
+from support.system.deepspeed_python import ABSENT, deepspeed_python
 from support.training.image_files import CLASSES, write_images
+from support.training.strategies import STRATEGIES, Settings, resumed_exactly
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes import image_folder
 from torchdeck.recipes.image_folder import DEVIATION, MEAN, read_image
@@ -148,38 +149,51 @@ def test_it_is_the_resnet_that_is_known(depth: int, parameters: int, name: str) 
         assert model(torch.empty(2, 3, 64, 64)).shape == (2, 1000)
 
 
-@pytest.mark.processes
-def test_it_learns_under_strategies_and_resumes_exactly(tmp_path: Path) -> None:
-    """Two real ranks: all images are told apart; stopped and resumed, each loss is the same in all digits."""
-    write_images(tmp_path / "images", 40)
-    found = {}
-    for strategy in ("ddp", "fsdp"):
-        whole, parted = tmp_path / f"{strategy}-whole", tmp_path / f"{strategy}-parted"
+def settings(images: Path, more: dict[str, Any]) -> Settings:
+    """A training on the images; `more` are tables of strategies."""
 
-        def settings(folder: Path, steps: int, strategy: str = strategy) -> dict[str, Any]:
-            return recipe_settings(
-                folder,
-                "image-folder",
-                model={"width": 32, "classes": 3},
-                data={"source": str(tmp_path / "images"), "size": 16, "heldout": 0.2},
-                strategy=strategy,
-                steps=steps,
-                microbatch=8,
-                lr=1e-3,
-                eval_every=12,
-                eval_batches=2,
-            )
-
-        checkpoint = parted / "checkpoints" / "final"
-        runs = run_forked(
-            ForkedRun(whole, settings(whole, 12), 2),
-            ForkedRun(parted, settings(parted, 5), 2),
-            ForkedRun(parted, settings(parted, 12), 2, attempt=2, resume=str(checkpoint)),
+    def of_run(folder: Path, strategy: str, ranks: int, steps: int) -> dict[str, Any]:
+        return recipe_settings(
+            folder,
+            "image-folder",
+            model={"width": 32, "classes": 3},
+            data={"source": str(images), "size": 16, "heldout": 0.2},
+            strategy=strategy,
+            steps=steps,
+            microbatch=16 // ranks,
+            lr=1e-3,
+            eval_every=12,
+            eval_batches=2,
+            **more,
         )
-        losses = [run.succeeded().losses() for run in runs]
-        assert {**losses[1], **losses[2]} == losses[0]
-        accuracy = re.findall(r"validation_accuracy (\S+)", runs[0].stdout[0])
-        assert float(accuracy[-1]) == 1.0
-        found[strategy] = losses[0]
-    assert list(found["ddp"]) == list(range(1, 13))
-    assert found["fsdp"] == pytest.approx(found["ddp"], rel=1e-4)
+
+    return of_run
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("strategies", STRATEGIES)
+def test_it_learns_under_strategies_and_resumes_exactly(strategies: tuple[str, ...], tmp_path: Path) -> None:
+    """All images are told apart; stopped and resumed, each loss is the same in all digits."""
+    training = settings(write_images(tmp_path / "images", 40), {})
+    runs = [resumed_exactly(tmp_path, strategy, training, 12) for strategy in strategies]
+    accuracy = re.findall(r"validation_accuracy (\S+)", runs[0].stdout[0])
+    assert float(accuracy[-1]) == 1.0
+    first, second = ([*run.losses().values()] for run in runs)
+    assert second == pytest.approx(first, rel=1e-3)
+
+
+@pytest.mark.soak
+@pytest.mark.processes
+@pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_deepspeed_learns_the_same(stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each stage of ZeRO as with DDP."""
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    python = deepspeed_python()
+    assert python is not None
+    training = settings(write_images(tmp_path / "images", 40), {"deepspeed": {"zero_stage": stage}})
+    first, second = (
+        [*resumed_exactly(tmp_path, strategy, training, 6, python=python).losses().values()]
+        for strategy in ("ddp", "deepspeed")
+    )
+    assert second == pytest.approx(first, rel=1e-4)

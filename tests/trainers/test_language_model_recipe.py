@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from support.ranks.measured_ranks import measure
-from support.ranks.recipe_ranks import FinishedRanks, recipe_settings
+from support.ranks.recipe_ranks import recipe_settings
 from support.system.trainers_python import ABSENT, trainers_python
-from support.training.forked_training import ForkedRun, run_forked
+from support.training.strategies import STRATEGIES, resumed_exactly
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes import hugging_face
 
@@ -107,47 +107,32 @@ def test_a_model_that_cannot_be_read_gets_a_sentence(folder: Path, monkeypatch: 
         hugging_face.build_model({"path": whole})
 
 
+@pytest.mark.parametrize("strategies", STRATEGIES)
 @pytest.mark.parametrize("method", ["lora", "full"])
-def test_it_learns_and_resumes_exactly(method: str, folder: Path, tmp_path: Path) -> None:
-    """Under DDP and FSDP with the same losses; stopped and resumed, each loss is the same in all digits."""
-    found = []
-    for strategy in ("ddp", "fsdp"):
-        whole, parted = tmp_path / f"{strategy}-whole", tmp_path / f"{strategy}-parted"
-        runs = trained(
-            ForkedRun(whole, settings(folder, whole, method, strategy, STEPS), 2),
-            ForkedRun(parted, settings(folder, parted, method, strategy, 2), 2),
-            ForkedRun(
-                parted,
-                settings(folder, parted, method, strategy, STEPS),
-                2,
-                attempt=2,
-                resume=str(parted / "checkpoints" / "final"),
-            ),
+def test_it_learns_under_strategies_and_resumes_exactly(
+    method: str, strategies: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
+    """With the same losses; stopped and resumed, each loss is the same in all digits."""
+
+    def settings(run: Path, strategy: str, ranks: int, steps: int) -> dict[str, Any]:
+        return recipe_settings(
+            run,
+            "hf-causal-lm",
+            model={"path": str(folder / "model"), "method": method, "context": 64},
+            data={"source": str(folder / "pairs.jsonl"), "heldout": 0.1},
+            strategy=strategy,
+            steps=steps,
+            microbatch=8 // ranks,
+            lr=2e-2,
+            eval_every=STEPS,
+            eval_batches=1,
+            clip=1.0,
         )
-        losses = [run.losses() for run in runs]
-        assert {**losses[1], **losses[2]} == losses[0]
-        found.append(list(losses[0].values()))
-    assert len(found[0]) == STEPS
-    assert found[0][-1] < 0.98 * found[0][0]
-    assert found[1] == pytest.approx(found[0], rel=1e-4)
 
-
-def settings(folder: Path, run: Path, method: str, strategy: str, steps: int) -> dict[str, Any]:
-    return recipe_settings(
-        run,
-        "hf-causal-lm",
-        model={"path": str(folder / "model"), "method": method, "context": 64},
-        data={"source": str(folder / "pairs.jsonl"), "heldout": 0.1},
-        strategy=strategy,
-        steps=steps,
-        microbatch=4,
-        lr=2e-2,
-        eval_every=STEPS,
-        eval_batches=1,
-        clip=1.0,
-    )
-
-
-def trained(*runs: ForkedRun) -> list[FinishedRanks]:
     assert PYTHON is not None
-    return [run.succeeded() for run in run_forked(*runs, python=PYTHON)]
+    first, second = (
+        [*resumed_exactly(tmp_path, strategy, settings, STEPS, python=PYTHON).losses().values()]
+        for strategy in strategies
+    )
+    assert first[-1] < 0.98 * first[0]
+    assert second == pytest.approx(first, rel=1e-3)

@@ -24,7 +24,7 @@ from torchdeck.recipes.responses import Sample, collate, mean_loss, sample_of
 __all__ = ["ResponseTokens", "blocks", "build_data", "build_model", "collate", "data_options", "loss"]
 
 CONTEXT = 512
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "path": "model",
     "method": "lora",
     "rank": 16,

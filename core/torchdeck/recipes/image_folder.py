@@ -95,7 +95,7 @@ def build_model(options: dict[str, Any]) -> ResNet:
     Raises:
         RecipeError: there is no such network.
     """
-    chosen = {"network": "resnet18", "classes": CLASSES, "width": 64} | options
+    chosen: dict[str, Any] = {"network": "resnet18", "classes": CLASSES, "width": 64} | options
     network = chosen.pop("network")
     depths = {f"resnet{depth}": depth for depth in STAGES}
     if network not in depths:

@@ -8,7 +8,7 @@ from typing import Any
 from support.ranks.measured_ranks import Job
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.rank_settings import FsdpSettings
-from torchdeck.recipes import hugging_face
+from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes.hugging_face import blocks, build_data, build_model, collate, data_options, loss
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_recipe
@@ -64,6 +64,6 @@ def refused(job: Job) -> str:
     try:
         build_model(job["model"])
         build_data(data_options(job["model"], {"max_samples": 3}), "train")
-    except hugging_face.RecipeError as error:
+    except RecipeError as error:
         return str(error)
     return ""
