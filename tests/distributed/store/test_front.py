@@ -6,11 +6,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,6 @@ from support.system.free_port import free_port
 from support.system.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_order import StoreStrangers
-from torchdeck.contract.network import peer_owner
 from torchdeck.contract.network.peer_owner import owner_of_peer
 from torchdeck.distributed.store import private_listener
 from torchdeck.distributed.store.access import (
@@ -193,28 +190,6 @@ def test_whose_a_connection_is(private: PrivateListener) -> None:
                 assert owner_of_peer(connecting) == os.geteuid()
             with accepted:
                 wait_until(partial(_has_no_owner, accepted), LIMIT, "its end to be seen")
-
-
-def test_a_table_that_misses_a_line_is_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The kernel writes it piece by piece while connections come and go."""
-    whole, looks = Path("/proc/net/tcp"), []
-    part = tmp_path / "tcp"
-    part.write_text("no connections yet\n")
-
-    def tables(ends: Sequence[tuple[Any, ...]]) -> int | None:
-        looks.append(ends)
-        monkeypatch.setattr(peer_owner, "_TABLES", {str(part if len(looks) < 3 else whole): IPv4Address})
-        return found(ends)
-
-    found = peer_owner._owner_in_tables
-    monkeypatch.setattr(peer_owner, "_owner_in_tables", tables)
-    with (
-        socket.create_server((LOOPBACK, 0)) as listener,
-        socket.create_connection(listener.getsockname()),
-        listener.accept()[0] as accepted,
-    ):
-        assert owner_of_peer(accepted) == os.geteuid()
-    assert len(looks) == 3
 
 
 CLOSED_TO_OTHERS = """

@@ -7,8 +7,6 @@ import errno
 import os
 import socket
 import struct
-import time
-from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,6 @@ are then mapped ones.
 _MAPPED = bytes(10) + b"\xff\xff"
 _ESTABLISHED = "01"
 _OWN_LIMIT = 10.0
-_LOOKS = 4
-"""A table is read in pieces, and misses a line if connections before it end meanwhile."""
-_PAUSE = 0.02
-"""Seconds between two looks."""
 
 
 def owner_of_peer(connection: socket.socket) -> int | None:
@@ -39,9 +33,9 @@ def owner_of_peer(connection: socket.socket) -> int | None:
     """
     with contextlib.suppress(OSError, ValueError):
         ends = connection.getpeername(), connection.getsockname()
-        for look in range(_LOOKS):
-            time.sleep(_PAUSE if look else 0.0)
-            owner = _owner_in_tables(ends)
+        for table, kind in _TABLES.items():
+            written = [_written(end, kind) for end in ends]
+            owner = None if "" in written else _owner(Path(table), written)
             if owner is not None:
                 return owner
     return None
@@ -60,15 +54,6 @@ def check_owners() -> None:
         raise OSError(
             errno.ENOTSUP, "the kernel's table of connections does not show our own", "/proc/net/tcp"
         )
-
-
-def _owner_in_tables(ends: Sequence[tuple[Any, ...]]) -> int | None:
-    for table, kind in _TABLES.items():
-        written = [_written(end, kind) for end in ends]
-        owner = None if "" in written else _owner(Path(table), written)
-        if owner is not None:
-            return owner
-    return None
 
 
 def _owner(table: Path, ends: list[str]) -> int | None:

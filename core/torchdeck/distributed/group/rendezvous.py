@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -67,9 +68,9 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     serves = config.rank == 0 and not offered
     address, port = (_behind_the_front() if offered else None) or (config.master_addr, config.master_port)
     try:
-        if not serves:
-            _await_listener(address, port, config.timeout)
-        store: Store = _connect(address, port, config.world_size, timeout, serves)
+        # closed late: a front that forwards to the store looks whose the connection is
+        with contextlib.nullcontext() if serves else _await_listener(address, port, config.timeout):
+            store: Store = _connect(address, port, config.world_size, timeout, serves)
     except (RuntimeError, OSError) as error:
         raise RendezvousError(_unreachable(config, str(error), offered=offered)) from None
     if offered:
@@ -115,8 +116,9 @@ def _connect(address: str, port: int, world_size: int, timeout: timedelta, serve
     )
 
 
-def _await_listener(address: str, port: int, seconds: float) -> None:
-    """Return once something listens there; torch's own wait prints its C++ stack for each attempt.
+def _await_listener(address: str, port: int, seconds: float) -> socket.socket:
+    """Return a connection once something listens there; torch's own wait prints its C++ stack for each
+    attempt.
 
     Raises:
         OSError: nothing does within `seconds`.
@@ -125,13 +127,11 @@ def _await_listener(address: str, port: int, seconds: float) -> None:
     while True:
         waited = time.monotonic() - began
         try:
-            socket.create_connection((address, port), timeout=max(0.1, seconds - waited)).close()
+            return socket.create_connection((address, port), timeout=max(0.1, seconds - waited))
         except OSError:
             if waited > seconds:
                 raise
             time.sleep(_pause(waited))
-        else:
-            return
 
 
 def _wait(store: Store, key: str, seconds: float) -> bool:
