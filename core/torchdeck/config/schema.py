@@ -15,13 +15,13 @@ from torchdeck.config.problems import shown
 from torchdeck.config.training import Training
 from torchdeck.config.values.numbers import ByteSize
 from torchdeck.options import Section, option, table
-from torchdeck.recipes.bdh_options import BdhModel
-from torchdeck.recipes.byte_finetune_options import ByteFinetuneModel, PairsData
-from torchdeck.recipes.byte_gpt_options import ByteGptModel
-from torchdeck.recipes.digits_options import DigitsData, DigitsModel
-from torchdeck.recipes.hugging_face_options import CausalLanguageModel, ConversationData
-from torchdeck.recipes.image_folder_options import ImageFolderData, ResNetModel
-from torchdeck.recipes.text_options import TextData
+from torchdeck.recipes.options.bdh import BdhModel
+from torchdeck.recipes.options.byte_finetune import ByteFinetuneModel, PairsData
+from torchdeck.recipes.options.byte_gpt import ByteGptModel
+from torchdeck.recipes.options.digits import DigitsData, DigitsModel
+from torchdeck.recipes.options.hugging_face import CausalLanguageModel, ConversationData
+from torchdeck.recipes.options.image_folder import ImageFolderData, ResNetModel
+from torchdeck.recipes.options.text import TextData
 
 __all__ = [
     "BUILTIN_RECIPES",

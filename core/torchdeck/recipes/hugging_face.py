@@ -33,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "targets": [],
     "context": CONTEXT,
 }
-"""Of the [model] table."""
+"""Defaults of the [model] table."""
 
 
 class ResponseTokens(Dataset[Sample]):

@@ -102,7 +102,7 @@ def _convolution(before: int, after: int, size: int, stride: int) -> nn.Conv2d:
 
 
 def _downsample(before: int, after: int, stride: int) -> nn.Module:
-    """What a block's input goes through before it is added."""
+    """Return the module that a block's input passes before it is added."""
     if before == after and stride == 1:
         return nn.Identity()
     return nn.Sequential(_convolution(before, after, 1, stride), nn.GroupNorm(GROUPS, after))

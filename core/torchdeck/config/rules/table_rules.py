@@ -9,7 +9,7 @@ from torchdeck.config.problems import shown
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.recipes.text_options import TextData
+from torchdeck.recipes.options.text import TextData
 
 _RECIPE: KeyPath = ("run", "recipe")
 _BYTES = 256

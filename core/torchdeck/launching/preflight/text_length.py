@@ -10,7 +10,7 @@ from pathlib import Path
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.plan.check import Check, failed, ok
-from torchdeck.recipes.text_options import TextData
+from torchdeck.recipes.options.text import TextData
 
 MAX_ENTRIES = 20_000
 """Names checked in search of enough text; after that the ranks find out."""

@@ -23,7 +23,7 @@ from torchdeck.nodes.background import on_each
 from torchdeck.nodes.probe.facts import Count, NodeData, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck.recipes.text_options import TextData
+from torchdeck.recipes.options.text import TextData
 
 ASK_LIMIT = 10.0
 _SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from torchdeck.options import Section, option
-from torchdeck.recipes.image_augmentation_options import (
+from torchdeck.recipes.options.image_augmentation import (
     augment_per_option,
     augmentation_option,
     augmentation_seed_option,
 )
-from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
-from torchdeck.recipes.text_options import heldout_option, workers_option
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
+from torchdeck.recipes.options.text import heldout_option, workers_option
 
 
 class DigitsModel(Section):

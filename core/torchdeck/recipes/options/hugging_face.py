@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from torchdeck.options import Section, option
-from torchdeck.recipes.byte_finetune_options import PairsData
-from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
+from torchdeck.recipes.options.byte_finetune import PairsData
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
 
 
 class CausalLanguageModel(Section):

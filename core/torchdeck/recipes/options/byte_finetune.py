@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.options import Section, option
-from torchdeck.recipes.byte_gpt_options import ByteGptModel
-from torchdeck.recipes.text_options import heldout_option, workers_option
+from torchdeck.recipes.options.byte_gpt import ByteGptModel
+from torchdeck.recipes.options.text import heldout_option, workers_option
 
 
 class ByteFinetuneModel(ByteGptModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.options import Section, option
-from torchdeck.recipes.initial_weights_options import init_from_option, init_names_option
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
 
 
 class ByteGptModel(Section):

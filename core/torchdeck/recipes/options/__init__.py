@@ -1,0 +1,1 @@
+"""Options of each built-in recipe: its keys in [model] and [data]."""
