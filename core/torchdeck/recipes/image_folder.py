@@ -34,8 +34,8 @@ TRAIN, VALIDATION = "train", ("val", "valid", "validation")
 KEPT = 7 / 8
 """Part of the shorter side that is left after the cut."""
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and standard deviation of red, green and blue in ImageNet, from 0 to 1: torchvision's and timm's weights
-expect them.
+"""Mean and standard deviation of red, green and blue in ImageNet, from 0 to 1, as weights of torchvision and
+timm expect them.
 """
 _SPLIT_SEED = 0
 

@@ -25,7 +25,7 @@ from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 
 PARAMETERS = HEAD + 2 * BLOCK
-HOME = "/root/.local/share/torchdeck"
+HOME = "/home/ann/.local/share/torchdeck"
 
 
 def config(folder: Path, node: str, **tables: Any) -> RunConfig:

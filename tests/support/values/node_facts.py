@@ -13,7 +13,7 @@ def node_facts(host: str = "a", **changes: Any) -> NodeFacts:
     """A node in good order with torch on the CPU; `changes` replaces what it says at the top."""
     said: dict[str, Any] = {
         "time": 0.0,
-        "home": "/root/.local/share/torchdeck",
+        "home": "/home/ann/.local/share/torchdeck",
         "system": {
             "host": host,
             "os": "Debian",

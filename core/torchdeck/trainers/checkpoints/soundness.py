@@ -63,10 +63,11 @@ def _archive_problem(file: Path) -> str:
 def _json_problem(file: Path) -> str:
     try:
         with open_regular(file) as opened:
-            content = opened.read(_JSON_LIMIT + 1)
-        if len(content) <= _JSON_LIMIT:
-            # twice the values that the limit allows: those of a tokenizer are short
-            parse_json(content, limit=2 * _JSON_LIMIT, python_numbers=True)
+            if os.fstat(opened.fileno()).st_size > _JSON_LIMIT:
+                return ""
+            content = opened.read(_JSON_LIMIT)
+        # twice the values that the limit allows: those of a tokenizer are short
+        parse_json(content, limit=2 * _JSON_LIMIT, python_numbers=True)
     except UnreadableFileError as error:
         return f"it {error.why}"
     except JsonError as error:

@@ -13,7 +13,7 @@ from torchdeck.launching.preflight.disk_space import checkpoint_bytes
 from torchdeck.launching.preflight.remote.machine_check import check_disks
 from torchdeck.plan.check import Check
 
-HOME = "/root/.local/share/torchdeck"
+HOME = "/home/ann/.local/share/torchdeck"
 
 
 def config(folder: Path, **tables: Any) -> RunConfig:
