@@ -122,7 +122,8 @@ def test_a_soak_fails_if_the_goals_are_missed(
         "tests/test_security_file.py",
     ]
     done = subprocess.run(
-        [*argv, "--fault-rows", str(tmp_path)],
+        # a folder of its own for temporary files: others clean up the usual one meanwhile
+        [*argv, "--fault-rows", str(tmp_path), f"--basetemp={tmp_path / 'inner'}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,6 +103,9 @@ class DistributedConfig(Place):
 
     def __post_init__(self) -> None:
         _check_types(type(self), {name: getattr(self, name) for name in DistributedValues.__annotations__})
+        for field in dataclasses.fields(self):
+            if type(field.default) is int:  # not one of NumPy, which JSON does not know
+                object.__setattr__(self, field.name, operator.index(getattr(self, field.name)))
         _check("WORLD_SIZE", self.world_size, 1)
         _check("RANK", self.rank, 0, self.world_size - 1, "WORLD_SIZE - 1")
         _check("LOCAL_WORLD_SIZE", self.local_world_size, 1, self.world_size, "WORLD_SIZE")

@@ -13,6 +13,7 @@ from support.documents import strategies_ranks as ranks
 from support.ranks.measured_ranks import Job, measure
 from support.system.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.compat.strategies import DeepSpeedStrategy, DistributedStrategy, find_latest_checkpoint
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.recipe_loading import RecipeError
 
 pytestmark = pytest.mark.processes
@@ -139,8 +140,13 @@ def test_the_newest_of_folders_of_ones_own(tmp_path: Path, monkeypatch: pytest.M
         optimizer = AdamW(model.parameters())
         for name in ("second", "first", "second"):
             strategy.save_checkpoint(tmp_path / "checkpoints" / name, model, optimizer, step=4)
+        with pytest.raises(CheckpointError, match=r"has a checkpoint of step 4, which is later than step 0"):
+            strategy.save_checkpoint(tmp_path / "checkpoints" / "second", model, optimizer)
     latest = find_latest_checkpoint(tmp_path)
     assert latest == tmp_path / "checkpoints" / "second" / "step_00000004"
+    (latest / "manifest.json").write_text("{}")
+    older = find_latest_checkpoint(tmp_path)
+    assert older == tmp_path / "checkpoints" / "first" / "step_00000004", "the newest one is damaged"
     assert find_latest_checkpoint(tmp_path / "elsewhere") is None
 
 
@@ -163,6 +169,11 @@ def test_configuration_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     strategy = DistributedStrategy.from_config({"distributed": {"strategy": name}})
     assert type(strategy).__name__ == KINDS[name]
     assert strategy.library.name == name
+    # YAML reads "no" as false
+    full = DistributedStrategy.from_config(
+        {"distributed": {"strategy": name}, "training": {"mixed_precision": False}}
+    )
+    assert full.library.precision.name == "fp32"
 
 
 def test_what_is_refused(found: Found) -> None:

@@ -24,7 +24,7 @@ def test_a_minimal_file_is_complete_when_read(tmp_path: Path) -> None:
     assert config.run.working_dir == str(tmp_path)
     assert config.model == {
         "layers": 4, "heads": 4, "width": 128, "context": 128, "vocabulary": 256, "dropout": 0.0,
-        "init_from": None, "init_names": {},
+        "init_from": None, "init_names": {}, "init_new": [],
     }  # fmt: skip
     assert config.data == {
         "source": "stdlib", "tokens": None, "token_dtype": "uint16", "heldout": 0.05,

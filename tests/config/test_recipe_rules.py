@@ -84,7 +84,7 @@ def test_advice_is_of_the_recipe_that_runs(tmp_path: Path) -> None:
     """An unknown key is told the keys of this recipe, and a wrong value what is right in it."""
     assert "model.dropout" in only_problem(tmp_path, run_of("digits", "[model]\ndropuot = 0.5")).right
     names = only_problem(tmp_path, run_of("digits", "[model]\nxyzzy = 1")).right
-    assert names.endswith("[model]: width, dropout, init_from, init_names")
+    assert names.endswith("[model]: width, dropout, init_from, init_names, init_new")
     assert "multiple of 4" in only_problem(tmp_path, run_of("digits", "[model]\nwidth = 'a'")).right
 
 

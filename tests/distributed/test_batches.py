@@ -186,6 +186,28 @@ def test_a_parameter_layout_of_another_meaning_keeps_its_default(collate: Any, l
 
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
+class Refusing:
+    """A data set of which the recipe cannot read one sample."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        if index == 5:
+            raise RecipeError("image 5 is damaged: mend or remove it")
+        return index
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_refusal_of_the_recipe_is_its_own_sentence(workers: int) -> None:
+    """Without the worker's traceback, in which torch puts it."""
+    batches = loader(Refusing(), (2, 1, 0, 1), workers=workers)
+    with pytest.raises(RecipeError) as raised:
+        [read(step) for step in batches.steps(Position(0, 0, 1), 4)]
+    assert str(raised.value) == "image 5 is damaged: mend or remove it"
+
+
 def test_workers_need_not_import_the_data_set() -> None:
     """Under a start method that pickles (Python 3.14's default), a recipe file's classes still load."""
     before = multiprocessing.get_start_method(allow_none=True)

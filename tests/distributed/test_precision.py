@@ -1,5 +1,7 @@
 """The loss scaler against torch's."""
 
+import copy
+import inspect
 import math
 
 import pytest
@@ -49,6 +51,33 @@ def test_gives_up_when_no_scale_helps() -> None:
     scaler = LossScaler(enabled=True)
     with pytest.raises(RecipeError, match="overflow at every loss scale"):
         any(scaler.update(math.inf) for _ in range(100))
+
+
+class Own(nn.Linear):
+    """A module whose forward has a name for its input."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return super().forward(values)
+
+
+def test_another_precision_replaces_the_one_before() -> None:
+    """Also fp32; a copy computes with its own weights, and other libraries still see the arguments."""
+    model, cpu = Own(3, 3), torch.device("cpu")
+    used: list[torch.dtype] = []
+    model.register_forward_hook(lambda _module, _given, returned: used.append(returned.dtype))
+    exact = model(torch.ones(1, 3))
+    for name in ("bf16", "fp16", "bf16"):
+        Precision(name).compute(model, cpu)
+        assert list(inspect.signature(model.forward).parameters) == ["values"]
+        assert not torch.equal(model(torch.ones(1, 3)), exact), name
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        model.weight.zero_()
+        model.bias.zero_()
+    assert twin(torch.ones(1, 3)).abs().sum() > 0
+    Precision("fp32").compute(twin, cpu)
+    assert torch.equal(twin(torch.ones(1, 3)), exact)
+    assert "forward" not in twin.__dict__
 
 
 def test_autocast_computes_in_the_format() -> None:

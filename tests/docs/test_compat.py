@@ -22,7 +22,14 @@ VARIABLES = ("batch_plans", "object_api")
 def test_tables_are_those_of_the_tests_marks(tmp_path: Path) -> None:
     page = tmp_path / "compat.md"
     shutil.copyfile(PAGE, page)
-    plugin = ("-p", "support.documents.block_table", f"--block-table={page}", "-p", "no:cacheprovider")
+    plugin = (
+        "-p",
+        "support.documents.block_table",
+        f"--block-table={page}",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'inner'}",
+    )
     options = ("--collect-only", "-q", "-n", "0", "--soak", *plugin)
     command = [sys.executable, "-m", "pytest", "tests/compat", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

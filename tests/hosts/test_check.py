@@ -168,11 +168,18 @@ def three_nodes(folder: Path) -> Path:
     return path
 
 
+def network_of(made: TestHosts, rate: str, *hosts: int) -> None:
+    """Slower than the processors are when other programs have them, too."""
+    for host in hosts:
+        made.slow_down(host, rate)
+
+
 def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     """Both its ends are; the third node, which is fast with both, is not."""
     made = hosts(3)
     command = with_inventory(made, torchdeck_home)
-    made.slow_down(2, "8mbit", target=3)
+    network_of(made, "300mbit", 1, 3)
+    made.slow_down(2, "8mbit", target=3, others="300mbit")
     done = command.run("check", three_nodes(folder), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {check["node"]: check for check in checks(done) if check["name"] == "pairs"}
@@ -191,6 +198,7 @@ def test_a_slow_link_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path
 def test_a_slow_node_is_named(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
     made = hosts(4)
     command = with_inventory(made, torchdeck_home)
+    network_of(made, "300mbit", 1, 2, 4)
     made.slow_down(3, "8mbit")
     path = three_nodes(folder)
     path.write_text(path.read_text().replace('"node3"', '"node3", "node4"'))

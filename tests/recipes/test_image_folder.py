@@ -16,7 +16,7 @@ from support.training.image_files import CLASSES, write_images
 from support.training.strategies import STRATEGIES, Settings, resumed_exactly
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.recipes import image_folder
-from torchdeck.recipes.image_folder import DEVIATION, MEAN, read_image
+from torchdeck.recipes.image_folder import DEVIATION, MEAN, normalised, read_image
 from torchdeck.recipes.resnet import STAGES, ResNet
 
 PLAIN = {"classes": len(CLASSES), "size": 16, "augmentation": "none", "flip": False}
@@ -46,6 +46,19 @@ def test_images_are_parted_once(tmp_path: Path) -> None:
     assert image_folder.build_data(options(tmp_path, heldout=0.0), "heldout") is None
 
 
+def test_a_source_with_train_alone_is_parted(tmp_path: Path) -> None:
+    """Its folder test is no class; an empty class is refused, and a class may be called train."""
+    write_images(tmp_path / "train", 10)
+    write_images(tmp_path / "test", 2)
+    assert [len(samples(tmp_path, split)) for split in ("train", "heldout")] == [27, 3]
+    (tmp_path / "train" / "yellow").mkdir()
+    with pytest.raises(RecipeError, match="has no images in yellow: their names end with"):
+        samples(tmp_path, "train", classes=4)
+    write_images(tmp_path / "vehicles", 2)
+    (tmp_path / "vehicles" / "red").rename(tmp_path / "vehicles" / "train")
+    assert len(samples(tmp_path / "vehicles", "train", heldout=0.0)) == 6
+
+
 def test_a_source_may_be_split_already(tmp_path: Path) -> None:
     """Folders train and val, with the classes of train."""
     write_images(tmp_path / "train", 3)
@@ -59,13 +72,16 @@ def test_an_image_is_scaled_and_cut_at_its_center(tmp_path: Path) -> None:
     pixels[:, 36:92] = 255  # the 56 columns at the center
     Image.fromarray(pixels).save(tmp_path / "a.png")
     found = read_image(tmp_path / "a.png", 56)
+    assert torch.equal(found, torch.ones(3, 56, 56))
     white = torch.tensor([(1 - mean) / deviation for mean, deviation in zip(MEAN, DEVIATION, strict=True)])
-    assert torch.allclose(found, white[:, None, None].expand(3, 56, 56))
+    assert torch.allclose(normalised(found), white[:, None, None].expand(3, 56, 56))
     Image.fromarray(pixels[:, :, 0]).save(tmp_path / "grey.png")
     assert torch.allclose(read_image(tmp_path / "grey.png", 56), found)
     tiny = tmp_path / "tiny.png"
     Image.fromarray(pixels[:3, 36:37]).save(tiny)
     assert read_image(tiny, 24).shape == (3, 24, 24)
+    Image.new("RGB", (1, 30_000)).save(tmp_path / "thin.png")  # as a whole in this size it would take 8 GB
+    assert read_image(tmp_path / "thin.png", 224).shape == (3, 224, 224)
 
 
 def test_training_images_change_and_others_do_not(tmp_path: Path) -> None:
@@ -124,7 +140,7 @@ def test_what_cannot_be_trained_on_gets_a_sentence(tmp_path: Path, monkeypatch: 
     for name in CLASSES:
         for image in (tmp_path / "images" / name).iterdir():
             image.rename(image.with_suffix(".txt"))
-    with pytest.raises(RecipeError, match="has no images: their names end with"):
+    with pytest.raises(RecipeError, match="has no images in blue: their names end with"):
         image_folder.build_data(options(tmp_path / "images"), "train")
     with pytest.raises(RecipeError, match="expected resnet18, resnet34, resnet50, resnet101"):
         image_folder.build_model({"network": "vgg"})

@@ -84,27 +84,43 @@ def test_what_is_trained_is_what_is_planned(folder: Path) -> None:
     )
 
 
+def copied(folder: Path, name: str, *lost: str) -> Path:
+    """A copy of the model without some of its files."""
+    shutil.copytree(folder / "model", folder / name)
+    for file in lost:
+        (folder / name / file).unlink()
+    return folder / name
+
+
 def test_a_model_that_cannot_be_read_gets_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says which folder, and what is wrong."""
-    for name, lost in (
-        ("weights", "model.safetensors"),
-        ("tokens", "tokenizer.json"),
-        ("config", "config.json"),
-    ):
-        shutil.copytree(folder / "model", folder / name)
-        (folder / name / lost).unlink()
-    (folder / "tokens" / "tokenizer_config.json").unlink()
+    """It says which folder, and what is wrong; a weight that is missing does not begin with random values."""
+    copied(folder, "config", "config.json")
+    copied(folder, "weights", "model.safetensors")
+    copied(folder, "tokens", "tokenizer.json", "tokenizer_config.json")
+    cut = copied(folder, "cut") / "model.safetensors"
+    cut.write_bytes(cut.read_bytes()[:-100])
+    larger = copied(folder, "larger") / "config.json"
+    larger.write_text(json.dumps({**json.loads(larger.read_text()), "num_hidden_layers": 3}))
+    names = ("nowhere", "config", "weights", "tokens", "cut", "larger")
     whole = str(folder / "model")
-    tables = [{"path": str(folder / name)} for name in ("nowhere", "config", "weights", "tokens")]
-    said = asked(
-        "refused", *({"model": table} for table in (*tables, {"path": whole, "targets": ["nothing"]}))
-    )
-    assert [text.partition(" ")[0] for text in said] == ["model.path"] * 4 + ["model.targets:"], said
-    for text, name in zip(said, ("nowhere", "config", "weights", "tokens"), strict=False):
+    tables = [*({"path": str(folder / name)} for name in names), {"path": whole, "targets": ["nothing"]}]
+    said = asked("refused", *({"model": table} for table in tables))
+    assert [text.partition(" ")[0] for text in said] == ["model.path"] * len(names) + ["model.targets:"], said
+    for text, name in zip(said, names, strict=False):
         assert str(folder / name) in text
+    assert "lacks weights of the model, such as model.layers.2." in said[5]
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(RecipeError, match=r"needs transformers .*pip install 'torchdeck\[hf\]'"):
         hugging_face.build_model({"path": whole})
+
+
+def test_rows_are_shared_only_if_samples_are_kept_apart(folder: Path) -> None:
+    """Eager attention would add the mask's True as 1."""
+    eager = copied(folder, "eager") / "config.json"
+    eager.write_text(json.dumps({**json.loads(eager.read_text()), "_attn_implementation": "eager"}))
+    (said,) = asked("shared_rows", {"path": str(eager.parent), "source": str(folder / "pairs.jsonl")})
+    assert "the model's attention is 'eager'" in said
+    assert "without --pack" in said
 
 
 @pytest.mark.parametrize("strategies", STRATEGIES)

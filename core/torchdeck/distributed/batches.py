@@ -19,6 +19,8 @@ from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrd
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.distributed.seeding import seed_all
 
+_IN_WORKER = "Caught RecipeError in DataLoader worker"
+"""Begin of the text with which torch raises a worker's error again: it has the worker's traceback in it."""
 NO_IDS: Ids = np.empty(0, np.int64)
 
 
@@ -64,6 +66,20 @@ class StepBatches:
     epoch: int = 0
     shapes: Callable[[], Iterable[Hashable]] = tuple
     """Returns keys that distinguish the microbatches' shapes."""
+
+
+def _plainly(loader: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
+    """Yield from a loader; an error of the recipe has its own sentence alone.
+
+    Raises:
+        RecipeError: as the recipe raised it in a worker.
+    """
+    try:
+        yield from loader
+    except RecipeError as error:
+        if not str(error).startswith(_IN_WORKER):
+            raise
+        raise RecipeError(str(error).rpartition("RecipeError: ")[2].strip()) from None
 
 
 class BatchLoader:
@@ -137,7 +153,7 @@ class BatchLoader:
             # file
             multiprocessing_context="fork" if self._workers and sys.platform == "linux" else None,
         )
-        return iter(loader)
+        return _plainly(loader)
 
     def _shares(
         self, start: DataPosition, count: int, ahead: deque[tuple[OrderedStep, list[int]]]

@@ -5,6 +5,7 @@ untrusted.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import types
 import typing
 from collections.abc import Mapping
@@ -97,6 +98,10 @@ def _read(hint: Any, value: Any, path: str) -> Any:
 
 def _plain(kind: Any, value: Any, path: str) -> Any:
     if kind is float and type(value) is int:
+        return float(value)
+    if kind is int and hasattr(value, "__index__") and not isinstance(value, bool):
+        return operator.index(value)  # such as one of NumPy
+    if kind is float and isinstance(value, float):
         return float(value)
     if type(value) is not kind:
         raise SettingsError(f"{path} is {value!r}", fix=f"expected {described(kind)}")

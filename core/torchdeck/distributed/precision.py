@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -42,19 +43,32 @@ class Precision:
     def compute(self, model: nn.Module, device: torch.device) -> None:
         """Make `model` run its forward pass under `autocast`, wherever it is called.
 
-        Called outside of an autocast context it returns fp32, so that a loss is not computed in 16 bit.
+        Called outside of an autocast context it returns fp32, so that a loss is not computed in 16 bit. A
+        model that did so in another precision does so no longer.
         """
+        own = model.__dict__.get("forward")
+        if own is not None and hasattr(own, _REPLACED):
+            own = getattr(own, _REPLACED)
+            if own is None:
+                del model.forward
+            else:
+                model.forward = own
         if self.name != "fp32":
-            model.forward = MethodType(_forward_under(self, device, model.__dict__.get("forward")), model)
+            model.forward = MethodType(_forward_under(self, device, own, type(model)), model)
 
     def make_scaler(self) -> LossScaler:
         """Return a loss scaler; for formats with fp32's range it has no effect."""
         return LossScaler(enabled=self.name == "fp16")
 
 
-def _forward_under(precision: Precision, device: torch.device, own: Any) -> Any:
-    """Return a `forward` of a module that calls its class's, or `own`, under autocast."""
+_REPLACED = "torchdeck_replaced"
+"""Attribute of a `forward` that was put in place: the instance's own one before, or None."""
 
+
+def _forward_under(precision: Precision, device: torch.device, own: Any, kind: type[nn.Module]) -> Any:
+    """Return a `forward` for a module of class `kind` that calls its class's, or `own`, under autocast."""
+
+    @functools.wraps(own or kind.forward)  # other libraries look at its arguments
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         # its class is looked up at each call: sharding replaces it
         call = own or MethodType(type(self).forward, self)
@@ -64,6 +78,7 @@ def _forward_under(precision: Precision, device: torch.device, own: Any) -> Any:
             returned = call(*args, **kwargs)
         return in_fp32(returned)
 
+    setattr(forward, _REPLACED, own)
     return forward
 
 

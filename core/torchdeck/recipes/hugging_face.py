@@ -7,7 +7,7 @@ one that ends it. LoRA is PEFT's (Hu et al., arXiv 2106.09685).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,9 @@ DEFAULTS: dict[str, Any] = {
 }
 """Defaults of the [model] table."""
 
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
+"""Nothing is downloaded, and no code of the folder is executed."""
+
 
 class ResponseTokens(Dataset[Sample]):
     """Samples of up to `context` tokens; longer ones are cut at the end."""
@@ -50,8 +53,8 @@ class ResponseTokens(Dataset[Sample]):
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint as in a batch plan of this data."""
-        return self._pairs.fingerprint
+        """Fingerprint of the text; it is not that in a batch plan of its bytes, which has other lengths."""
+        return f"tokens-{self._pairs.fingerprint}"
 
     def __len__(self) -> int:
         return len(self._pairs.samples)
@@ -120,8 +123,8 @@ def build_data(options: dict[str, Any], split: str) -> ResponseTokens | None:
     folder = options["path"]
     transformers = _imported("transformers")
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL)
+    except Exception as error:  # other packages parse its files, each with errors of its own
         raise RecipeError(
             f"model.path {folder} has no tokenizer that can be read: {_first_line(error)}"
         ) from error
@@ -129,12 +132,28 @@ def build_data(options: dict[str, Any], split: str) -> ResponseTokens | None:
 
 
 def loss(model: nn.Module, batch: dict[str, Any]) -> tuple[Tensor, int]:
-    """Return the mean cross entropy in nats per token of the responses, and the number of those tokens."""
+    """Return the mean cross entropy in nats per token of the responses, and the number of those tokens.
+
+    Raises:
+        RecipeError: samples share rows, and the model's attention cannot keep them apart.
+    """
     more = {}
     if "mask" in batch:  # several samples share a row
+        kind = _attention(model)
+        if kind != "sdpa":  # eager attention would add the mask's True as 1
+            raise RecipeError(
+                f"the model's attention is {kind!r}, which cannot keep samples apart that share a row: build "
+                "the batch plan without --pack"
+            )
         more = {"attention_mask": batch["mask"], "position_ids": batch["positions"]}
     logits = model(input_ids=batch["tokens"], use_cache=False, **more).logits
     return mean_loss(logits, batch)
+
+
+def _attention(model: nn.Module) -> str:
+    """Return the name of the model's attention, as in transformers' `attn_implementation`."""
+    configs: Iterator[Any] = (getattr(each, "config", None) for each in model.modules())
+    return next(str(config._attn_implementation) for config in configs if config is not None)  # noqa: SLF001 - has no public name
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
@@ -150,13 +169,19 @@ def _pretrained(folder: Path) -> nn.Module:
         raise RecipeError(f"model.path {folder} is no folder of a model: it has no config.json")
     try:
         if traced or RunContext.from_env().resume is not None:
-            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-            return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # type: ignore[no-any-return]
-        return transformers.AutoModelForCausalLM.from_pretrained(  # type: ignore[no-any-return]
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            config = transformers.AutoConfig.from_pretrained(folder, **_LOCAL)
+            return transformers.AutoModelForCausalLM.from_config(  # type: ignore[no-any-return]
+                config, dtype=torch.float32, trust_remote_code=False
+            )
+        model, found = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **_LOCAL
         )
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # other packages parse its files, each with errors of its own
         raise RecipeError(f"model.path {folder} cannot be read: {_first_line(error)}") from error
+    lacking = [*found["missing_keys"], *(each[0] for each in found["mismatched_keys"])]
+    if lacking:  # transformers would begin with random values
+        raise RecipeError(f"model.path {folder} lacks weights of the model, such as {min(lacking)}")
+    return model  # type: ignore[no-any-return]
 
 
 def _imported(name: str) -> Any:

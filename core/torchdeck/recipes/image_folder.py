@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -51,10 +51,10 @@ class Images:
 
 
 class ImageFolder(Dataset[tuple[Tensor, int]]):
-    """Pairs of an image, float32 of shape (3, size, size), and its class."""
+    """Pairs of an image, float32 of shape (3, size, size) from 0 to 1 or normalised, and its class."""
 
-    def __init__(self, images: Images, size: int) -> None:
-        self._images, self._size = images, size
+    def __init__(self, images: Images, size: int, *, normalise: bool) -> None:
+        self._images, self._size, self._normalise = images, size, normalise
 
     def __len__(self) -> int:
         return len(self._images.names)
@@ -63,11 +63,11 @@ class ImageFolder(Dataset[tuple[Tensor, int]]):
         if not 0 <= index < len(self):
             raise IndexError(f"image {index} is out of range: there are {len(self)}")
         image = read_image(self._images.root / self._images.names[index], self._size)
-        return image, self._images.classes[index]
+        return normalised(image) if self._normalise else image, self._images.classes[index]
 
 
 def read_image(path: Path, size: int) -> Tensor:
-    """Return an image, normalised, float32 of shape (3, size, size).
+    """Return an image, float32 of shape (3, size, size) from 0 to 1.
 
     Raises:
         RecipeError: it cannot be read as an image; the message has its path.
@@ -78,17 +78,22 @@ def read_image(path: Path, size: int) -> Tensor:
         with Image.open(path) as file:
             file.draft("RGB", (2 * size, 2 * size))  # a large JPEG is read at a fraction of its size
             image = ImageOps.exif_transpose(file).convert("RGB")
-            shorter = max(size, round(size / KEPT))
-            scale = shorter / min(image.size)
-            image = image.resize([max(size, round(side * scale)) for side in image.size])
+            kept = KEPT * min(image.size)
+            left, top = ((side - kept) / 2 for side in image.size)
+            # the cut first: a thin image that was enlarged as a whole would take all memory
+            image = image.resize((size, size), Image.Resampling.BICUBIC, (left, top, left + kept, top + kept))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise RecipeError(
             f"data.source: {path} is no image that can be read ({error}): mend or remove it"
         ) from error
-    left, top = ((side - size) // 2 for side in image.size)
-    pixels = np.asarray(image.crop((left, top, left + size, top + size)), dtype=np.float32) / 255
-    pixels = (pixels - np.array(MEAN, np.float32)) / np.array(DEVIATION, np.float32)
+    pixels = np.asarray(image, dtype=np.float32) / 255
     return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
+
+
+def normalised(image: Tensor) -> Tensor:
+    """Return an image of shape (3, height, width) from 0 to 1 with ImageNet's mean 0 and deviation 1."""
+    mean, deviation = (torch.tensor(values)[:, None, None] for values in (MEAN, DEVIATION))
+    return (image - mean) / deviation
 
 
 def build_model(options: dict[str, Any]) -> ResNet:
@@ -126,10 +131,10 @@ def build_data(options: dict[str, Any], split: str) -> MapDataset | None:
     images = _images(options, split)
     if images is None:
         return None
-    data = ImageFolder(images, options.get("size", 224))
     if split != "train":
-        return data
-    return augmented(data, options, augment_flipped if options.get("flip", True) else None)
+        return ImageFolder(images, options.get("size", 224), normalise=True)
+    changed = Changed(flip=options.get("flip", True))
+    return augmented(ImageFolder(images, options.get("size", 224), normalise=False), options, changed)
 
 
 def fingerprint(options: dict[str, Any]) -> str:
@@ -144,11 +149,18 @@ def fingerprint(options: dict[str, Any]) -> str:
     return f"images-{digest.hexdigest()}"
 
 
-def augment_flipped(image: Tensor, params: AugmentationParams, seed: str) -> Tensor:
-    """Augment an image as `augment_image` does, and mirror it if the last bit of its seed is 1."""
-    from torchdeck.distributed.augmented_dataset import augment_image
+@dataclass(frozen=True)
+class Changed:
+    """Changes a training image as `augment_image` does, and normalises it."""
 
-    return augment_image(image.flip(-1) if int(seed[-1], 16) % 2 else image, params, seed)
+    flip: bool
+    """Whether an image is mirrored if the last bit of its seed is 1."""
+
+    def __call__(self, image: Tensor, params: AugmentationParams, seed: str) -> Tensor:
+        from torchdeck.distributed.augmented_dataset import augment_image
+
+        mirrored = self.flip and int(seed[-1], 16) % 2 == 1
+        return normalised(augment_image(image.flip(-1) if mirrored else image, params, seed))
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, dict[str, Tensor]]:
@@ -178,10 +190,12 @@ def _need_pillow() -> None:
 def _images(options: dict[str, Any], split: str) -> Images | None:
     """Return the files of a split, in an order that is the same everywhere; None if there are none."""
     source = Path(options.get("source", "images"))
-    validation = next((source / name for name in VALIDATION if (source / name).is_dir()), None)
-    if (source / TRAIN).is_dir() and validation is not None:
-        classes = _classes(source / TRAIN, options)
-        return _listed(source / TRAIN if split == "train" else validation, classes)
+    if _is_split(source / TRAIN):
+        validation = next((source / name for name in VALIDATION if (source / name).is_dir()), None)
+        source = source / TRAIN
+        if validation is not None:
+            classes = _classes(source, options)
+            return _listed(source, classes) if split == "train" else _listed(validation, classes)
     found = _listed(source, _classes(source, options))
     order = np.random.default_rng(_SPLIT_SEED).permutation(len(found.names))
     cut = len(order) - int(len(order) * options.get("heldout", 0.1))
@@ -191,6 +205,15 @@ def _images(options: dict[str, Any], split: str) -> Images | None:
     return Images(source, [found.names[i] for i in chosen], [found.classes[i] for i in chosen])
 
 
+def _is_split(folder: Path) -> bool:
+    """Return whether `folder` has a folder for each class, and is not one of a class itself."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_dir() for entry in entries)
+    except OSError as error:
+        return not isinstance(error, (FileNotFoundError, NotADirectoryError))  # `_classes` says why
+
+
 def _classes(folder: Path, options: dict[str, Any]) -> list[str]:
     """Return the names of the classes, which are those of the folders, by their order.
 
@@ -198,7 +221,8 @@ def _classes(folder: Path, options: dict[str, Any]) -> list[str]:
         RecipeError: the folder cannot be read, or has another number of classes than the model.
     """
     try:
-        found = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+        with os.scandir(folder) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
     except OSError as error:
         raise RecipeError(
             f"data.source {folder} cannot be read: {error.strerror}; give a folder with one folder of images "
@@ -221,16 +245,24 @@ def _listed(folder: Path, classes: Sequence[str]) -> Images:
     """Return all images below the folders of the classes.
 
     Raises:
-        RecipeError: there are none.
+        RecipeError: a folder cannot be read, or a class has none.
     """
-    names, numbers = [], []
+    names: list[str] = []
+    numbers: list[int] = []
     for number, name in enumerate(classes):
-        for below, folders, files in os.walk(folder / name):
+        before = len(names)
+        for below, folders, files in os.walk(folder / name, onerror=_refuse):
             folders.sort()
             for file in sorted(files):
                 if file.lower().endswith(SUFFIXES) and not file.startswith("."):
                     names.append(os.path.relpath(os.path.join(below, file), folder))  # noqa: PTH118 - a million files
                     numbers.append(number)
-    if not names:
-        raise RecipeError(f"data.source {folder} has no images: their names end with {', '.join(SUFFIXES)}")
+        if len(names) == before:
+            raise RecipeError(
+                f"data.source {folder} has no images in {name}: their names end with {', '.join(SUFFIXES)}"
+            )
     return Images(folder, names, numbers)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise RecipeError(f"data.source: {error.filename} cannot be read: {error.strerror}") from error

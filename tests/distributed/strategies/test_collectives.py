@@ -4,10 +4,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from support.ranks.measured_ranks import measure
 from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.data import sampler as sampler_of_ids
 from torchdeck.distributed import DistributedSampler, DistributedStrategy
 from torchdeck.distributed.strategies.prepared_loader import PreparedDataLoader
 
@@ -98,14 +106,45 @@ def test_a_loader_with_a_distributed_sampler_keeps_it() -> None:
     assert prepared(loader_of(collate_fn=len)).loader.collate_fn is len
 
 
+def test_the_sampler_says_which_epoch_it_is() -> None:
+    """Set by either's set_epoch; without that each pass goes on to the next. A loaded position is kept."""
+    made = prepared(loader_of(batch_size=3, shuffle=True))
+
+    def passed() -> tuple[int, list[int]]:
+        (batch,) = [batch[0].tolist() for batch in made]
+        return made.sampler.epoch, batch
+
+    orders = [passed(), passed(), passed()]
+    assert [epoch for epoch, _ in orders] == [0, 1, 2]
+    assert orders[0][1] != orders[2][1]
+    for epoch, set_epoch in ((0, made.set_epoch), (2, made.sampler.set_epoch)):
+        set_epoch(epoch)
+        assert passed() == orders[epoch]
+    made.sampler.set_epoch(7)
+    assert passed()[0] == 7
+    assert isinstance(made.sampler, DistributedSampler)
+    state = made.sampler.state_dict()
+    made.sampler.load_state_dict({**state, "position": {**state["position"], "epoch": 3, "consumed": 4}})
+    assert made.sampler.epoch == 3
+    assert [len(batch[0]) for batch in made] == [1]
+
+
+def test_the_librarys_own_sampler_is_kept() -> None:
+    """It needs no torch, and is no class of torch's."""
+    sampler = sampler_of_ids.DistributedSampler(range(6), 2, 1)
+    assert prepared(loader_of(sampler=sampler)).sampler is sampler
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {"sampler": RandomSampler(range(6), replacement=True)},
+        {"sampler": RandomSampler(range(6), num_samples=3)},
         {"sampler": WeightedRandomSampler([1.0] * 6, 6)},
         {"batch_sampler": OwnBatches(SequentialSampler(range(6)), 2, drop_last=False)},
         {"batch_size": None},
     ],
-    ids=["weighted", "batches", "unbatched"],
+    ids=["replaced", "short", "weighted", "batches", "unbatched"],
 )
 def test_a_loader_that_cannot_be_divided_is_refused(options: dict[str, Any]) -> None:
     """A sampler of one's own would draw the same samples on every rank."""

@@ -105,6 +105,21 @@ def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), found.parameters(), strict=True))
 
 
+def test_a_layer_may_begin_anew(tmp_path: Path) -> None:
+    """Such as the last one for other classes; the source may have it, in another shape, or not."""
+    first = model_of("image-folder", 1, classes=7)
+    whole = dict(first.state_dict())
+    start = str(tmp_path / "weights.pt")
+    for there in (whole, {name: value for name, value in whole.items() if not name.startswith("fc.")}):
+        write(tmp_path / "weights.pt", there)
+        fresh = model_of("image-folder", 2).state_dict()
+        found = model_of("image-folder", 2, init_from=start, init_new=["fc.*"]).state_dict()
+        for name, value in found.items():
+            assert torch.equal(value, (fresh if name.startswith("fc.") else whole)[name]), name
+    with pytest.raises(RecipeError, match=r'init_new: the model has no tensor "head\.\*"'):
+        model_of("image-folder", 2, init_from=start, init_new=["head.*"])
+
+
 @given(st.lists(st.text(string.ascii_letters + ".*", max_size=8), unique=True, max_size=6))
 def test_without_a_map_names_stay(names: list[str]) -> None:
     assert renamed(names, {}) == {name: name for name in names if name}
@@ -163,7 +178,15 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"init_from": 3}, {"init_from": ""}, {"init_names": {"a": "b"}}, {"init_names": ["a"]}]
+    "options",
+    [
+        {"init_from": 3},
+        {"init_from": ""},
+        {"init_names": {"a": "b"}},
+        {"init_names": ["a"]},
+        {"init_new": ["a"]},
+        {"init_from": "w.pt", "init_new": "a"},
+    ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     options = {"init_from": "w.pt", **options} if options == {"init_names": ["a"]} else options

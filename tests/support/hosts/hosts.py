@@ -199,8 +199,9 @@ class TestHosts:
         """Without the firewall again."""
         run_command(["ip", "netns", "exec", self.name(host), "nft", "delete", "table", "inet", "tests"])
 
-    def slow_down(self, host: int, rate: str, *, target: int | None = None) -> None:
-        """What the host sends, to host `target` or to all, is limited to `rate`, such as `20mbit`.
+    def slow_down(self, host: int, rate: str, *, target: int | None = None, others: str = "40gbit") -> None:
+        """What the host sends, to host `target` or to all, is limited to `rate`, such as `20mbit`; what it
+        sends to others than `target`, to `others`.
 
         A class of htb that nft selects by the packet's priority; other packets pass unlimited.
         """
@@ -213,7 +214,7 @@ class TestHosts:
                 *["tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:20"],
                 "htb",
                 "rate",
-                "40gbit",
+                others,
             ],
         ):
             run_command([*inside, *command])

@@ -37,6 +37,18 @@ def samples(job: Job) -> dict[str, Any]:
     }
 
 
+def shared_rows(job: Job) -> str:
+    """Return the sentence of the error for rows of two samples, or nothing."""
+    built = build_model({"path": job["path"], "method": "full"})
+    data = build_data(data_options({"path": job["path"]}, {"source": job["source"]}), "train")
+    assert data is not None
+    try:
+        loss(built, collate([data[0], data[1]], Layout(100, (2,))))
+    except RecipeError as error:
+        return str(error)
+    return ""
+
+
 def model(job: Job) -> dict[str, Any]:
     """Return the sizes of what is trained and what is not, by the model and by a trace."""
     built = build_model(job["model"])

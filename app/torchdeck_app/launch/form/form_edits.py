@@ -113,6 +113,7 @@ _LABELS = {
     "sync": "Copy code",
     "init_from": "Initial weights",
     "init_names": "Names of initial weights",
+    "init_new": "Layers with new weights",
     "heldout": "Validation part",
     "microbatch": "Batch size per GPU",
     "accumulation": "Gradient accumulation",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QPlainTextEdit,
@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.contract.metrics.media_format import Cell, HistogramBody, TableBody
+from torchdeck.contract.metrics.media_format import Cell, HistogramBody, MediaError, TableBody
 from torchdeck.metrics.logged_media import Content
 from torchdeck.quantities import metric
 from torchdeck.shown_text import shown
@@ -25,6 +25,23 @@ from torchdeck_app.widgets.panel import GRID
 _LARGEST_ENLARGEMENT = 16
 """Times that a small image is enlarged at most."""
 
+Shown = QImage | str | HistogramBody | TableBody
+"""A value, an image decoded."""
+
+
+def decoded(content: Content) -> Shown:
+    """Return a value as it is shown; for a worker, as a large image takes a while.
+
+    Raises:
+        MediaError: an image cannot be decoded.
+    """
+    if not isinstance(content, bytes):
+        return content
+    image = QImage.fromData(content)
+    if image.isNull():
+        raise MediaError("The image cannot be decoded: it is damaged")
+    return image
+
 
 class ImageView(QWidget):
     """Image as large as there is room, with sharp pixels if it is enlarged."""
@@ -33,14 +50,18 @@ class ImageView(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Logged image")
         self.image = QImage()
+        self._scaled: QImage | None = None
+        """The image in the size that is painted, if that is smaller."""
 
-    def show_png(self, png: bytes) -> bool:
-        """Show an image; return whether it could be decoded."""
-        self.image = QImage.fromData(png)
-        size = f"{self.image.width()} × {self.image.height()} pixels"
-        self.setAccessibleDescription("" if self.image.isNull() else size)
+    def show_image(self, image: QImage) -> None:
+        """Show an image."""
+        self.image, self._scaled = image, None
+        self.setAccessibleDescription(f"{image.width()} × {image.height()} pixels")
         self.update()
-        return not self.image.isNull()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._scaled = None
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         if self.image.isNull():
@@ -49,9 +70,16 @@ class ImageView(QWidget):
         if scale >= 1:
             scale = min(max(1, int(scale)), _LARGEST_ENLARGEMENT)
         width, height = self.image.width() * scale, self.image.height() * scale
+        if scale < 1 and self._scaled is None:
+            pixels = QSize(
+                max(1, round(width * self.devicePixelRatio())),
+                max(1, round(height * self.devicePixelRatio())),
+            )
+            smooth = Qt.TransformationMode.SmoothTransformation
+            self._scaled = self.image.scaled(pixels, Qt.AspectRatioMode.IgnoreAspectRatio, smooth)
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, scale < 1)
-        painter.drawImage(QRectF((self.width() - width) / 2, 0, width, height), self.image)
+        drawn = self._scaled if scale < 1 and self._scaled is not None else self.image
+        painter.drawImage(QRectF((self.width() - width) / 2, 0, width, height), drawn)
         painter.end()
 
 
@@ -151,15 +179,14 @@ class ContentView(QStackedWidget):
         for view in (QWidget(), self.image, self.text, self.histogram, self.table):
             self.addWidget(view)
 
-    def show_content(self, content: Content | None) -> bool:
-        """Show a value, or nothing; return whether it could be shown."""
+    def show_content(self, content: Shown | None) -> None:
+        """Show a value, or nothing."""
         if content is None:
             self.setCurrentIndex(0)
-            return True
-        if isinstance(content, bytes):
+        elif isinstance(content, QImage):
+            self.image.show_image(content)
             self.setCurrentWidget(self.image)
-            return self.image.show_png(content)
-        if isinstance(content, str):
+        elif isinstance(content, str):
             self.text.setPlainText(shown(content))
             self.setCurrentWidget(self.text)
         elif isinstance(content, HistogramBody):
@@ -168,4 +195,3 @@ class ContentView(QStackedWidget):
         else:
             self.table.show_body(content)
             self.setCurrentWidget(self.table)
-        return True

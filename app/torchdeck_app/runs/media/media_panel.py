@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
     QComboBox,
@@ -15,11 +17,12 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.metrics.logged_media import Content, Listing, LoggedMedia, MediaReader, read_media
+from torchdeck.contract.metrics.media_format import MediaError
+from torchdeck.metrics.logged_media import Listing, LoggedMedia, MediaReader, read_media
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.background_loop import Poller
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.media.content_views import ContentView
+from torchdeck_app.runs.media.content_views import ContentView, Shown, decoded
 from torchdeck_app.runs.run_panel import RunPanel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.help import ErrorLine
@@ -31,6 +34,22 @@ _NAMES_WIDTH = 26 * GRID
 _STEP_WIDTH = 22 * GRID
 _Seen = tuple[Listing, tuple[str, ...]]
 """All values, and the files that are damaged."""
+
+
+class _Read(NamedTuple):
+    """A value that was read, or why it could not be."""
+
+    value: LoggedMedia | None
+    content: Shown | None
+    why: str
+
+
+def _read(value: LoggedMedia) -> _Read:
+    """Do the work, in the thread."""
+    try:
+        return _Read(value, decoded(read_media(value)), "")
+    except (MediaError, OSError) as error:
+        return _Read(value, None, str(error))
 
 
 class MediaView(RunPanel):
@@ -46,6 +65,8 @@ class MediaView(RunPanel):
         self._names: tuple[str, ...] = ()
         self._shown: LoggedMedia | None = None
         """The value that is shown, or being read."""
+        self._damage, self._why = "", ""
+        """Defects of a file, and of the value that is shown; empty: none."""
         self._poller = Poller[_Seen]("logged images and texts", self._look, _INTERVAL, self)
         self._poller.changed.connect(self._take)
         self._poller.failed.connect(self._say_failed)
@@ -113,10 +134,10 @@ class MediaView(RunPanel):
                     self.names.addItem(item)
                 self.names.setCurrentRow(names.index(name) if name in names else 0)
         self._stack.setCurrentIndex(1 if names else 0)
+        self._damage = f"Damaged, and shown up to there: {problems[0]}" if problems else ""
+        self.said.say(self._why or self._damage)
         self._offer_ranks()
         self._set_steps(follows=follows)
-        if problems:
-            self.said.say(f"Damaged, and shown up to there: {problems[0]}")
 
     def _choose_name(self) -> None:
         self._offer_ranks()
@@ -156,7 +177,7 @@ class MediaView(RunPanel):
             return
         self._shown = value
         if value is None:
-            self.content.show_content(None)
+            self._show_read(_Read(value, None, ""))
             return
         newest = values[-1].step
         self.step.setText(f"Step {value.step:,} of {newest:,}")
@@ -166,22 +187,16 @@ class MediaView(RunPanel):
         self.caption.setVisible(bool(caption))
         self._operations.run(
             f"reading {value.record.head.name}",
-            lambda _progress, _cancel: read_media(value),
-            done=lambda content: self._show_content(value, content),
-            failed=lambda error: self._fail(value, f"{error}"),
+            lambda _progress, _cancel: _read(value),
+            done=self._show_read,  # of this widget: Qt disconnects it with it
         )
 
-    def _show_content(self, value: LoggedMedia, content: Content) -> None:
-        if value != self._shown:
+    def _show_read(self, read: _Read) -> None:
+        if read.value != self._shown:
             return  # another one was chosen meanwhile
-        self.said.say("")
-        if not self.content.show_content(content):
-            self._fail(value, "The image cannot be decoded: it is damaged")
-
-    def _fail(self, value: LoggedMedia, why: str) -> None:
-        if value == self._shown:
-            self.content.show_content(None)
-            self.said.say(why)
+        self._why = read.why
+        self.content.show_content(read.content)
+        self.said.say(self._why or self._damage)
 
     def _page(self) -> QWidget:
         bar = QHBoxLayout()

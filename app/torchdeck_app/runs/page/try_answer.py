@@ -99,7 +99,9 @@ class TryAnswer(QWidget):
             self.choice.addItem(NONE, None)
         for row in rows:
             self.choice.addItem(f"Step {row.info.step:,} ({row.info.path.name})", row.info.path)
-        self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
+        # not findData, which compares Python's objects by identity
+        at = paths.index(chosen) + self._optional if chosen in paths else 0
+        self.choice.setCurrentIndex(at)
         self.choice.blockSignals(False)  # noqa: FBT003 - Qt's own parameter
         self.changed.emit()
 
@@ -130,8 +132,9 @@ class TryAnswer(QWidget):
         self.said.say(f"Loading {source.name} …", role="secondary")
         operation = self._operations.run(f"writing text with {source.name}", work)
         operation.succeeded.connect(self._end)
-        operation.failed.connect(lambda error: self._over(str(error), page_of(error), "error"))
-        operation.cancelled.connect(lambda: self._over("Cancelled", "", "secondary"))
+        # methods of this widget: Qt disconnects them with it
+        operation.failed.connect(self._fail)
+        operation.cancelled.connect(self._say_cancelled)
         self._operation = operation
         self._clock.start()
         self.changed.emit()
@@ -148,6 +151,12 @@ class TryAnswer(QWidget):
         if done.unread:
             said += f"; the model did not read the first {done.unread:,} bytes of the prompt"
         self._over(said, "", "secondary")
+
+    def _fail(self, error: Exception) -> None:
+        self._over(str(error), page_of(error), "error")
+
+    def _say_cancelled(self) -> None:
+        self._over("Cancelled", "", "secondary")
 
     def _over(self, said: str, page: str, role: str) -> None:
         self._clock.stop()

@@ -36,6 +36,8 @@ QUICK = 0.025
 SLOW = 0.25
 """Seconds between two polls while none grows."""
 PROGRESS_INTERVAL = 0.5
+COPY_LIMIT = 10.0
+"""Seconds after the end of a run for the last lines of its nodes to be copied here."""
 
 
 def display_for(run_id: str, *, as_json: bool, attached: bool = False) -> Display:
@@ -270,8 +272,21 @@ class Watch:
 
         return audit_run(self._layout, view)
 
+    def _await_copies(self, view: RunView) -> None:
+        """Show what nodes printed last: their files are copied here until the controller ends."""
+        until = time.monotonic() + COPY_LIMIT
+        while view.controller_alive and self._follower.links is not None and not self._is_asked():
+            if time.monotonic() > until:
+                return
+            for line in self._output.read_new():
+                self._display.output(line)
+            self._display.tick()
+            time.sleep(QUICK)
+            view = self._refreshed()
+
     def _end(self, view: RunView) -> int:
         if view.is_over:
+            self._await_copies(view)
             for line in self._output.read_rest():
                 self._display.output(line)
         self._display.end(view, self._audit(view))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -45,15 +46,12 @@ class CrossEntropyLoss(nn.CrossEntropyLoss):
         return gradient
 
 
+@dataclass(frozen=True)
 class AdamOptimizer:
-    """Adam with a learning rate; a trainer or a parallel model makes it for its parameters.
+    """Adam with a learning rate; a trainer or a parallel model makes it for its parameters."""
 
-    Args:
-        lr: learning rate.
-    """
-
-    def __init__(self, lr: float = 1e-3) -> None:
-        self.lr = lr
+    lr: float = 1e-3
+    """Learning rate."""
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """Return torch's Adam over `parameters`."""

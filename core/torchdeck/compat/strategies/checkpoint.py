@@ -12,6 +12,7 @@ from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.strategy import DistributedStrategy
 from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.contract.checkpoints import choose
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 _FOLDER = "checkpoints"
 
@@ -37,7 +38,20 @@ def find_latest_checkpoint(experiment_dir: str | Path) -> Path | None:
     # folders that were given to save_checkpoint, each with one checkpoint
     inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
     newest_first = sorted(inside, key=lambda path: path.stat().st_mtime, reverse=True)
-    return next((found for path in newest_first if (found := choose.find_latest_checkpoint(path))), None)
+    looked = [_newest_in(path) for path in newest_first]
+    sound = next((found for found in looked if isinstance(found, Path)), None)
+    damaged = next((found for found in looked if isinstance(found, CheckpointError)), None)
+    if sound is None and damaged is not None:
+        raise damaged
+    return sound
+
+
+def _newest_in(folder: Path) -> Path | CheckpointError | None:
+    """Return the newest intact checkpoint in `folder`, or why all are damaged; None if there is none."""
+    try:
+        return choose.find_latest_checkpoint(folder)
+    except CheckpointError as error:
+        return error
 
 
 def auto_resume(config: Any, trainer: LoadsCheckpoints) -> bool:

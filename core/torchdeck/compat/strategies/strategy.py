@@ -15,6 +15,8 @@ from torch.optim import Optimizer
 from torchdeck.compat.strategies.given import given
 from torchdeck.compat.strategies.saved import saved_state
 from torchdeck.contract.arguments.errors import ArgumentError
+from torchdeck.contract.checkpoints.listing import newest_complete
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.strategies import base
 
@@ -167,9 +169,17 @@ class DistributedStrategy:
             The checkpoint inside `path`, complete and on disk.
 
         Raises:
-            CheckpointError: on every rank.
+            CheckpointError: on every rank; also if `path` has a checkpoint of a later step, which would be
+                loaded instead.
         """
-        return self.save_in(path, model, optimizer, step=int(state.get("step", 0)), keep_last=1, state=state)
+        step = int(state.get("step", 0))
+        later = newest_complete(Path(path))
+        if later is not None and later.step > step:
+            raise CheckpointError(
+                f"{path} has a checkpoint of step {later.step}, which is later than step {step}: delete it, "
+                "or save into another folder"
+            )
+        return self.save_in(path, model, optimizer, step=step, keep_last=1, state=state)
 
     def save_in(
         self,
@@ -223,5 +233,8 @@ class DistributedStrategy:
         return {}
 
     def _precision(self) -> str:
-        said = given(self.config, "training.mixed_precision") or self.usual_precision
-        return "fp32" if said in _FULL_PRECISION else str(said)
+        said = given(self.config, "training.mixed_precision")
+        if said is None:
+            said = self.usual_precision
+        # YAML reads "no" as false
+        return "fp32" if said is False or said in _FULL_PRECISION else str(said)

@@ -74,8 +74,8 @@ def vocabulary_of_bytes(given: Given) -> Iterator[Finding]:
 def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
     """An evaluation needs validation data."""
     config = given.config
-    if config.run.recipe not in BUILTIN_RECIPES:
-        return
+    if config.run.recipe not in BUILTIN_RECIPES or config.run.recipe == "image-folder":
+        return  # a folder of images may be split already
     if config.training.eval_every is not None and config.data["heldout"] == 0:
         wrong = "there is no validation data to evaluate on: data.heldout is 0"
         uses = (("data", "heldout"), _RECIPE)

@@ -163,7 +163,7 @@ class CheckpointManager:
             CheckpointError: on every rank: this save, or the previous one in the background, failed, or a
                 rank did not call this; the message names it. Earlier checkpoints are unchanged.
         """
-        whole_number("step", step, 0)
+        step = whole_number("step", step, 0)
         self._peers.call("save", f"step {step}", timeout=timeout)
         state = train_state(model, optimizer, self._strategy)
         state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}

@@ -132,9 +132,10 @@ class ProcessGroup:
         elif self._joined:
             check_joined(place, self.device)
             self.call("DistributedStrategy.setup")
-        if self._joined and self.device.type == "cpu" and self.world_size > 1:
-            # only if no rank believes to be on another node
-            one_node = self.minimum([place.local_world_size == self.world_size])
+        if self._joined and self.world_size > 1:
+            # only if no rank believes to be on another node, or has a GPU
+            here = self.device.type == "cpu" and place.local_world_size == self.world_size
+            one_node = self.minimum([here])
             self._board = open_board(self.rank, self.world_size, timeout) if one_node == [1.0] else None
 
     @property
@@ -212,7 +213,8 @@ class ProcessGroup:
             self._board.close()
             self._board = None
         if self._ours:
-            dist.destroy_process_group()
+            if dist.is_initialized():  # the script may have left it itself
+                dist.destroy_process_group()
             exported_variables().restore()
         self._joined = self._ours = False
 

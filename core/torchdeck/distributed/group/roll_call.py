@@ -31,7 +31,7 @@ _NAMED = 8
 _SHOWN = 200
 """Maximum characters of another rank's call to show."""
 _LINGER = 2.0
-"""Seconds that rank 0 waits for the others to read a verdict."""
+"""Seconds that rank 0 waits at most for the others to read a verdict, as they soon do."""
 _LONGEST_PAUSE = 0.25
 
 
@@ -93,7 +93,7 @@ class _Call:
         store.set(str(self._rank), json.dumps([self._what, self._detail]))
         if store.add("count", 1) == self._world_size:
             self._decide(self._difference() or _ALL)
-            for key in ("count", "verdict"):
+            for key in ("count", "verdict", "told"):
                 self._last.delete_key(key)  # every rank has read them
         while not store.check(["verdict"]):
             waited = time.monotonic() - began
@@ -107,9 +107,11 @@ class _Call:
                 time.sleep(min(_LONGEST_PAUSE, 1e-4 + waited / 20))
         verdict = store.get("verdict").decode(errors="replace")
         if verdict == _ALL:
-            store.delete_key(str(self._rank))
+            self._linger(self._world_size)
+            with suppress(RuntimeError):  # as below
+                store.delete_key(str(self._rank))
             return ""
-        self._linger()
+        self._linger(sum(not self._is_missing(rank) for rank in range(self._world_size)))
         return verdict
 
     def _decide(self, verdict: str) -> None:
@@ -142,14 +144,13 @@ class _Call:
     def _undecided(self) -> str:
         return f"{self._what} failed: the last rank to call it ended before it compared the calls"
 
-    def _linger(self) -> None:
-        """Record that this rank has read a verdict that ends the call. Rank 0 waits until every rank that
-        called has read it, as it may serve the store, and end now.
+    def _linger(self, present: int) -> None:
+        """Record that this rank has read the verdict. Rank 0 waits until all `present` ones have read it, as
+        it may serve the store, and end now.
         """
         with suppress(RuntimeError):  # rank 0 has left, as all have read it
             told = self._store.add("told", 1)
             if self._rank == 0:
-                present = sum(not self._is_missing(rank) for rank in range(self._world_size))
                 deadline = time.monotonic() + _LINGER
                 while told < present and time.monotonic() < deadline:
                     time.sleep(0.01)

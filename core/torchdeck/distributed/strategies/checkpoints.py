@@ -61,7 +61,7 @@ class Checkpoints(Collectives):
         """
         from torchdeck.distributed.checkpoints.manager import save_training
 
-        whole_number("step", step, 0)
+        step = whole_number("step", step, 0)
         return save_training(
             self,
             Path(folder),

@@ -11,10 +11,13 @@ from torch.utils.data import DistributedSampler as TorchSampler
 
 from torchdeck.contract.arguments.checked_call import arguments
 from torchdeck.contract.arguments.errors import ArgumentError, shown
+from torchdeck.data import sampler as sampler_of_ids
 from torchdeck.distributed.sampler import DistributedSampler
 from torchdeck.distributed.strategies.devices import on_device
 
 Batch = TypeVar("Batch")
+Sampler = sampler_of_ids.DistributedSampler | TorchSampler[Any]
+"""Sampler of a rank's samples: the library's, with torch's base or without it, or torch's own."""
 
 _KEPT = (
     "num_workers",
@@ -51,12 +54,13 @@ class PreparedDataLoader(Generic[Batch]):
         self.loader = _of_rank(loader, rank, world_size, seed)
         """The loader of this rank, on the CPU."""
         self.device = device
-        self._epoch = 0
+        self._begun: int | None = None
+        """Epoch of the last pass; None: the sampler's epoch is that of the next one."""
 
     @property
-    def sampler(self) -> DistributedSampler | TorchSampler[Any]:
+    def sampler(self) -> Sampler:
         """The sampler of this rank's samples."""
-        found: DistributedSampler | TorchSampler[Any] = self.loader.sampler  # type: ignore[assignment]  # _of_rank
+        found: Sampler = self.loader.sampler  # type: ignore[assignment]  # _of_rank
         return found
 
     @property
@@ -69,25 +73,35 @@ class PreparedDataLoader(Generic[Batch]):
         return self.loader.batch_size
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass. Each pass goes on to the next epoch by itself."""
-        self._epoch = epoch
+        """Set the epoch of the next pass, as the sampler's own `set_epoch` does.
+
+        A pass after which no epoch is set is followed by one of the next epoch.
+        """
+        self.sampler.set_epoch(epoch)
+        self._begun = None
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches of one epoch."""
-        self.sampler.set_epoch(self._epoch)
-        self._epoch += 1
+        """Yield the batches of one epoch, from the sampler's position in it on."""
+        if self._begun is not None and self.sampler.epoch == self._begun:
+            self.sampler.set_epoch(self._begun + 1)
+        self._begun = self.sampler.epoch
         for batch in self.loader:
             yield on_device(batch, self.device)
 
 
+def _is_whole(sampled: RandomSampler, loader: DataLoader[Any]) -> bool:
+    """Return whether a sampler yields each sample once."""
+    return not sampled.replacement and sampled.num_samples == len(loader.dataset)  # type: ignore[arg-type]  # as its sampler needs
+
+
 def _of_rank(loader: DataLoader[Batch], rank: int, world_size: int, seed: int) -> DataLoader[Batch]:
-    if isinstance(loader.sampler, TorchSampler):
+    if isinstance(loader.sampler, (TorchSampler, sampler_of_ids.DistributedSampler)):
         return loader
     sampled: object = loader.sampler
-    shuffles = isinstance(sampled, RandomSampler)
+    shuffles = isinstance(sampled, RandomSampler) and _is_whole(sampled, loader)
     in_batches = type(loader.batch_sampler) is BatchSampler
     if not in_batches or not (shuffles or type(sampled) is SequentialSampler):
         own = sampled if in_batches or loader.batch_sampler is None else loader.batch_sampler

@@ -23,8 +23,17 @@ class ReplacedParameters:
         self._hook: Any = None
 
     def add(self, before: Mapping[str, nn.Parameter], model: nn.Module) -> None:
-        """Record that `model` had the parameters `before`, by name."""
+        """Record that `model` had the parameters `before`, by name.
+
+        Raises:
+            RecipeError: a parameter was one with another before, in different units of sharding.
+        """
         for name, parameter in model.named_parameters():
+            if name not in before:
+                raise RecipeError(
+                    f"{name} is shared by modules that are sharded apart, which would make two parameters of "
+                    "it: leave one of these modules out of blocks"
+                )
             if before[name] is not parameter:
                 self._new[before[name]] = parameter
         if self._hook is None:

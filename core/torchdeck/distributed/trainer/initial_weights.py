@@ -1,6 +1,6 @@
-"""Initial weights of a recipe's model, from a file or folder: `model.init_from` and `model.init_names`.
+"""Initial weights of a recipe's model, from a file or folder: `model.init_from`, `init_names` and `init_new`.
 
-Every recipe has both keys, a user's own one, too. The recipe itself does not see them.
+Every recipe has these keys, a user's own one, too. The recipe itself does not see them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torchdeck.distributed.exchange.source_checkpoint import Progress, Tensors, 
 from torchdeck.distributed.recipe_loading import RecipeError
 from torchdeck.environment import RunContext
 
-INIT_FROM, INIT_NAMES = "init_from", "init_names"
+INIT_FROM, INIT_NAMES, INIT_NEW = "init_from", "init_names", "init_new"
 """Keys in [model]."""
 
 NamesOf = Callable[[Sequence[str]], Mapping[str, str]]
@@ -36,16 +36,19 @@ class InitialWeights:
     source: Path
     names: Mapping[str, str] = field(default_factory=dict)
     """Pattern of names in the source → name in the model, or "" for a tensor to leave out."""
+    new: Sequence[str] = ()
+    """Patterns of names in the model that keep the values it was built with."""
 
 
 def take_initial_weights(options: dict[str, Any]) -> InitialWeights | None:
-    """Remove both keys from a [model] table; None if it names no source.
+    """Remove the keys from a [model] table; None if it names no source.
 
     Raises:
-        RecipeError: they are not a path and a table of names.
+        RecipeError: they are not a path, a table of names and a list of names.
     """
     source, names = options.pop(INIT_FROM, None), options.pop(INIT_NAMES, None) or {}
-    if source is None and not names:
+    new = options.pop(INIT_NEW, None) or []
+    if source is None and not names and not new:
         return None
     if not isinstance(source, str) or not source:
         raise RecipeError(
@@ -54,7 +57,9 @@ def take_initial_weights(options: dict[str, Any]) -> InitialWeights | None:
     texts = isinstance(names, Mapping) and all(isinstance(text, str) for text in [*names, *names.values()])
     if not texts:
         raise RecipeError('model.init_names is no table of names: give {"name there" = "name here"}')
-    return InitialWeights(Path(source), names)
+    if not isinstance(new, list) or not all(isinstance(text, str) for text in new):
+        raise RecipeError('model.init_new is no list of names: give ["name", "layer.*"]')
+    return InitialWeights(Path(source), names, tuple(new))
 
 
 def load_initial_weights(model: nn.Module, start: InitialWeights, names_of: NamesOf | None = None) -> None:
@@ -111,7 +116,7 @@ def fill_model(
     there = [name.removeprefix(MODEL_PREFIX) for name in found.specs if name.startswith(MODEL_PREFIX)]
     known = dict(names_of(there)) if names_of is not None else {}
     names = renamed(there, {**known, **start.names}, first=start.names)
-    _fill(model, start.source, found, names)
+    _fill(model, start.source, found, names, start.new)
 
 
 def renamed(names: Iterable[str], patterns: Mapping[str, str], first: Iterable[str] = ()) -> dict[str, str]:
@@ -167,7 +172,25 @@ def _filled(target: str, texts: Sequence[str]) -> str:
     return _WILDCARD.sub(lambda _: next(left), target)
 
 
-def _fill(model: nn.Module, source: Path, found: Tensors, names: Mapping[str, str]) -> None:
+def _kept(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
+    """Return the names that match a pattern of `model.init_new`.
+
+    Raises:
+        RecipeError: a pattern matches none.
+    """
+    kept: set[str] = set()
+    for pattern in patterns:
+        expression = _expression(pattern)
+        found = {name for name in names if expression.fullmatch(name)}
+        if not found:
+            raise RecipeError(f'model.init_new: the model has no tensor "{pattern}"')
+        kept |= found
+    return kept
+
+
+def _fill(
+    model: nn.Module, source: Path, found: Tensors, names: Mapping[str, str], new: Sequence[str]
+) -> None:
     """Copy tensors into the model; tied parameters are one, under any of their names."""
     state: dict[str, Tensor] = {}
     tied: defaultdict[int, list[str]] = defaultdict(list)
@@ -175,11 +198,13 @@ def _fill(model: nn.Module, source: Path, found: Tensors, names: Mapping[str, st
         if isinstance(tensor, Tensor):
             state[name] = tensor
             tied[id(tensor)].append(name)
+    kept = _kept(state, new)
+    names = {here: there for here, there in names.items() if here not in kept}
     extra = [there for here, there in names.items() if here not in state]
     missing = [
         group[0]
         for group in tied.values()
-        if isinstance(state[group[0]], nn.Parameter) and not names.keys() & {*group}
+        if isinstance(state[group[0]], nn.Parameter) and not (names.keys() | kept) & {*group}
     ]
     if missing:
         has = f"; it has {extra[0]}, which model.init_names may rename" if extra else ""

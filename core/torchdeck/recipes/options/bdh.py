@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.options import Section, option
-from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option, init_new_option
 
 
 class BdhModel(Section):
@@ -34,3 +34,4 @@ class BdhModel(Section):
     dropout: float = option("Fraction of the neurons' outputs dropped in training.", default=0.0, ge=0, lt=1)
     init_from: str | None = init_from_option()
     init_names: dict[str, str] = init_names_option()
+    init_new: list[str] = init_new_option()

@@ -10,7 +10,7 @@ from torchdeck.recipes.options.image_augmentation import (
     augmentation_option,
     augmentation_seed_option,
 )
-from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option, init_new_option
 from torchdeck.recipes.options.text import heldout_option, workers_option
 
 
@@ -29,6 +29,7 @@ class DigitsModel(Section):
     dropout: float = option("Fraction of activations dropped in training.", default=0.1, ge=0, lt=1)
     init_from: str | None = init_from_option()
     init_names: dict[str, str] = init_names_option()
+    init_new: list[str] = init_new_option()
 
 
 class DigitsData(Section):

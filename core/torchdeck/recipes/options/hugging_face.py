@@ -6,7 +6,7 @@ from typing import Literal
 
 from torchdeck.options import Section, option
 from torchdeck.recipes.options.byte_finetune import PairsData
-from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option
+from torchdeck.recipes.options.initial_weights import init_from_option, init_names_option, init_new_option
 
 
 class CausalLanguageModel(Section):
@@ -38,6 +38,7 @@ class CausalLanguageModel(Section):
     )
     init_from: str | None = init_from_option()
     init_names: dict[str, str] = init_names_option()
+    init_new: list[str] = init_new_option()
 
 
 class ConversationData(PairsData):

@@ -20,6 +20,16 @@ def init_from_option() -> Any:
     )
 
 
+def init_new_option() -> Any:
+    """Declare `model.init_new`."""
+    return option(
+        "Tensors that begin with new values, although init_from may have them, such as the last layer for "
+        "other classes. * stands for any text without a dot, ** for any text.",
+        default=[],
+        right='a list of names, such as ["fc.*"]',
+    )
+
+
 def init_names_option() -> Any:
     """Declare `model.init_names`."""
     return option(

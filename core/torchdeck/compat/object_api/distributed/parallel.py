@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from torchdeck.compat.object_api.distributed.config import DDPConfig
+from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
@@ -42,7 +43,7 @@ class DistributedDataParallel:
         self._input: Tensor | None = None
         self._output: Tensor | None = None
         self._synced = True
-        self._optimizers: dict[int, tuple[MakesOptimizer, Optimizer]] = {}
+        self._optimizer: tuple[MakesOptimizer, Optimizer] | None = None
 
     def forward(self, input_tensor: Tensor) -> Tensor:
         """Return the model's output for this rank's batch."""
@@ -86,11 +87,15 @@ class DistributedDataParallel:
 
         Args:
             optimizer: over the model's parameters; or a function that makes one, once.
+
+        Raises:
+            ArgumentError: it is another function than at the first step.
         """
         self.sync_gradients()
         made = optimizer if isinstance(optimizer, Optimizer) else self._made(optimizer)
         self._strategy.optimizer_step(made)
         made.zero_grad()
+        self._synced = False  # also on a rank that has no batch left for the next step
 
     def is_master(self) -> bool:
         """Return whether this is rank 0."""
@@ -109,7 +114,12 @@ class DistributedDataParallel:
         return self._model
 
     def _made(self, make: MakesOptimizer) -> Optimizer:
-        if id(make) not in self._optimizers:
-            # kept with the function, whose id no other can have then
-            self._optimizers[id(make)] = make, make(self._model.parameters())
-        return self._optimizers[id(make)][1]
+        if self._optimizer is None:
+            self._optimizer = make, make(self._model.parameters())
+        made_by, made = self._optimizer
+        if made_by != make:
+            raise ArgumentError(
+                "optimizer is another function than before, whose optimizer would have no state",
+                fix="give the same one at each step, or an optimizer",
+            )
+        return made

@@ -23,7 +23,6 @@ from torchdeck.nodes.background import on_each
 from torchdeck.nodes.probe.facts import Count, NodeData, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck.recipes.options.text import TextData
 
 ASK_LIMIT = 10.0
 _SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'
@@ -85,8 +84,9 @@ def check_shared(config: RunConfig, probe_sessions: Mapping[str, ProbeSession]) 
 
 
 def _judge(node: str, wanted: Wanted, seen: Seen) -> Iterator[Check]:
-    name = "data" if wanted.what == "data" else "shared files"
-    fix = "create it there, or name an existing one" if wanted.what == "data" else _SHARE
+    own = wanted.what in ("data", "model")  # not what Torchdeck sends
+    name = wanted.what if own else "shared files"
+    fix = "create it there, or name an existing one" if own else _SHARE
     if not seen.kind:
         yield failed(name, node, f"{wanted.what} {wanted.path} does not exist", fix)
     elif wanted.kind and seen.kind != wanted.kind:
@@ -144,13 +144,15 @@ def _code(config: RunConfig) -> list[Wanted]:
 def _data(config: RunConfig) -> list[Wanted]:
     """Return the data of built-in recipes and batch plans, whose paths are known to be paths."""
     found = []
-    sections = BUILTIN_RECIPES.get(config.run.recipe or "")
-    if sections is not None and sections[1] is TextData:
-        tokens, source = config.data["tokens"], str(config.data["source"])
+    if config.run.recipe in BUILTIN_RECIPES:
+        tokens, source = config.data.get("tokens"), str(config.data.get("source", "stdlib"))
         if tokens is not None:
             found.append(Wanted("data", str(tokens), kind="file"))
         elif source != "stdlib":
             found.append(Wanted("data", source))
+        for key, kind in (("path", "folder"), ("init_from", "")):
+            if config.model.get(key) is not None:
+                found.append(Wanted("model", str(config.model[key]), kind=kind))
     if config.run.recipe is not None and config.training.batch_plan is not None:
         found.append(Wanted("data", config.training.batch_plan))
     return found
