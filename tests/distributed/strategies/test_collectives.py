@@ -1,5 +1,6 @@
 """Exchange of values through a strategy, on real ranks over gloo and on one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +162,13 @@ def test_values_that_cannot_be_sent_are_refused() -> None:
             strategy.broadcast(3, source=1)
         with pytest.raises(ArgumentError, match="op is 'avg': expected 'sum' or 'mean'"):
             strategy.reduce(3.0, "avg")  # type: ignore[call-overload]  # wrong on purpose
+
+
+@pytest.mark.processes
+def test_saves_leave_no_sockets_open(tmp_path: Path) -> None:
+    """Each has a group of its own, whose sockets would reach the limit of descriptors in a long training."""
+    (found,) = measure(
+        "support.ranks.exchanging_ranks:save_repeatedly", [{"world_size": 3, "folder": str(tmp_path)}]
+    )
+    for counted in found:
+        assert counted[0] == counted[-1], counted

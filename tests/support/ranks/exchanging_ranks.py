@@ -86,3 +86,28 @@ def sample(job: Job) -> Any:
     found = [launched.rank, launched.num_replicas, joined.rank, joined.num_replicas]
     cleanup_distributed()
     return [*found, list(joined) == list(theirs), isinstance(joined, Sampler)]
+
+
+def save_repeatedly(job: Job) -> list[int]:
+    """The number of this rank's sockets after each of some saves and loads."""
+    import os
+    from pathlib import Path
+
+    import torch
+
+    from torchdeck.distributed import DistributedStrategy
+
+    def sockets() -> int:
+        links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names only
+        return sum(str(link.readlink()).startswith("socket:") for link in links if link.is_symlink())
+
+    counted = []
+    with DistributedStrategy.from_config("ddp") as strategy:
+        model = torch.nn.Linear(2, 2)
+        strategy.wrap_model(model)
+        optimizer = torch.optim.SGD(model.parameters())
+        for step in range(1, 5):
+            strategy.save(job["folder"], model, optimizer, step=step)
+            strategy.load(job["folder"], model, optimizer)
+            counted.append(sockets())
+    return counted

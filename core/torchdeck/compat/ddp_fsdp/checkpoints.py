@@ -58,6 +58,8 @@ def save_checkpoint_distributed(
     if isinstance(checkpoint_manager, CheckpointManager):
         checkpoint_manager.save(step, model, optimizer, scaler=scaler, extra={"config": dict(config or {})})
         return
+    peers = peers_of(None, TIMEOUT)
+    peers.call("save_checkpoint_distributed", f"step {step}")
     state = {
         "model_state_dict": get_model_state_dict(model, options=_WHOLE),
         "optimizer_state_dict": _optimizer_state(model, optimizer),
@@ -65,11 +67,12 @@ def save_checkpoint_distributed(
         "step": step,
         "config": dict(config or {}),
     }
-    peers_of(None, TIMEOUT).first(
+    peers.first(
         f"saving the checkpoint of step {step}",
         lambda: (checkpoint_manager.save_checkpoint(state=state, step=step), None)[1],
         nothing,
     )
+    peers.leave()
 
 
 def load_checkpoint_distributed(
@@ -89,12 +92,15 @@ def load_checkpoint_distributed(
         CheckpointError: there is none, it is damaged, or it is of another model or optimizer.
     """
     path, peers = Path(checkpoint_path), peers_of(None, TIMEOUT)
+    peers.call("load_checkpoint_distributed")
     if peers.first(f"looking into {path}", path.is_file, truth):
-        saved = peers.step(f"reading {path}", lambda: torch.load(path, map_location="cpu", weights_only=True))
+        saved = peers.step(f"reading {path}", lambda: _read(path))
+        peers.leave()
         return _load(saved, model, optimizer, scaler)
     state = train_state(model, optimizer, None)
     is_one = peers.first(f"looking into {path}", (path / MANIFEST_NAME).exists, truth)
     loaded = load_all(path, state, peers) if is_one else resume_newest(path, state, peers)
+    peers.leave()
     if loaded is None:
         raise CheckpointError(f"there is no checkpoint in {path}")
     if loaded.scaler_state:
@@ -104,6 +110,19 @@ def load_checkpoint_distributed(
 
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 """Whole tensors, on rank 0 and on the CPU."""
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    lacking = [name for name in _NAMES if not isinstance(saved, Mapping) or name not in saved]
+    if lacking:
+        raise CheckpointError(
+            f"{path} has no {lacking[0]}: give a file that save_checkpoint_distributed wrote"
+        )
+    return dict(saved)
+
+
+_NAMES = ("model_state_dict", "optimizer_state_dict", "scaler_state_dict", "step")
 
 
 def _load(saved: Mapping[str, Any], model: nn.Module, optimizer: Optimizer, scaler: Stateful) -> int:

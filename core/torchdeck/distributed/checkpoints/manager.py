@@ -257,7 +257,9 @@ def save_training(
     state.scaler_state = strategy.scaler.state_dict()
     state.extra = dict(extra)
     with _store(strategy, folder, keep_last, TIMEOUT if timeout is None else timeout) as store:
-        return store.save(state, step)
+        saved = store.save(state, step)
+        store.leave()
+        return saved
 
 
 def load_training(
@@ -276,6 +278,7 @@ def load_training(
     # in the meantime another rank may have seen more of a network-shared folder
     is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
+    peers.leave()
     if loaded is None:
         raise CheckpointError(
             f"there is no checkpoint in {folder}", fix="check the folder, or save one first"

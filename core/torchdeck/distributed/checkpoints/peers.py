@@ -7,6 +7,7 @@ import math
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,8 @@ from torchdeck.distributed.group.phases import Phases, timed_out
 from torchdeck.distributed.group.roll_call import MissingCallError, Seen, roll_call
 
 T = TypeVar("T")
+_LEAVING = 5.0
+"""Seconds that a rank waits for the others to be through with a group, as they soon are."""
 _Outcome = tuple[bool, Any]
 """(True, result), or (False, reason of the failure)."""
 
@@ -83,6 +86,16 @@ class Peers:
             CheckpointError: as `group`.
         """
         _ = self.group
+
+    def leave(self) -> None:
+        """End the group once all ranks are through with it; all call this. Its sockets are closed."""
+        group, self._group, self._phases = self._group, None, None
+        if group is None:
+            return
+        with suppress(MissingCallError):  # a rank that is late finds closed sockets, and says so
+            roll_call("the end of a checkpoint's exchange", timeout=_LEAVING)
+        with suppress(RuntimeError, ValueError):  # the default group may have been left
+            dist.destroy_process_group(group)
 
     def _check_joined(self) -> None:
         if not dist.is_initialized() or dist.get_world_size() != self.world_size:

@@ -60,7 +60,9 @@ def auto_resume(
     """
     peers = peers_of(strategy, timeout)
     peers.call("auto_resume")
-    return resume_newest(Path(directory), train_state(model, optimizer, strategy), peers, run_id)
+    loaded = resume_newest(Path(directory), train_state(model, optimizer, strategy), peers, run_id)
+    peers.leave()
+    return loaded
 
 
 def resume_newest(

@@ -130,6 +130,10 @@ class CheckpointStore:
             _log.warning("%s", error)
         self._directory.close()
 
+    def leave(self) -> None:
+        """End the group of the ranks, which all call this, as no save follows."""
+        self._peers.leave()
+
     def save(
         self, state: TrainState, step: int, *, final: bool = False, metrics: Mapping[str, float] | None = None
     ) -> Path:
