@@ -184,8 +184,6 @@ def test_a_parameter_layout_of_another_meaning_keeps_its_default(collate: Any, l
     assert seen == layout
 
 
-@pytest.mark.processes
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
 class Refusing:
     """A data set of which the recipe cannot read one sample."""
 
@@ -208,6 +206,8 @@ def test_a_refusal_of_the_recipe_is_its_own_sentence(workers: int) -> None:
     assert str(raised.value) == "image 5 is damaged: mend or remove it"
 
 
+@pytest.mark.processes
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
 def test_workers_need_not_import_the_data_set() -> None:
     """Under a start method that pickles (Python 3.14's default), a recipe file's classes still load."""
     before = multiprocessing.get_start_method(allow_none=True)
