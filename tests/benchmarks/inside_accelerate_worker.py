@@ -12,13 +12,13 @@ import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.inside_hooks import Hooks
+from benchmarks.inside_hooks import Hooks, in_turn
 
 TURNS, STEPS = int(sys.argv[1]), int(sys.argv[2])
 
 
-def turn(*, hook: bool) -> float:
-    hooks.switch(on=hook)
+def turn(*, callback: bool) -> float:
+    hooks.switch(on=callback)
     layer = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     loader = DataLoader(TensorDataset(torch.ones(STEPS, 4)))
@@ -36,5 +36,5 @@ def turn(*, hook: bool) -> float:
 torch.set_num_threads(1)
 hooks = Hooks()
 accelerator = Accelerator(cpu=True)
-turn(hook=True)
-print("SECONDS", json.dumps([[turn(hook=True), turn(hook=False)] for _ in range(TURNS)]))
+turn(callback=True)
+print("SECONDS", json.dumps(in_turn(turn, TURNS)))

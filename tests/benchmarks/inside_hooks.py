@@ -3,7 +3,24 @@
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
+
+
+class Turn(Protocol):
+    """A training with or without callbacks."""
+
+    def __call__(self, *, callback: bool) -> float:
+        """Return its seconds."""
+
+
+def in_turn(turn: Turn, count: int) -> list[list[float]]:
+    """Seconds with and without callbacks, `count` times; which of them comes first alternates."""
+    found = []
+    for number in range(count):
+        first = number % 2 == 0
+        seconds = {callback: turn(callback=callback) for callback in (first, not first)}
+        found.append([seconds[True], seconds[False]])
+    return found
 
 
 class Hooks:
