@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,19 @@ def test_other_files_have_no_step(tmp_path: Path) -> None:
 
 def test_a_number_that_no_program_counts_to_is_no_step(tmp_path: Path) -> None:
     assert step_inside(saved(tmp_path, {"iter_num": 2**999, "step": 7})) == 7
+
+
+def test_no_memory_is_reserved_for_a_size_that_a_file_claims(tmp_path: Path) -> None:
+    """The size of a member is in the file's directory, where anything can be written."""
+    path = tmp_path / "ckpt.pt"
+    torch.save({"iter_num": 5}, path)
+    content = bytearray(path.read_bytes())
+    entry = content.index(b"data.pkl", content.index(b"PK\x01\x02")) - len("ckpt/") - 46
+    assert content[entry : entry + 4] == b"PK\x01\x02"
+    content[entry + 20 : entry + 24] = (1 << 31).to_bytes(4, "little")  # its compressed size
+    path.write_bytes(content)
+    tracemalloc.start()
+    assert step_inside(path) is None
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 64 << 20

@@ -101,3 +101,12 @@ def test_rows_of_a_table_before_the_run(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write(" 0.125\n")
     assert reader.read() == [Reading({"train/box_loss": 0.125}, epoch=3)]
+
+
+def test_a_header_that_cannot_be_read_names_nothing(tmp_path: Path) -> None:
+    """The file is read once, and not from its start again and again."""
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"\repoch,step,train_loss\r\n0,0,0.5\r\n0")
+    reader = CsvFile(path, 0)
+    assert [reader.read() for _ in range(3)] == [[], [], []]
+    assert not reader.more

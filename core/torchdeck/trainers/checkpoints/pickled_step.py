@@ -48,7 +48,8 @@ def step_inside(path: Path) -> int | None:
     try:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as file:
             members = [each for each in file.infolist() if each.filename.endswith("/data.pkl")]
-            if len(members) != 1 or members[0].file_size > LIMIT:
+            # both sizes are what the file says, and memory is reserved for the second
+            if len(members) != 1 or max(members[0].file_size, members[0].compress_size) > LIMIT:
                 return None
             found = _numbers(file.read(members[0]))
     except DAMAGED:

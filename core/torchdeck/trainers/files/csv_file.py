@@ -43,7 +43,7 @@ class CsvFile(FileReader):
         self._look_for_new_header()
         piece = self._file.piece()
         if self._file.offset == 0:
-            self._row, self._names = 0, []
+            self._row, self._names, self._header = 0, [], b""
         end = piece.rfind(b"\n") + 1
         if not end and len(piece) > LINE_LIMIT:
             self._file.offset += len(piece)
@@ -68,7 +68,7 @@ class CsvFile(FileReader):
 
     def _take(self, line: bytes) -> Reading | None:
         cells = _cells(line)
-        if not self._names:
+        if not self._header:  # one that cannot be read names nothing
             self._names, self._header = cells[:COLUMNS], line + b"\n"
             return None
         self._row += 1
