@@ -110,3 +110,15 @@ def test_a_header_that_cannot_be_read_names_nothing(tmp_path: Path) -> None:
     reader = CsvFile(path, 0)
     assert [reader.read() for _ in range(3)] == [[], [], []]
     assert not reader.more
+
+
+def test_the_rest_of_a_line_that_is_too_long_is_waited_for(tmp_path: Path) -> None:
+    """Without its end there is nothing more to read now; the line after it counts."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"loss": 1, "text": "' + b"x" * (3 << 20))
+    reader = JsonLines(path)
+    while reader.read() or reader.more:
+        assert reader._file.behind
+    with path.open("ab") as file:
+        file.write(b'x"}\n{"loss": 0.5, "step": 3}\n')
+    assert [(found.values, found.step) for found in reader.read()] == [({"loss": 0.5}, 3)]

@@ -105,11 +105,12 @@ class LineFile(FileReader):
         file = self._file
         piece = file.piece()
         end = piece.rfind(b"\n") + 1
-        if not end and len(piece) > LINE_LIMIT:
+        skips = not end and len(piece) > LINE_LIMIT
+        if skips:
             file.offset += len(piece)
             self._too_long = True
         file.offset += end
-        self.more = bool(end or self._too_long) and file.behind
+        self.more = (end > 0 or skips) and file.behind
         for line in piece[:end].split(b"\n")[:-1]:
             if not self._too_long and 0 < len(line) <= LINE_LIMIT:
                 yield line
