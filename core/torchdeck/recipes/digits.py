@@ -17,10 +17,13 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.classification import loss
 from torchdeck.recipes.image_augmentation import augmented
 
 if TYPE_CHECKING:
     from torchdeck.distributed.augmented_dataset import MapDataset
+
+__all__ = ["blocks", "build_data", "build_model", "fingerprint", "loss"]
 
 CLASSES = 10
 _BRIGHTEST = 16.0
@@ -105,14 +108,6 @@ def fingerprint(options: dict[str, Any]) -> str:
     said = {name: value for name, value in sorted(options.items()) if name != "workers"}
     digest = hashlib.sha256(pictures.numpy().tobytes() + digits.numpy().tobytes() + repr(said).encode())
     return f"digits-{digest.hexdigest()}"
-
-
-def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, dict[str, Tensor]]:
-    """Return the mean cross entropy, the number of pictures, and the fraction classified correctly."""
-    pictures, digits = batch
-    logits = model(pictures)
-    accuracy = (logits.detach().argmax(1) == digits).float().mean()
-    return functional.cross_entropy(logits, digits), len(digits), {"accuracy": accuracy}
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.data import Dataset
 
 from torchdeck.distributed.recipe_loading import RecipeError
+from torchdeck.recipes.classification import loss
 from torchdeck.recipes.image_augmentation import augmented
 from torchdeck.recipes.resnet import STAGES, ResNet
 
 if TYPE_CHECKING:
     from torchdeck.data.augmentation import AugmentationParams
     from torchdeck.distributed.augmented_dataset import MapDataset
+
+__all__ = ["ImageFolder", "blocks", "build_data", "build_model", "data_options", "fingerprint", "loss"]
 
 CLASSES = 1000
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -161,14 +163,6 @@ class Changed:
 
         mirrored = self.flip and int(seed[-1], 16) % 2 == 1
         return normalised(augment_image(image.flip(-1) if mirrored else image, params, seed))
-
-
-def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int, dict[str, Tensor]]:
-    """Return the mean cross entropy, the number of images, and the fraction classified correctly."""
-    images, classes = batch
-    logits = model(images)
-    accuracy = (logits.detach().argmax(1) == classes).float().mean()
-    return functional.cross_entropy(logits, classes), len(classes), {"accuracy": accuracy}
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:
