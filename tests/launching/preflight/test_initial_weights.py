@@ -2,6 +2,8 @@
 
 from support.values.checked_config import CheckedConfig, assert_refused
 from support.values.checkpoint_files import save
+from torchdeck.config.loader import config_from_dict
+from torchdeck.launching.preflight.remote.shared import needs_sharing
 
 NAME = "initial weights"
 
@@ -26,3 +28,13 @@ def test_a_run_that_resumes_does_not_read_them(checked: CheckedConfig) -> None:
     assert NAME not in checked.recipe(model=model, checkpoint={"directory": "ck"})
     assert NAME in checked.recipe(model=model, checkpoint={"directory": "none"})
     assert NAME in checked.recipe(model=model, checkpoint={"directory": "ck", "resume": "never"})
+
+
+def test_only_weights_that_are_read_must_be_on_every_node(checked: CheckedConfig) -> None:
+    """As on this machine: a run that resumes needs no file that may be gone."""
+    whole = save(checked.folder / "ck", 40)
+    model = {"init_from": "gone"}
+    run = {"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}, "model": model}
+    assert needs_sharing(config_from_dict(run, checked.folder))
+    resumed = {**run, "checkpoint": {"resume": str(whole)}}
+    assert not needs_sharing(config_from_dict(resumed, checked.folder))

@@ -20,7 +20,7 @@ def check_initial_weights(config: RunConfig, node: str) -> Iterator[Check]:
     Ranks, which have torch, check the content.
     """
     start = config.model.get("init_from")
-    if config.run.recipe is None or not isinstance(start, str) or _resumes(config):
+    if config.run.recipe is None or not isinstance(start, str) or resumes(config):
         return
     path = Path(start)
     fix = "name a checkpoint, an export, or a .safetensors or .pt file, or no init_from"
@@ -36,7 +36,8 @@ def check_initial_weights(config: RunConfig, node: str) -> Iterator[Check]:
         yield ok(_NAME, node, f"weights in {path}")
 
 
-def _resumes(config: RunConfig) -> bool:
+def resumes(config: RunConfig) -> bool:
+    """Return whether the run continues from a checkpoint, and so reads no initial weights."""
     resume, directory = config.checkpoint.resume, config.checkpoint.directory
     if resume != "auto" or directory is None:
         return resume not in ("auto", "never")

@@ -19,6 +19,7 @@ from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.facts.code_tree import MAX_BYTES
+from torchdeck.launching.preflight.initial_weights import resumes
 from torchdeck.nodes.background import on_each
 from torchdeck.nodes.probe.facts import Count, NodeData, Text
 from torchdeck.nodes.probe.probe_session import ProbeError, ProbeSession, understood
@@ -150,9 +151,10 @@ def _data(config: RunConfig) -> list[Wanted]:
             found.append(Wanted("data", str(tokens), kind="file"))
         elif source != "stdlib":
             found.append(Wanted("data", source))
-        for key, kind in (("path", "folder"), ("init_from", "")):
-            if config.model.get(key) is not None:
-                found.append(Wanted("model", str(config.model[key]), kind=kind))
+        if config.model.get("path") is not None:
+            found.append(Wanted("model", str(config.model["path"]), kind="folder"))
+        if config.model.get("init_from") is not None and not resumes(config):
+            found.append(Wanted("model", str(config.model["init_from"])))
     if config.run.recipe is not None and config.training.batch_plan is not None:
         found.append(Wanted("data", config.training.batch_plan))
     return found
