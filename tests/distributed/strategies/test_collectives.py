@@ -171,4 +171,4 @@ def test_saves_leave_no_sockets_open(tmp_path: Path) -> None:
         "support.ranks.exchanging_ranks:save_repeatedly", [{"world_size": 3, "folder": str(tmp_path)}]
     )
     for counted in found:
-        assert counted[0] == counted[-1], counted
+        assert counted[-1] <= counted[0], counted  # one of the first wrapping may close late
