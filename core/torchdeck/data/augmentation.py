@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.arguments.checked_call import arguments
-from torchdeck.contract.arguments.errors import ArgumentError
 from torchdeck.data.augmentation_config import AUGMENTATIONS, NEUTRAL, AugmentationConfig
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import Ids
@@ -253,8 +252,6 @@ class Augmentation:
         world_size: int = 1,
         epoch: int = 0,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise ArgumentError(f"mode is {mode!r}", fix=f"expected {' or '.join(map(repr, get_args(Mode)))}")
         self.config = config
         self.mode = mode
         self.rank = checked_rank(rank, world_size)

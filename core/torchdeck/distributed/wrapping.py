@@ -83,8 +83,6 @@ def wrap_model_fsdp(
         SettingsError: a value is invalid, or the groups of `hybrid` do not divide the ranks.
         AgreementError: the ranks' models differ.
     """
-    if sharding not in ("full", "grad-op", "hybrid"):
-        raise RecipeError(f'sharding is {sharding!r}; expected "full", "grad-op" or "hybrid"')
     if shard is not None and sharding != "hybrid":
         raise RecipeError(f'shard is for sharding="hybrid", not "{sharding}"')
     if activation_checkpointing:

@@ -23,7 +23,6 @@ def choose_device(place: Place, backend: str) -> torch.device:
     If ranks use gloo and outnumber the GPUs of their node, all of them compute on the CPU.
 
     Raises:
-        MissingCallError: a rank of an existing group does not make a ProcessGroup.
         RecipeError: nccl without a GPU for this rank.
     """
     visible = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -108,6 +107,7 @@ class ProcessGroup:
 
     Raises:
         RendezvousError: a rank did not arrive within `timeout`; the message names it.
+        MissingCallError: a rank of the existing group does not make a ProcessGroup.
         RecipeError: nccl without a GPU for this rank; or a process group exists in which this process has
             another rank, or which cannot use this rank's device.
     """
