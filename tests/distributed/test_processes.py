@@ -199,3 +199,23 @@ def test_leaving_puts_the_environment_back() -> None:
     assert (during["MASTER_ADDR"], during["MASTER_PORT"]) == ("127.0.0.1", str(port))
     assert after == before
     assert changed == {**before, "MASTER_ADDR": "changed"}
+
+
+def joined_with_other_timeouts(rank: int, port: int) -> list[int]:
+    """How many ranks were there each time."""
+    import torch.distributed as dist
+
+    found = []
+    for seconds in (20.0, 30.0, 25.0):
+        setup_distributed(rank=rank, world_size=2, master_addr="127.0.0.1", master_port=port, timeout=seconds)
+        found.append(dist.get_world_size())
+        cleanup_distributed()
+    return found
+
+
+def test_joining_again_with_another_timeout() -> None:
+    """At the port that the process has kept open since it left."""
+    port = free_port()
+    ranks = [ForkedRank.start(partial(joined_with_other_timeouts, rank, port)) for rank in (0, 1)]
+    deadline = time.monotonic() + LIMIT
+    assert [rank.finish(deadline, LIMIT).result for rank in ranks] == [[2, 2, 2]] * 2

@@ -112,8 +112,16 @@ def _connect(address: str, port: int, world_size: int, timeout: timedelta, serve
         wait_for_workers=False,
         multi_tenant=True,
         # torch's own listens on every address
-        master_listen_fd=listening_on(address, port).detach() if serves else None,
+        master_listen_fd=_listener(address, port) if serves else None,
     )
+
+
+@functools.cache
+def _listener(address: str, port: int) -> int:
+    """Return a descriptor of a port that listens; a second store there, with another timeout, uses the first
+    one's server (`multi_tenant`).
+    """
+    return listening_on(address, port).detach()
 
 
 def _await_listener(address: str, port: int, seconds: float) -> socket.socket:
