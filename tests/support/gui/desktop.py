@@ -60,6 +60,7 @@ class Desktop:
         window = Window(self, folder, arguments, {**self.environment, **whole, **environment})
         try:
             yield window
+            window.assert_no_strays()
         finally:
             window.kill()
 
@@ -229,6 +230,12 @@ class Window:
         """Type on the keyboard, in the window or dialog in front."""
         self.wait_until(lambda: self._ask({"keyboard": True}), "what is in front to have the keyboard")
         self._desktop.do("type", "--delay", "5", "--", text)
+
+    def assert_no_strays(self) -> None:
+        """No part of it was on the screen as a window of its own; nothing is known once it has ended."""
+        if not self._ended():
+            strays = self._ask({"strays": True})
+            assert not strays, f"shown as windows of their own: {strays}"
 
     def kill(self) -> None:
         """As `kill -9` does."""

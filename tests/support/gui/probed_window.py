@@ -6,6 +6,7 @@ connects to the Unix socket sends one line of JSON a question and gets one line 
 where it need not be whole, each with its `rect` on the screen [x, y, width, height] in pixels of the screen,
 `text`, `type`, `enabled`, `focused`; an empty name or class is any. To {"pulse": true}: what Pulse.take()
 gives. To {"focus": true}: what has the keyboard. To {"keyboard": true}: whether keys reach what is in front.
+To {"strays": true}: widgets that were shown as windows of their own.
 And {"error": traceback} where the probe fails.
 """
 
@@ -34,6 +35,7 @@ from PySide6.QtWidgets import (
 
 if TYPE_CHECKING:
     from support.gui.probed_window_pulse import Pulse
+    from support.gui.stray_windows import StrayWindows
 
 SPOKEN = Qt.ItemDataRole.AccessibleTextRole
 """What a row says that is painted, and has no text of its own."""
@@ -42,9 +44,9 @@ SPOKEN = Qt.ItemDataRole.AccessibleTextRole
 class Probe(QObject):
     """Answers questions about the widgets of this process."""
 
-    def __init__(self, path: str, pulse: "Pulse") -> None:
+    def __init__(self, path: str, pulse: "Pulse", strays: "StrayWindows") -> None:
         super().__init__()
-        self._pulse = pulse
+        self._pulse, self._strays = pulse, strays
         self._server = QLocalServer(self)
         self._server.newConnection.connect(self._connected)
         if not self._server.listen(path):
@@ -69,6 +71,8 @@ class Probe(QObject):
     def _found(self, question: dict[str, Any]) -> Any:
         if question.get("pulse"):
             return self._pulse.take()
+        if question.get("strays"):
+            return self._strays.found
         if question.get("focus"):
             widget: QWidget | None = QApplication.focusWidget()
             return [] if widget is None else parts(widget)[:1]
@@ -221,6 +225,7 @@ def plain(text: str) -> str:
 def main() -> int:
     sys.path[0] = str(Path(__file__).parents[2])  # a script's own folder would be the first to be searched
     from support.gui.probed_window_pulse import Pulse
+    from support.gui.stray_windows import StrayWindows
     from torchdeck_app import start
 
     socket, *arguments = sys.argv[1:]
@@ -229,7 +234,10 @@ def main() -> int:
     original = QApplication.exec
 
     def exec_with_probe(*_: object) -> int:
-        QTimer.singleShot(0, lambda: kept.append(Probe(socket, Pulse())))
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        strays = StrayWindows(app)
+        QTimer.singleShot(0, lambda: kept.append(Probe(socket, Pulse(), strays)))
         return original()
 
     QApplication.exec = exec_with_probe  # type: ignore[method-assign]  # the one way in

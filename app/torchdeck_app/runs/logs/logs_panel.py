@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
-from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError
@@ -38,7 +38,7 @@ class LogView(RunPanel):
         self._problem.setContentsMargins(8, 4, 8, 4)
         self._problem.hide()
         self._empty = EmptyState(theme, "file", "Nothing printed yet", "What the ranks print appears here.")
-        self._stack = QStackedLayout()
+        self._stack = QStackedWidget()
         self._stack.addWidget(self.area)
         self._stack.addWidget(self._empty)
         self._stack.setCurrentWidget(self._empty)
@@ -47,7 +47,7 @@ class LogView(RunPanel):
         column.setSpacing(0)
         column.addWidget(self.bar)
         column.addWidget(self._problem)
-        column.addLayout(self._stack, 1)
+        column.addWidget(self._stack, 1)
         self._connect()
         self._add_shortcuts()
 
