@@ -47,6 +47,7 @@ class MemoryBar(QWidget):
             painter.setBrush(QColor(palette.series[0]))
             width = self.width() * min(1.0, self._share)
             painter.drawRoundedRect(QRectF(0, 0, width, self.height()), 3, 3)
+        painter.end()
 
 
 class DeviceRow(QWidget):

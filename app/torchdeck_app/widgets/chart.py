@@ -210,19 +210,9 @@ class UsageChart(QWidget):
         painter.setPen(QPen(QColor(palette.line), 1))
         painter.drawLine(area.bottomLeft(), area.bottomRight())
         curve = self._curve(area)
-        if len(curve) < 2:
-            return
-        colour = QColor(palette.series[0])
-        fill = QColor(colour)
-        fill.setAlphaF(0.18)
-        closed = QPolygonF(
-            [*curve, QPointF(curve[-1].x(), area.bottom()), QPointF(curve[0].x(), area.bottom())]
-        )
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(fill)
-        painter.drawPolygon(closed)
-        painter.setPen(QPen(colour, 1))
-        painter.drawPolyline(QPolygonF(curve))
+        if len(curve) >= 2:
+            _paint_filled(painter, curve, area.bottom(), QColor(palette.series[0]))
+        painter.end()
 
     def _curve(self, area: QRectF) -> list[QPointF]:
         top = self._highest if self._highest is not None else max([*self._values, 1e-9]) * 1.1
@@ -232,6 +222,17 @@ class UsageChart(QWidget):
             QPointF(left + step * at, area.bottom() - area.height() * min(1.0, value / top if top else 0.0))
             for at, value in enumerate(self._values)
         ]
+
+
+def _paint_filled(painter: QPainter, curve: list[QPointF], bottom: float, colour: QColor) -> None:
+    fill = QColor(colour)
+    fill.setAlphaF(0.18)
+    closed = QPolygonF([*curve, QPointF(curve[-1].x(), bottom), QPointF(curve[0].x(), bottom)])
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(fill)
+    painter.drawPolygon(closed)
+    painter.setPen(QPen(colour, 1))
+    painter.drawPolyline(QPolygonF(curve))
 
 
 # Colours of heat maps: viridis, whose lightness increases evenly, so that it is readable with any colour

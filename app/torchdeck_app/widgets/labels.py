@@ -79,6 +79,7 @@ class SteadyLabel(QLabel):
             self._shown,
             self.foregroundRole(),
         )
+        painter.end()
 
     @property
     def _shown(self) -> str:
@@ -156,6 +157,7 @@ class ElidedLabel(PlainLabel):
             text,
             self.foregroundRole(),
         )
+        painter.end()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         if event.button() is Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):

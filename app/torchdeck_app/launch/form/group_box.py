@@ -73,6 +73,7 @@ class GroupHeader(QAbstractButton):
         painter.drawText(QRect(left, 0, box.width(), box.height()), middle, self.text())
         left += self.fontMetrics().horizontalAdvance(self.text()) + 2 * GRID
         self._paint_right(painter, QRect(left, 0, box.width() - left - GRID, box.height()))
+        painter.end()
 
     def _paint_right(self, painter: QPainter, room: QRect) -> None:
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight

@@ -150,24 +150,26 @@ class LogArea(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         palette = self._theme.palette
         painter.fillRect(event.rect(), QColor(palette.surface))
-        if self._page is None:
-            return
-        if not self._page.total:
+        if self._page is not None and self._page.total:
+            self._paint_rows(painter, self._page)
+        elif self._page is not None:
             painter.setPen(QColor(palette.secondary))
             painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, "No line has a match")
-            return
+        painter.end()
+
+    def _paint_rows(self, painter: QPainter, page: LogPage) -> None:
         first = self.verticalScrollBar().value()
         low, high = sorted((self._anchor, self._current))
         rows = RowPainter(
             painter,
-            palette,
+            self._theme.palette,
             QFontMetrics(self.font()),
             self._gutter,
             self.viewport().width(),
             self.horizontalScrollBar().value(),
             self._highlight,
         )
-        for number in range(min(self._rows + 1, self._page.total - first)):
+        for number in range(min(self._rows + 1, page.total - first)):
             row = first + number
             chosen = low <= row <= high and (self.hasFocus() or low != high)
             rows.draw(self._line(row), number * self._height, chosen=chosen, marked=row == self._marked)

@@ -106,6 +106,7 @@ class Legend(QWidget):
             line = QRect(left + chips, top, self.width() - left - chips, _LINE)
             painter.drawText(line, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, entry.text)
             left += width
+        painter.end()
 
     def _paint_groups(self, painter: QPainter, entry: Entry, metrics: QFontMetrics) -> None:
         """Paint the marks of groups with their numbers, as many as fit in the first line."""

@@ -132,14 +132,14 @@ class RankGridArea(PannedArea):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self.viewport())
         painter.fillRect(event.rect(), self._theme.colour("window"))
-        if self._painter is None or not self._model.nodes:
-            return
-        shift = self.shift
-        painter.translate(-shift)
-        area = event.rect().translated(shift)
-        focused = self._cursor if self.hasFocus() else None
-        box = Box(area.left(), area.top(), area.width(), area.height())
-        self._painter.paint(painter, box, self._marks._replace(focused=focused))
+        if self._painter is not None and self._model.nodes:
+            shift = self.shift
+            painter.translate(-shift)
+            area = event.rect().translated(shift)
+            focused = self._cursor if self.hasFocus() else None
+            box = Box(area.left(), area.top(), area.width(), area.height())
+            self._painter.paint(painter, box, self._marks._replace(focused=focused))
+        painter.end()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
