@@ -24,7 +24,17 @@ def test_table_is_that_of_the_tests_marks(tmp_path: Path) -> None:
         "no:cacheprovider",
         f"--basetemp={tmp_path / 'inner'}",
     )
-    command = [sys.executable, "-m", "pytest", "tests/trainers", "--collect-only", "-q", "-n", "0", *plugin]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/trainers",
+        "--collect-only",
+        "--soak",
+        "-q",
+        "-n0",
+        *plugin,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert page.read_text() == (ROOT / "docs/programs.md").read_text()

@@ -143,6 +143,7 @@ def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf,
     assert deleted.returncode == 0, deleted.stderr
 
 
+@pytest.mark.soak  # what it is told, and when it ends: tests/launching/test_fence.py
 def test_a_leader_that_comes_back_ends_though_no_controller_was_left(
     across: AcrossOf, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.hosts.hosts_run import HOME, HostsRun
 from support.system.uv_projects import torch_wheel, uv_program, uv_project, wheel
 
@@ -20,6 +22,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.soak  # a normal run makes one on this machine: tests/integration/test_uv_environment.py
 def test_each_node_makes_its_environment_before_the_ranks_start(across: AcrossOf, tmp_path: Path) -> None:
     """In its own home, where uv's installer has put uv; a node without uv is refused with what to do."""
     torch_wheel(tmp_path / "wheels")

@@ -91,6 +91,7 @@ def test_a_process_is_watched_until_it_ends(command: Command, tmp_path: Path) ->
     wait_until_gone(run)
 
 
+@pytest.mark.soak  # a normal run watches a process; what its files say is read in tests/trainers/files
 def test_a_folder_of_hugging_face_is_watched_until_ctrl_c(command: Command, tmp_path: Path) -> None:
     """State, steps and total come from its files; Ctrl-C ends the watch, and leaves the training alone."""
     python = trainers_python()

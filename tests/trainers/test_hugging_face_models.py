@@ -116,6 +116,7 @@ def test_state_of_two_sharded_ranks_is_as_predicted() -> None:
             assert int(state.optimizer[rank]) == real["optimizer"]
 
 
+@pytest.mark.soak  # a normal run measures all tensors here, and processes of recipes in tests/distributed
 def test_processes_of_the_trainer_need_what_is_predicted() -> None:
     """The resident set of two DDP ranks of the Hugging Face Trainer is in the range."""
     case = measured("trainer_peak.py")

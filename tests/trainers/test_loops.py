@@ -146,6 +146,7 @@ def test_deepspeed(tmp_path: Path, torchdeck_home: Path) -> None:
     assert command.json("runs", "show", run.root.name)["origins"]["step"] == "DeepSpeed"
 
 
+@pytest.mark.soak  # a normal run has the preset accelerate, whose stop and resume are the same layer's
 @pytest.mark.timeout(480)  # three trainings on two ranks, with their imports
 @pytest.mark.shows("diffusers with accelerate", *ALL, "stop saves")
 def test_diffusers(tmp_path: Path) -> None:

@@ -84,7 +84,13 @@ FAILS = """
 def presets() -> list[ParameterSet]:
     stopped = ("stop saves", "resume")
     return [
-        pytest.param(name, marks=pytest.mark.shows(each.program, *SHOWN, *(stopped if each.stops else ())))
+        pytest.param(
+            name,
+            marks=[
+                pytest.mark.shows(each.program, *SHOWN, *(stopped if each.stops else ())),
+                *([pytest.mark.soak] if name == "hf-lora" else []),  # hf-sft is the same program
+            ],
+        )
         for name, each in PRESETS.items()
     ]
 

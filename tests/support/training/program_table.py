@@ -1,6 +1,6 @@
 """The table of programs in docs/programs.md, from the marks of the tests that show each of its cells.
 
-    python -m pytest tests/trainers --collect-only -p support.training.program_table \\
+    python -m pytest tests/trainers --collect-only --soak -p support.training.program_table \\
         --program-table=docs/programs.md
 
 A test is marked `@pytest.mark.shows("Lightning", "starts", "metrics")`.
@@ -49,7 +49,9 @@ def marks_of(items: Iterable[pytest.Item]) -> list[tuple[str, tuple[str, ...], s
     """Return (program, columns, test) of every mark."""
     found = []
     for item in items:
-        test = item.nodeid.partition("[")[0]
+        test = f"`{item.nodeid.partition('[')[0]}`"
+        if item.get_closest_marker("soak") is not None:
+            test += " (with `--soak`)"
         for mark in item.iter_markers("shows"):
             program, *columns = mark.args
             unknown = set(columns) - set(COLUMNS)
@@ -78,5 +80,5 @@ def table(marks: list[tuple[str, tuple[str, ...], str]]) -> str:
     for program in sorted(tests, key=str.lower):
         shown = sorted({test for named in tests[program].values() for test in named})
         why = f" {CANNOT[program]}" if program in CANNOT else ""
-        lines.append(f"- {program}:{why} {', '.join(f'`{test}`' for test in shown)}")
+        lines.append(f"- {program}:{why} {', '.join(shown)}")
     return "\n".join(lines) + "\n"

@@ -112,6 +112,7 @@ def test_hugging_face(script: ScriptRun, tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.soak  # its files are read by values in test_written.py
 def test_lightning(script: ScriptRun) -> None:
     """metrics.csv is what is plotted; what TensorBoard has of the same is not plotted twice."""
     layout = script.run(script.config(LIGHTNING, ranks=1, more=FILES_ALONE))

@@ -153,6 +153,7 @@ def test_hugging_face_prints_its_log_history(script: ScriptRun) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.soak  # its lines are in the table of test_output.py
 def test_lightnings_bar_is_its_series(script: ScriptRun) -> None:
     """Steps rise across epochs; the held-out loss is a series with a row for each validation."""
     layout = script.run(script.config(LIGHTNING, ranks=1, more=TEXT_ALONE))
