@@ -76,7 +76,7 @@ class LaunchPage(Page):
         self.document = RunDocument(self._drafts, self)
         self._asked = AskedInSight(logins)
         self.service = PreviewService(operations, home, self, connector=self._asked.connector)
-        self.file = DocumentFile(self.document, operations, self._drafts, self)
+        self.file = DocumentFile(self.document, operations, self)
         self.notice = Notice(theme)
         self.files = FileControl(self.file, self.document, operations, self.notice, self, self._drafts)
         self.actions_here = LaunchActions(theme, self.document.undo_stack, self)

@@ -62,7 +62,7 @@ class RunCommands(QObject):
     """Sender of requests to runs; prompts the user for the nodes' logins."""
 
     clone_ready = Signal(str, str)
-    """Emitted with the text of a run file and its source."""
+    """Emitted with the text of a run file, and a name for the copy."""
     deleted = Signal(object)
     """Emitted with a Deleted."""
     held = Signal(object)

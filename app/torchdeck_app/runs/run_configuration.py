@@ -64,7 +64,7 @@ def read_configuration(layout: RunLayout) -> Configuration:
 
 
 def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, str]:
-    """Return the run's file for starting another run, and its source.
+    """Return the run's file for starting another run, and a name for the copy: the run's.
 
     Paths in it become absolute, because the edited file has no folder or a different one.
 
@@ -80,7 +80,8 @@ def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, 
     text = _with_absolute_paths(text, Path(source)) if source else text
     if checkpoint is not None:
         text = set_value(text, ("checkpoint", "resume"), str(checkpoint))
-    return text, source
+    name = parse(text).get("name")
+    return text, name if isinstance(name, str) and name else layout.root.name
 
 
 def _with_absolute_paths(text: str, source: Path) -> str:

@@ -41,7 +41,7 @@ class RunsPage(Page):
     """Page of all runs, active and finished."""
 
     clone_asked = Signal(str, str)
-    """Emitted with the text of a run's file and its source, to open in Launch."""
+    """Emitted with the text of a run's file and a name for the copy, to open in Launch."""
     launch_asked = Signal()
     runs_changed = Signal(object)
     """Emitted with all runs as a tuple of RunEntry, newest first."""

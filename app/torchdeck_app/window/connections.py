@@ -70,10 +70,10 @@ class Connections(QObject):
         self._stack.show_page(LAUNCH)
         self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_path(path))
 
-    def clone(self, text: str, source: str) -> None:
+    def clone(self, text: str, name: str) -> None:
         """Edit a copy of a run's file."""
         self._stack.show_page(LAUNCH)
-        self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_text(text, None, source))
+        self._stack.when_made(LAUNCH, lambda place: cast("Launches", place).open_text(text, None, name))
 
     def _connect(self, name: str, place: Page) -> None:
         if name == LAUNCH:

@@ -201,7 +201,7 @@ def test_clone_hands_out_the_file_with_what_was_said_on_top(
     page = page_of(qtbot, place, 1)
     with qtbot.waitSignal(place.clone_asked) as caught:
         click(page.header.buttons[RunCommand.CLONE])
-    assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), "/home/ada/run.toml"]
+    assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), page.run_layout.root.name]
 
 
 def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(

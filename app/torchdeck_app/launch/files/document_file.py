@@ -19,7 +19,6 @@ from torchdeck_app.launch.files.document_sources import (
     Beginning,
     RecentFiles,
     begin_with,
-    unsaved_document,
     write_files,
 )
 from torchdeck_app.launch.files.run_file import (
@@ -54,7 +53,6 @@ class DocumentFile(QObject):
         self,
         document: RunDocument,
         operations: Operations,
-        drafts: Path,
         parent: QObject | None = None,
         *,
         interval: float = INTERVAL,
@@ -62,12 +60,10 @@ class DocumentFile(QObject):
         """Args:
         document: the edited document.
         operations: runs reading and writing.
-        drafts: working folder of an unnamed document; created on demand.
         parent: Qt parent.
         interval: seconds between two polls of the file.
         """
         super().__init__(parent)
-        self._drafts = drafts
         self.recent = RecentFiles()
         self._document = document
         self._operations = operations
@@ -132,8 +128,8 @@ class DocumentFile(QObject):
     def begin(self, text: str, path: Path | None, name: str, note: str = "") -> None:
         """Begin with a text that is in no file."""
         self._label = name
-        folder = self._drafts if path is None else path.parent
-        self._begin_by("creating a run file", lambda: unsaved_document(text, path, folder, note))
+        self._asked += 1  # what is being read is not loaded any more
+        self._begin(Beginning(text, path, None, note))
 
     def write_and_open(self, contents: Mapping[Path, str]) -> None:
         """Write new files and open the first."""
@@ -152,9 +148,6 @@ class DocumentFile(QObject):
         self._document.set_text(text, "restored edits")
         self._take_base(run_file.unseen(path, begun, newline) if has_file and path is not None else None)
         self._settle("")
-        if path is None:
-            call = partial(unsaved_document, "", None, self._drafts, "")
-            self._run("creating the folder", call, lambda _made: self._document.check_now())
 
     def save(self) -> bool:
         """Save to its file; return False if there is none yet and a name is needed."""

@@ -40,15 +40,6 @@ def begin_with(path: Path) -> Beginning:
     return Beginning(make(path, path.parent), target, None, note)
 
 
-def unsaved_document(text: str, path: Path | None, folder: Path, note: str) -> Beginning:
-    """Begin with a text that is in no file yet; the base folder of its relative paths is created."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        note = f"{folder} cannot be created ({error.strerror}): save the run file in a folder of yours first"
-    return Beginning(text, path, None, note)
-
-
 def write_files(contents: Mapping[Path, str]) -> Beginning:
     """Write a preset's files, the run file first, and begin with it; nothing is overwritten.
 

@@ -13,7 +13,6 @@ from torchdeck_app.launch.files.document_sources import (
     LIMIT,
     RecentFiles,
     begin_with,
-    unsaved_document,
     unused,
     write_files,
 )
@@ -113,12 +112,6 @@ def test_files_of_a_preset_overwrite_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "model.py").read_text() == "x\n"
     with pytest.raises(FileError, match="exists already"):
         write_files(contents)
-
-
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert "cannot be created" in unsaved_document("", None, tmp_path / "file" / "below", "").note
-    assert unsaved_document("", None, tmp_path / "below", "note").note == "note"
 
 
 def test_diffs_by_key_and_line() -> None:

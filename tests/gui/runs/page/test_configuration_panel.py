@@ -57,10 +57,17 @@ def test_what_was_said_on_top_is_in_it(tmp_path: Path) -> None:
 
 def test_a_clone_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     layout = add_run(tmp_path, 1, source="/home/ada/run.toml")
-    text, source = clone_text(layout, Path("/x/step_00000010"))
+    text, name = clone_text(layout, Path("/x/step_00000010"))
     assert 'resume = "/x/step_00000010"' in text
     assert text.startswith("# mine")
-    assert source == "/home/ada/run.toml"
+    assert name == layout.root.name
+
+
+def test_a_clone_has_a_name_though_its_run_was_in_no_file(tmp_path: Path) -> None:
+    """Without one there would be no way back to it from the presets."""
+    layout = add_run(tmp_path, 1, source="")
+    layout.config.write_text('name = "quickstart"\n[run]\nrecipe = "byte-gpt"\n')
+    assert clone_text(layout)[1] == "quickstart"
 
 
 def test_paths_of_a_clone_lead_where_they_led(tmp_path: Path) -> None:
