@@ -9,13 +9,14 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from torchdeck.config.problems import Problem, dotted
+from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.check.batch_plan_dialogs import BatchPlanControl
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.environment_field import EnvironmentSearch
 from torchdeck_app.launch.form.form import ConfigForm
 from torchdeck_app.launch.preview.preview_service import PreviewService
-from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, problem_rows
+from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, misfit_rows, problem_rows
 from torchdeck_app.launch.text.editor import TomlEditor
 from torchdeck_app.theme.theme import Theme
 
@@ -137,13 +138,20 @@ class FoundProblems:
     def show(self, shown: ProblemList, views: DocumentViews, batch_plan: BatchPlanControl) -> None:
         """Show the problems in the list, at fields and lines, and for a missing batch plan."""
         checked, planned = self._document.newest, self._planned()
-        shown.show_rows(self.rows())
+        shown.show_rows(self.rows() or misfit_rows(self._previewed()))
         views.show_planned(planned)
         if checked is not None and self._service.state.version == checked.version:
             batch_plan.show_problems(checked, planned)
 
     def _planned(self) -> tuple[Problem, ...]:
         """Return the planning problems of the last checked text."""
-        checked, state = self._document.newest, self._service.state
-        is_newest = checked is not None and checked.loaded is not None and state.version == checked.version
-        return state.problems if is_newest else ()
+        return self._service.state.problems if self._is_newest() else ()
+
+    def _previewed(self) -> Preview | None:
+        """Return the preview, if it is of the last checked text."""
+        state = self._service.state
+        return state.preview if self._is_newest() and not state.stale else None
+
+    def _is_newest(self) -> bool:
+        checked, version = self._document.newest, self._service.state.version
+        return checked is not None and checked.loaded is not None and version == checked.version

@@ -22,6 +22,8 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.config.problems import Problem
+from torchdeck.plan.preview import Preview
+from torchdeck.quantities import size
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.document.checked_text import CheckedDocument
 from torchdeck_app.theme.palette import ColourName
@@ -243,6 +245,21 @@ def problem_rows(
         return ()
     rows = [_row(problem, checked) for problem in checked.problems or planned]
     return tuple(dict.fromkeys(rows))
+
+
+def misfit_rows(preview: Preview | None) -> tuple[ProblemRow, ...]:
+    """Return that the run does not fit into memory, with the first change that helps; else nothing."""
+    memory = None if preview is None else preview.memory
+    if memory is None or memory.verdict != "does not fit":
+        return ()
+    group = memory.decisive
+    of = "" if group.capacity_bytes is None else f" of {size(group.capacity_bytes)}"
+    change = next(iter(memory.suggestions), None)
+    key = "" if change is None else next(iter(change.change))
+    right = "Memory shows the largest part" if change is None else change.sentence
+    return (
+        ProblemRow(key, f"does not fit into memory: {size(group.peak_bytes)}{of} per rank", right, None, ""),
+    )
 
 
 def headline(rows: tuple[ProblemRow, ...]) -> str:

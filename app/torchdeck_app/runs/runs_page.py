@@ -226,7 +226,9 @@ class RunsPage(Page):
 
     def _settled(self) -> None:
         self._settle.stop()
-        self.shown.show_runs(self.table.selected())
+        chosen = self.table.selected()
+        self.shown.show_runs(chosen)
+        self.setWindowTitle(f"{len(chosen):,} runs" if len(chosen) > 1 else "".join(e.name for e in chosen))
 
     def _do(self, command: RunCommand) -> None:
         """Run an action on the selection."""

@@ -9,9 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from support.values.previews import memory, preview, with_memory
 from torchdeck.config.problems import Problem
 from torchdeck_app.launch.document.checked_text import CheckedDocument, CheckRequest, check_document
-from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, headline, problem_rows
+from torchdeck_app.launch.problem_list import ProblemList, ProblemRow, headline, misfit_rows, problem_rows
 from torchdeck_app.launch.text.editor import marks_of
 from torchdeck_app.theme.theme import Theme
 
@@ -39,6 +40,14 @@ def test_problems_of_the_plan_come_where_the_document_has_none(tmp_path: Path) -
     right = checked(TEXT.replace("= 0", "= 5").replace("evry", "every"), tmp_path)
     assert [row.path for row in problem_rows(right, planned)] == ["distributed.nproc"]
     assert len(problem_rows(checked(TEXT, tmp_path), planned)) == 2
+
+
+def test_a_run_that_does_not_fit_is_a_problem() -> None:
+    """`No problems` beside a preview that says so would be believed."""
+    (row,) = misfit_rows(with_memory(preview(1, 2), memory(0, 1, peak=90, verdict="does not fit")))
+    assert row.wrong == "does not fit into memory: 90.0 GiB of 80.0 GiB per rank"
+    assert misfit_rows(with_memory(preview(1, 2), memory(0, 1))) == misfit_rows(preview(1, 2)) == ()
+    assert misfit_rows(None) == ()
 
 
 def test_what_is_wrong_in_another_file_is_marked_at_extends(tmp_path: Path) -> None:

@@ -199,6 +199,8 @@ def test_clone_hands_out_the_file_with_what_was_said_on_top(
     add_run(tmp_path, 1, source="/home/ada/run.toml", overrides=["training.lr=0.5"])
     place = opened(tmp_path)
     page = page_of(qtbot, place, 1)
+    (name,) = (entry.name for entry in place.table.selected())
+    assert place.windowTitle() == name
     with qtbot.waitSignal(place.clone_asked) as caught:
         click(page.header.buttons[RunCommand.CLONE])
     assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), page.run_layout.root.name]

@@ -1,4 +1,4 @@
-"""The real pages in a window of 1280 × 720."""
+"""The real pages in a window of 1280 × 720, and of 800 × 600."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torchdeck.runs.run_state import RunState
 from torchdeck_app.launch.check.launch_bar import LaunchControl
 from torchdeck_app.widgets.state_badge import LOOKS
 from torchdeck_app.window.later_parts import LaterParts
+from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.notices import Notice
 
 pytestmark = pytest.mark.processes
@@ -20,13 +21,7 @@ pytestmark = pytest.mark.processes
 TEXT = "nanogpt failed: rank 1 failed with exit code 1: torch.OutOfMemoryError: CUDA out of memory"
 
 
-def test_a_notice_hides_nothing_of_the_launch_page(
-    torchdeck_home: Path, qapp: QApplication, qtbot: QtBot
-) -> None:
-    """No part of it has to be scrolled to, as the button that launches."""
-    made = opened(torchdeck_home, qapp, qtbot)
-    window = made.window
-    window.resize(1280, 720)
+def launch_of_a_preset(window: MainWindow, qtbot: QtBot) -> LaunchControl:
     window.show_page("Launch")
 
     def named() -> dict[str, QPushButton]:
@@ -36,6 +31,28 @@ def test_a_notice_hides_nothing_of_the_launch_page(
     named()["Open cluster"].click()
     qtbot.waitUntil(lambda: any(tabs.isVisible() for tabs in window.findChildren(QTabWidget)))
     (launch,) = window.findChildren(LaunchControl)
+    return launch
+
+
+def test_launch_is_in_sight_on_a_small_screen(torchdeck_home: Path, qapp: QApplication, qtbot: QtBot) -> None:
+    made = opened(torchdeck_home, qapp, qtbot)
+    launch = launch_of_a_preset(made.window, qtbot)
+    made.window.resize(800, 600)
+    qtbot.waitUntil(lambda: launch.visibleRegion().boundingRect() == launch.rect())
+    page = made.window.stack.currentWidget()
+    assert isinstance(page, QScrollArea)
+    assert page.horizontalScrollBar().maximum() == 0
+    close(made)
+
+
+def test_a_notice_hides_nothing_of_the_launch_page(
+    torchdeck_home: Path, qapp: QApplication, qtbot: QtBot
+) -> None:
+    """No part of it has to be scrolled to, as the button that launches."""
+    made = opened(torchdeck_home, qapp, qtbot)
+    window = made.window
+    launch = launch_of_a_preset(window, qtbot)
+    window.resize(1280, 720)
     parts = made._later
     assert isinstance(parts, LaterParts)
     page = window.stack.currentWidget()

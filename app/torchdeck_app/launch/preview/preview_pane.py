@@ -41,6 +41,9 @@ from torchdeck_app.widgets.help import HelpLink
 from torchdeck_app.widgets.labels import ElidedLabel, plain_tip
 from torchdeck_app.widgets.panel import GRID, EmptyState
 
+_NARROWEST = 36 * GRID
+"""Pixels; with it, Launch and the form are in sight on a screen of 800 × 600."""
+
 
 class PreviewPane(QWidget):
     """Pane with tabs under a strip that shows memory fit, balance and cost."""
@@ -106,6 +109,7 @@ class PreviewPane(QWidget):
             ("C&ommands", self.commands),
         ):
             tabs.addTab(view, name)
+            view.setMinimumWidth(_NARROWEST)
         tabs.setTabVisible(tabs.indexOf(self.program), False)  # noqa: FBT003 - Qt's
         return tabs
 

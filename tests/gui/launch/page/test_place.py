@@ -27,7 +27,7 @@ def test_the_first_start_offers_every_preset(qtbot: QtBot, place: LaunchPage) ->
     qtbot.waitUntil(lambda: has_document(place), timeout=30_000)
     assert place.document.text == preset_text("quickstart")
     assert place.document.path is None
-    assert place.toolbar.name.text() == "quickstart"
+    assert place.toolbar.name.text() == place.windowTitle() == "quickstart"
     assert "not saved" in place.toolbar.marker.text()
     qtbot.waitUntil(lambda: place.problems.header.text() == "✓ No problems", timeout=30_000)
     qtbot.waitUntil(lambda: place.service.state.plan is not None, timeout=60_000)
