@@ -14,6 +14,7 @@ from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
 from torchdeck.nodes.inventory.names import TAG
 from torchdeck.nodes.inventory.schema import NodeInventory
+from torchdeck.shown_text import shown_line
 from torchdeck.trust.trusted_entry import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
@@ -256,7 +257,7 @@ class LaunchPage(Page):
         # above the document it takes no space from the preview; without a document it is above the presets
         (self._work.above_document if there else self._whole).insertWidget(0, self.notice)
         self._pages.setCurrentWidget(self._work if there else self.start_page)
-        self.setWindowTitle(self.file.name if there else "")
+        self.setWindowTitle(shown_line(self.file.name) if there else "")
         self.actions_here.set_document(there=there)
         self.actions_here.set_preview(there=there and self.service.state.preview is not None)
         self.actions_here.go_to_line.setEnabled(there and self.view == "toml")
@@ -281,7 +282,7 @@ class LaunchPage(Page):
 
     def _show_status(self) -> None:
         self.toolbar.show_name(self.file.name, self.document.path, is_saved=self.file.is_saved)
-        self.setWindowTitle(self.file.name if self.has_document else "")
+        self.setWindowTitle(shown_line(self.file.name) if self.has_document else "")
         self.views.set_read_only(read_only=bool(self.file.damage))
 
     def _fill_menu(self) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayou
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry, RunsSeen
+from torchdeck.shown_text import shown_line
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
@@ -228,7 +229,8 @@ class RunsPage(Page):
         self._settle.stop()
         chosen = self.table.selected()
         self.shown.show_runs(chosen)
-        self.setWindowTitle(f"{len(chosen):,} runs" if len(chosen) > 1 else "".join(e.name for e in chosen))
+        name = "".join(entry.name for entry in chosen)
+        self.setWindowTitle(f"{len(chosen):,} runs" if len(chosen) > 1 else shown_line(name))
 
     def _do(self, command: RunCommand) -> None:
         """Run an action on the selection."""
