@@ -191,7 +191,8 @@ def _delete(view: RunView, living_alone: Sequence[str]) -> str:
 
 
 def _over(view: RunView) -> str:
-    words = {RunState.CANCELLED: "been cancelled", RunState.LOST: "been lost"}
+    cancelled = "been stopped" if view.resumable else "been cancelled"
+    words = {RunState.CANCELLED: cancelled, RunState.LOST: "been lost"}
     return words.get(view.state, view.state_word.lower())
 
 

@@ -43,6 +43,8 @@ LOOKS = {
 }
 ENDED_WATCH = Look("○", "ended", "quiet")
 """Look of a watched training that is over: only its parent process knows whether it failed."""
+STOPPED = Look("○", "stopped", "quiet")
+"""Look of a cancelled run that can be resumed."""
 HUNG = Look("!", "hung", "bad")
 """Look of an active run with ranks that make no progress."""
 UNREADABLE = Look("?", "unreadable", "warn")
@@ -56,7 +58,9 @@ def look_of_run(view: RunView) -> Look:
         return ENDED_WATCH
     if view.is_hung and view.state is not RunState.STOPPING and view.followed_until is None:
         return HUNG
-    return LOOKS[view.state] if view.followed_until is None else UNKNOWN
+    if view.followed_until is not None:
+        return UNKNOWN
+    return STOPPED if view.state is RunState.CANCELLED and view.resumable else LOOKS[view.state]
 
 
 class StateBadge(PlainLabel):

@@ -54,7 +54,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
         window.wait("Plot of Loss", "PlotCanvas")
         screen.screenshot(pictures / "4-training.png")
         window.click("Stop this run")
-        window.wait("cancelled", "StateBadge", LONG)
+        window.wait("stopped", "StateBadge", LONG)
         screen.screenshot(pictures / "5-stopped.png")
         stopped = newest(runs)
         assert stopped is not None
@@ -65,7 +65,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
         wait_until(lambda: len(losses(runs)) > len(found) + 2, LONG, "further steps")
         screen.screenshot(pictures / "6-resumed.png")
         window.click("Stop now this run")
-        window.wait("cancelled", "StateBadge", LONG)
+        window.wait("stopped", "StateBadge", LONG)
         assert window.said == ""
     over = newest(runs)
     assert over is not None

@@ -91,7 +91,7 @@ def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
     qtbot.waitUntil(lambda: page.header.links.words == "● node1 connected", timeout=SLOW)
     os.kill(there.controller(), signal.SIGKILL)
     press(qtbot, page, RunCommand.STOP)
-    qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
+    qtbot.waitUntil(lambda: page.header.state_word == "stopped", timeout=SLOW)
     assert not page.header.links.isVisible(), "nothing of a run that is over is reached"
     there.wait_empty()
     if not request.config.getoption("--soak"):
@@ -101,7 +101,7 @@ def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
     qtbot.waitUntil(lambda: page.header.state_word == "running", timeout=SLOW)
     assert there.run_is_followed()
     press(qtbot, page, RunCommand.STOP_NOW)
-    qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
+    qtbot.waitUntil(lambda: page.header.state_word == "stopped", timeout=SLOW)
     assert len(person.asked) == 1
     there.wait_empty()
 

@@ -64,7 +64,7 @@ def stopped_run(qtbot: QtBot, place: RunsPage, layout: RunLayout) -> RunPage:
     page = page_shows(qtbot, place, "running")
     over = finished("CANCELLED", why="stopped", resumable=True, checkpoint="/x/step_00000010")
     write(layout, event("stopping", kind="graceful", why="user"), ended(outcome="stopped"), over)
-    page_shows(qtbot, place, "cancelled")
+    page_shows(qtbot, place, "stopped")
     (entry,) = place.table.selected()
     assert entry.is_live
     return page
