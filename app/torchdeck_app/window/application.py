@@ -16,6 +16,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 from torchdeck.runs.home import HomeError, torchdeck_home
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.saved_files import BackgroundWriter
 from torchdeck_app.settings.user_settings import VERSION as SETTINGS_VERSION
@@ -129,6 +130,7 @@ def run_window(argv: Sequence[str]) -> int:
         home = torchdeck_home()
     except HomeError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
+        show_refusal(str(error))
         return BAD_HOME
     kept = SavedState(
         settings_file(home),
@@ -161,6 +163,16 @@ def run_window(argv: Sequence[str]) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def show_refusal(why: str) -> None:
+    """Show why there is no window in a dialog: nobody reads the error output of a desktop's icon."""
+    app = QApplication([sys.argv[0]])
+    if app.platformName() in ("offscreen", "minimal"):
+        return  # no one would close it
+    box = QMessageBox(QMessageBox.Icon.Critical, "Torchdeck cannot start", shown(why))
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.exec()
 
 
 class WindowApplication(QObject):

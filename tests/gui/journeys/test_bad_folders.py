@@ -1,6 +1,8 @@
 """Folders that fail: a drive that is slow, a disk that is full, a run that is removed."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -13,6 +15,28 @@ from support.system.slow_drive import SlowDrive
 from support.system.small_disk import mounted
 from support.values.metrics import write_rows
 from support.values.run_homes import add_live_run, add_run
+
+
+def test_a_home_that_cannot_be_used_is_a_dialog(screen: Desktop, tmp_path: Path, pictures: Path) -> None:
+    """Nobody reads the error output of a desktop's icon."""
+    home = tmp_path / "home.txt"
+    home.write_text("")
+    command = [sys.executable, "-m", "torchdeck.cli.main"]
+    environment = {**screen.environment, "TORCHDECK_HOME": str(home)}
+    window = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        screen.do(
+            "search", "--sync", "--onlyvisible", "--name", "Torchdeck cannot start", "windowfocus", "--sync"
+        )
+        screen.screenshot(pictures / "refused.png")
+        screen.do("key", "Return")
+        _, said = window.communicate(timeout=30)
+    finally:
+        window.kill()
+        window.wait(10)
+    assert window.returncode == 2
+    assert "is not a folder" in said
+    assert said.count("\n") == 1
 
 
 def test_a_slow_drive_is_said_and_holds_nothing_up(
