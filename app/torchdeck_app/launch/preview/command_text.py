@@ -61,9 +61,9 @@ def node_lines(plan: LaunchPlan, node: NodePlan) -> tuple[Line, ...]:
     )
 
 
-def command_line(node: NodePlan) -> str:
-    """Return argv as one shell line, with slots as `@{name}`."""
-    return shlex.join(node.argv)
+def command_line(plan: LaunchPlan, node: NodePlan) -> str:
+    """Return one shell command that starts the ranks of `node` without Torchdeck: its exported script."""
+    return shlex.join(["sh", "-c", export_sh(plan, node)])
 
 
 def plain(lines: Sequence[Line]) -> str:

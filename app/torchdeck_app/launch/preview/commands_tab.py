@@ -63,7 +63,7 @@ class CommandsView(QWidget):
         self.nodes.setMinimumContentsLength(12)
         self.nodes.currentIndexChanged.connect(self._show_node)
         self.copy = QPushButton("Cop&y command")
-        self.copy.setToolTip("Copy argv as one line; what is filled in at launch stays as @{name}")
+        self.copy.setToolTip("Copy a shell command that starts this node's ranks without Torchdeck")
         self.copy.clicked.connect(self._copy)
         self.export = QPushButton("E&xport")
         self.export.setToolTip("Write scripts that start this without Torchdeck")
@@ -185,10 +185,10 @@ class CommandsView(QWidget):
         return made
 
     def _copy(self) -> None:
-        node = self._node()
-        if node is not None:
-            QGuiApplication.clipboard().setText(command_line(node))
-            self._say("copied")
+        node, preview = self._node(), self._preview
+        if node is not None and preview is not None:
+            QGuiApplication.clipboard().setText(command_line(preview.plan, node))
+            self._say(f"copied{_secrets_in([node])}")
 
     def _write(self, path: Path) -> None:
         node, preview = self._node(), self._preview
@@ -224,9 +224,7 @@ class CommandsView(QWidget):
         )
 
     def _written(self, path: Path, nodes: list[NodePlan]) -> None:
-        secrets = held_secrets(nodes, is_secret)
-        held = f"; the values of {', '.join(secrets)} are in it" if secrets else ""
-        self._say(f"written to {path}{held}")
+        self._say(f"written to {path}{_secrets_in(nodes)}")
 
     def _not_written(self, path: Path, error: Exception) -> None:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -235,6 +233,11 @@ class CommandsView(QWidget):
     def _say(self, text: str) -> None:
         self.told.setText(text)
         self.told.setToolTip(plain_tip(text))
+
+
+def _secrets_in(nodes: list[NodePlan]) -> str:
+    secrets = held_secrets(nodes, is_secret)
+    return f"; the values of {', '.join(secrets)} are in it" if secrets else ""
 
 
 def _opened(dialog: QFileDialog) -> QFileDialog:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +32,25 @@ def test_all_of_argv_is_there_in_order() -> None:
     text = plain(lines)
     between = text.split("\n\n")[1]
     assert shlex.split(between.replace("\n", " ")) == [word.replace("@@{", "@{") for word in node.argv]
-    assert shlex.split(command_line(node)) == list(node.argv)
+
+
+@pytest.mark.processes
+def test_a_copied_command_runs_as_it_is_pasted(tmp_path: Path) -> None:
+    """In the folder and with the environment of the plan."""
+    (tmp_path / "show.py").write_text(
+        "import os; print(os.getcwd(), os.environ['RANK'], os.environ['MODE'])\n"
+    )
+    asked = machines.config(
+        {"script": str(tmp_path / "show.py"), "env": {"MODE": "two words"}, "working_dir": str(tmp_path)},
+        distributed={"nproc": 1},
+    )
+    plan = machines.plan(asked)
+    (node,) = plan.nodes
+    environment = {**os.environ, "PYTHON": sys.executable, "RUN_DIR": str(tmp_path / "run")}
+    pasted = ["sh", "-c", command_line(plan, node)]
+    done = subprocess.run(pasted, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path} 0 two words\n"
 
 
 def test_slots_are_told_apart_and_explained() -> None:

@@ -44,12 +44,12 @@ def test_each_node_has_its_command(view: CommandsView) -> None:
     assert not view.text.isVisible()
 
 
-def test_the_command_is_copied_as_one_line(qtbot: QtBot, view: CommandsView) -> None:
+def test_a_command_is_copied(qtbot: QtBot, view: CommandsView) -> None:
     made = preview(2, 2)
     view.show_preview(made)
     view.nodes.setCurrentIndex(1)
     qtbot.mouseClick(view.copy, Qt.MouseButton.LeftButton)
-    assert QGuiApplication.clipboard().text() == command_line(made.plan.nodes[1])
+    assert QGuiApplication.clipboard().text() == command_line(made.plan, made.plan.nodes[1])
     assert view.told.text() == "copied"
 
 
